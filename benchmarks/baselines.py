@@ -15,8 +15,8 @@ from torch_geometric.data import Data
 
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import Door
-from private_graphs.training.engine import ReplicaSpec, Settings
-from private_graphs.training.mlp import Net, Steps
+from private_graphs.training.engine import EngineSettings, ReplicaSpec
+from private_graphs.training.mlp import MlpTraining, Net
 from private_graphs.training.reference import Replica
 from private_graphs.training.streams import Streams
 
@@ -41,7 +41,7 @@ class PlainLoop(Replica):
             training.protocol, visits="shuffled", test_graph="whole_graph",
             message_passing="induced" if induced else "whole_graph",
         )  # fmt: skip
-        settings = Settings(
+        settings = EngineSettings(
             training.optimizer, 1, training.noise > 0, dtype=dtype, device=device,
             weight_decay=0.0 if training.noise else 0.01,
         )  # fmt: skip
@@ -100,7 +100,7 @@ def plain_side(loop: PlainLoop, longest: float) -> Side:
 
 def opacus_epoch(
     net: Net,
-    steps: Steps,
+    steps: MlpTraining,
     noise_multiplier: float,
     rows: np.ndarray,
     labels: np.ndarray,

@@ -51,7 +51,7 @@ class Batched:
         self.everyone = np.arange(replicas)
         streams = [Streams.of({"benchmark": seed}) for seed in range(replicas)]
         protocol, private = training.protocol, training.noise > 0
-        settings = engine.Settings(
+        settings = engine.EngineSettings(
             optimizer=training.optimizer,
             epochs=1,
             private=private,

@@ -19,7 +19,7 @@ from timing import fastest
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from private_graphs.training.picture_nets import Cnn, Groups, Net, Softmax
+from private_graphs.training.picture_nets import Cnn, Groups, PictureNet, Softmax
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Case:
     """Units that join a step, and the records that are drawn from each."""
 
     words: str
-    net: Net
+    net: PictureNet
     joined: int
     draws: int
 
@@ -41,7 +41,7 @@ RECORDS, CLIP, NOISE, RATE = 7600, 1.0, 1.0, 0.1
 SECONDS, ROUNDS = 1.0, 3
 
 
-def module(net: Net) -> nn.Module:
+def module(net: PictureNet) -> nn.Module:
     """The same network of PyTorch's layers."""
     if isinstance(net, Softmax):
         return nn.Linear(net.pixels, net.n_classes)

@@ -140,7 +140,7 @@ def mnist_row(device: str, budget: float, replicas: int = 10, records: int = 60_
     generator = np.random.default_rng(0)
     rows = generator.integers(0, 256, (records, 784), dtype=np.uint8)
     labels = generator.integers(0, 10, records)
-    steps = mlp.Steps(1, 600, "poisson", 0.1, 1.0)
+    steps = mlp.MlpTraining(1, 600, "poisson", 0.1, 1.0)
     net, streams = mlp.Net((784, 1000, 10)), [Streams.of({"replica": r}) for r in range(replicas)]
     event = NoisyGradients(
         clipping="per_record", clip_norm=1.0, noise_multiplier=1.0, epochs=1,

@@ -25,7 +25,7 @@ from private_graphs.privacy.events import GaussianQuery
 from private_graphs.run import execute
 from private_graphs.studies.dpappr.methods.appr_rows import random_rows
 from private_graphs.study import Run, group_jobs, load_study
-from private_graphs.training.roots import HIDDEN, Plan, Roots, initial, train
+from private_graphs.training.roots import HIDDEN, Roots, RootTraining, initial, train
 from private_graphs.training.streams import Streams
 
 NODES, FEATURES, CLASSES, TOP, BATCH = 216, 2879, 7, 4, 60
@@ -51,7 +51,7 @@ def ours(steps: int) -> float:
     door.plan([(query,)])
     started = time.perf_counter()
     roots = Roots.of(x, rows, labels)
-    train(roots, theta, Plan(batches, BATCH, 0.005), door.descent([query]), 0)
+    train(roots, theta, RootTraining(batches, BATCH, 0.005), door.descent([query]), 0)
     return time.perf_counter() - started
 
 

@@ -29,7 +29,7 @@ from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import Request
-from private_graphs.methods.noisy_sums import PROTOCOLS, WIDTH, Data
+from private_graphs.methods.noisy_sums import PROTOCOLS, WIDTH, SumsData
 from private_graphs.privacy.events import GaussianQuery, PoissonSums
 from private_graphs.studies.progap.methods.progap import ProgapSettings, Stage, last_base
 from private_graphs.tasks import build_task
@@ -93,7 +93,7 @@ class Campus:
 
     def __init__(self, dataset: GraphDataset, replicas: int, scenario: str, shape: Shape) -> None:
         task, _ = build_task(dataset, scenario, PROTOCOLS["released"], 1e-5, max_edges=10**7)
-        data = Data.of(task)
+        data = SumsData.of(task)
         self.task, self.data, self.shape = task, data, shape
         settings = ProgapSettings(hops=shape.hops, layers=shape.layers)
         self.streams = [Streams.of({"benchmark": seed}) for seed in range(replicas)]
@@ -103,7 +103,7 @@ class Campus:
             reason="benchmark", sensitivity=1.0, noise_std=shape.noise_std,
         )  # fmt: skip
         sums = data.sums(door_of(self.streams, query), [(query,)] * replicas, requests)
-        self.inputs, stack = stacks.Inputs(data.rows), None
+        self.inputs, stack = stacks.StackInputs(data.rows), None
         for number in range(shape.hops):  # a few epochs without noise make rows worth adding
             stage = self.stage(number)
             stack = stage.grown(stack, self.streams)
@@ -112,7 +112,7 @@ class Campus:
             new = torch.from_numpy(sums.release(number + 1, rows))[:, None]
             hops = self.inputs.hops
             hops = new if hops is None else torch.cat([hops, new], dim=1)
-            self.inputs = stacks.Inputs(data.rows, hops)
+            self.inputs = stacks.StackInputs(data.rows, hops)
         self.network = self.stage(shape.hops)
         self.stack = self.network.grown(stack, self.streams)
 

@@ -31,7 +31,7 @@ from private_graphs.methods.gcn_budget import GcnSettings, noise_multiplier, tra
 from private_graphs.methods.gcn_protocols import PROTOCOLS, GcnProtocol
 from private_graphs.training import engine
 from private_graphs.training.blocks import Structure, build_structure
-from private_graphs.training.engine import ReplicaSpec, Settings
+from private_graphs.training.engine import EngineSettings, ReplicaSpec
 from private_graphs.training.metrics import scores
 from private_graphs.training.streams import Streams
 
@@ -84,7 +84,7 @@ def gradients(
     Read off one step of the training engine without noise and dropout.
     """
     bare = replace(protocol, clipping="none")
-    settings = Settings("sgd", 1, private=True, hidden=HIDDEN, dropout=0.0, dtype="float64")
+    settings = EngineSettings("sgd", 1, private=True, hidden=HIDDEN, dropout=0.0, dtype="float64")
     starts = parameters.astype(np.float64)
     specs = [
         ReplicaSpec(stream.public, _PROBE_RATE, start)
@@ -122,7 +122,7 @@ def _after(
     noise_multiplier: float,
 ) -> Growth:
     protocol = SHOWN[name]
-    settings = Settings("sgd", epoch, private=True, clip_norm=CLIP_NORM, hidden=HIDDEN)
+    settings = EngineSettings("sgd", epoch, private=True, clip_norm=CLIP_NORM, hidden=HIDDEN)
     given = GcnSettings(epochs=epoch, clip_norm=CLIP_NORM)
     event, door = training_event(given, protocol, noise_multiplier), Door.of(streams)
     door.plan([(event,)] * len(streams))

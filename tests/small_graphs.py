@@ -17,7 +17,7 @@ from private_graphs.methods.gcn_budget import GcnSettings, training_event
 from private_graphs.methods.gcn_protocols import GcnProtocol
 from private_graphs.training import engine
 from private_graphs.training.blocks import Structure, build_structure
-from private_graphs.training.engine import ReplicaSpec, Settings, Trained
+from private_graphs.training.engine import EngineSettings, ReplicaSpec, Trained
 from private_graphs.training.streams import Streams
 
 HIDDEN = 32  # one width everywhere: each width is compiled apart
@@ -127,7 +127,7 @@ def structure_of(
 
 def descent_of(
     protocol: GcnProtocol,
-    chosen: Settings,
+    chosen: EngineSettings,
     *,
     seeds,
     splits: int,
@@ -176,7 +176,7 @@ def fit(
     Noisy steps are those of the plan, but for replicas that stop early.
     """
     defaults = dict(optimizer="sgd", epochs=1, private=bool(np.any(noise)), dropout=0.0)
-    chosen = Settings(dtype=dtype, hidden=HIDDEN, **(defaults | settings))
+    chosen = EngineSettings(dtype=dtype, hidden=HIDDEN, **(defaults | settings))
     if structure is None:
         structure = structure_of(
             dataset, protocol, seeds=seeds, splits=splits, train_fraction=train_fraction,
@@ -209,7 +209,7 @@ def by_reference(
     from private_graphs.training import reference  # takes seconds to import
 
     defaults = dict(optimizer="sgd", epochs=1, private=bool(np.any(noise)), dropout=0.0)
-    chosen = Settings(**{"dtype": "float64", "hidden": HIDDEN} | defaults | settings)
+    chosen = EngineSettings(**{"dtype": "float64", "hidden": HIDDEN} | defaults | settings)
     return reference.train(
         dataset, protocol, chosen, replicas_of(seeds, lr),
         descent_of(protocol, chosen, seeds=seeds, splits=splits, noise=noise), splits=splits,

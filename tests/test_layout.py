@@ -83,3 +83,12 @@ def test_imports_point_downwards(root: Path) -> None:
                     if floor.get(parts[1], 0) > own:
                         upward.append(f"{path.relative_to(package)} imports {node.module}")
     assert not upward
+
+
+def test_a_class_name_has_one_meaning(root: Path) -> None:
+    found: dict[str, list[str]] = {}
+    for path in (root / "src" / "private_graphs").rglob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(path.name)
+    assert {name: places for name, places in found.items() if len(places) > 1} == {}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from private_graphs.attacks import audit as auditing
-from private_graphs.attacks.audit import Audit, default_runs, require_unbroken, run_audit
+from private_graphs.attacks.audit import CanaryAudit, default_runs, require_unbroken, run_audit
 from private_graphs.attacks.canary import (
     Design,
     OneRun,
@@ -75,7 +75,7 @@ def test_one_run_tells_all_canaries_without_clipping_and_hardly_any_with_it():
 
 
 @pytest.fixture(scope="module")
-def audits() -> dict[str, Audit]:
+def audits() -> dict[str, CanaryAudit]:
     return {name: run_audit(Design(name, 2.0)) for name in ("released", "paper", "sound")}
 
 
@@ -112,10 +112,12 @@ def test_the_noise_is_that_of_the_protocol(audits):
     assert audits["sound"].epsilon_proved <= 2
 
 
-def found_with(errors: int, runs: int, *, proved=2.0, single=None, gaussian=True) -> Audit:
+def found_with(errors: int, runs: int, *, proved=2.0, single=None, gaussian=True) -> CanaryAudit:
     mu = gdp_mu(proved, 1e-5) if proved and gaussian else None
     counted = Errors(errors, runs, errors, runs)
-    return Audit(Design("sound", 2.0, runs=runs), 40.0, None, proved, mu, counted, single, 1.0, 100)
+    return CanaryAudit(
+        Design("sound", 2.0, runs=runs), 40.0, None, proved, mu, counted, single, 1.0, 100
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import torch
 from scipy import stats
 from small_graphs import with_parts
 
-from private_graphs.attacks.audit import EACH_CONFIDENCE, Audit, run_audit
+from private_graphs.attacks.audit import EACH_CONFIDENCE, CanaryAudit, run_audit
 from private_graphs.attacks.canary import Design, canary_graph, displacements, label_scores
 from private_graphs.privacy.accountants import gdp_delta
 from private_graphs.privacy.audits import Errors, refutes_profile
@@ -149,7 +149,7 @@ def plant_schedule(monkeypatch, visits: str) -> None:
 def test_every_part_in_every_step_is_caught_by_the_audit(monkeypatch):
     assert not run_audit(POISSON).breaks_proof
     plant_schedule(monkeypatch, "all")
-    found: Audit = run_audit(POISSON)
+    found: CanaryAudit = run_audit(POISSON)
     assert found.mu_proved is None and found.verdict == "proof_broken"
     assert found.lower(EACH_CONFIDENCE) > found.epsilon_proved
 

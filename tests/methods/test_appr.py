@@ -22,7 +22,7 @@ from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu, price
 from private_graphs.privacy.losses import amplified_epsilon, inner_epsilon
 from private_graphs.run import execute
 from private_graphs.studies.dpappr.methods.appr import (
-    Data,
+    ApprData,
     Sample,
     batches_of,
     sampled_nodes,
@@ -31,8 +31,8 @@ from private_graphs.studies.dpappr.methods.appr import (
 from private_graphs.studies.dpappr.methods.appr_attack import layer_attack
 from private_graphs.studies.dpappr.methods.appr_budget import (
     PROTOCOLS,
-    Noise,
-    Plan,
+    ApprNoise,
+    ReleasePlan,
     choices_epsilon,
     events,
     proved_noise,
@@ -53,7 +53,7 @@ from private_graphs.tasks import build_task
 from private_graphs.training.metrics import majority_score
 from private_graphs.training.streams import Streams
 
-CORA = Plan(
+CORA = ReleasePlan(
     kind="gaussian", rate=0.09, n_sampled=216, private_roots=70, n_roots=216, top=4, epochs=200,
     steps=800, batch=60, row_clip=0.01, entry_clip=0.001, clip_norm=1.0, others=None,
     per_batch=False, overlaps=True, delta=2e-3,
@@ -66,7 +66,7 @@ GRAPH = random_graph(3, nodes=200, features=30, classes=3, unlabelled=3)
 SHORT = {"sample": 0.5, "roots": 20, "batch": 8, "epochs": 3}
 
 
-def _proved(plan: Plan, noise: Noise) -> float:
+def _proved(plan: ReleasePlan, noise: ApprNoise) -> float:
     (event,) = events(plan, noise)
     return price(event, "node", "replace", plan.delta).epsilon
 
@@ -131,7 +131,7 @@ def test_noise_of_sampled_roots_proves_what_was_asked_and_hardly_less(kind, othe
 def test_every_root_joins_every_step_by_itself_at_the_rate_that_is_priced():
     plan = replace(SOUND, kind="one_hot", others=0, n_roots=40, batch=40, steps=4000, root_rate=0.3)
     usable = np.arange(40) > 0
-    query = releases(plan, Noise(multiplier=1.0))[-1]
+    query = releases(plan, ApprNoise(multiplier=1.0))[-1]
     descent = one_lane(query, seed=2).descent([query], coins="batches")
     batches = batches_of(plan, PROTOCOLS["sound"], usable, descent)
     joined = np.array([np.bincount(step[step >= 0], minlength=40) for step in batches])
@@ -156,7 +156,7 @@ def test_two_orthogonal_rows_attain_the_sensitivity_of_clipped_ones():
 
 def _queries(**noise):
     """What the rows of a run release with this noise, of entries .001 and rows 1e-9 at most."""
-    return releases(replace(SOUND, top=2, row_clip=1e-9), Noise(multiplier=1.0, **noise))[:-1]
+    return releases(replace(SOUND, top=2, row_clip=1e-9), ApprNoise(multiplier=1.0, **noise))[:-1]
 
 
 def test_every_coordinate_gets_noise_and_ties_are_broken_by_it_alone():
@@ -195,7 +195,7 @@ def test_column_rules_and_truncation():
 def test_places_of_a_sample_are_in_the_order_of_the_draw():
     """Sorted by number, one exchanged node would shift the places of many."""
     task, _ = build_task(GRAPH, "nodes", PROTOCOLS["paper"], 1e-5)
-    data = Data.of(task, False)
+    data = ApprData.of(task, False)
     size = sampled_nodes(0.4, int(GRAPH.train_mask.sum()))
     sample = Sample.of(data, np.arange(size)[::-1])
     nodes = np.flatnonzero(GRAPH.train_mask)[: sample.size][::-1]
@@ -250,7 +250,7 @@ def test_rows_without_noise_are_trained_on_with_that_of_the_training_budget(prot
 def test_runs_that_are_priced_have_samples_of_their_own(protocol, shared):
     """Amplified prices of several runs add up for samples that are drawn apart."""
     task = build_task(GRAPH, "nodes", PROTOCOLS[protocol], 1e-5)[0]
-    data, made = Data.of(task, False), method_named("appr_gaussian").settings(**SHORT)
+    data, made = ApprData.of(task, False), method_named("appr_gaussian").settings(**SHORT)
     known = np.arange(0)
     requests = [
         Request(epsilon, 0, known, Streams.of({"epsilon": str(epsilon)}), made)

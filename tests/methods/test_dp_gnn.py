@@ -25,14 +25,14 @@ from private_graphs.run import execute
 from private_graphs.studies.progap.methods.dp_gnn import (
     EPOCH_CHOSEN,
     PROTOCOLS,
-    Budget,
+    DpGnnBudget,
     StarNet,
     noise_scale,
     stars_of,
 )
 from private_graphs.tasks import build_task
 from private_graphs.training import stacks
-from private_graphs.training.stacks import Inputs, Rows, Stack
+from private_graphs.training.stacks import SparseRows, Stack, StackInputs
 from private_graphs.training.streams import Streams
 
 N, D, C = 12, 7, 3
@@ -52,7 +52,7 @@ def random_matrix(seed: int, share: float = 0.3) -> sp.csr_matrix:
 @pytest.mark.parametrize("unit_rows", [False, True])
 def test_gradients_of_stars_are_those_of_autograd(unit_rows):
     rng = np.random.default_rng(1)
-    rows = Rows(sp.csr_matrix(rng.integers(0, 3, (N, D)) * (rng.random((N, D)) < 0.5)))
+    rows = SparseRows(sp.csr_matrix(rng.integers(0, 3, (N, D)) * (rng.random((N, D)) < 0.5)))
     reading = [random_matrix(2), random_matrix(3)]
     network = StarNet(D, C, 1, reading, "layer", reading, unit_rows)
     stack = started(network, [Streams.of({"seed": each}) for each in range(2)])
@@ -73,7 +73,7 @@ def test_gradients_of_stars_are_those_of_autograd(unit_rows):
             alone.flat = flat[None]
 
             class View:
-                inputs, present, hops = Inputs(rows), None, None
+                inputs, present, hops = StackInputs(rows), None, None
 
                 def times(self, weight):
                     return (torch.from_numpy(rows.matrix.toarray()) @ weight[0])[None]
@@ -95,7 +95,7 @@ def clipped_sum(lists, features, labels, degree: int, stack=None):
     reading = [owned_lists(sp.csr_matrix(lists, dtype=np.float32).T.tocsr(), degree, STREAMS)]
     network = StarNet(width, 2, 1, reading, "layer")
     stack = stack or started(network, [STREAMS])
-    stars = stars_of(Rows(sp.csr_matrix(features)), reading, np.arange(n))
+    stars = stars_of(SparseRows(sp.csr_matrix(features)), reading, np.arange(n))
     view = stars.view(torch.arange(n)[None])
     squares, add = stacks.example_gradients(network, stack, view, torch.from_numpy(labels)[None])
     factors = (1 / squares.sqrt()).clamp(max=1.0)
@@ -121,7 +121,7 @@ def test_a_replaced_node_moves_every_root_of_both_of_its_lists_by_twice_the_clip
         lists[0, receivers] = 1
         sums.append(clipped_sum(lists, features, labels, degree, stack)[0])
     moved = float((sums[1] - sums[0]).norm())
-    budget = Budget(PROTOCOLS["sound"], 1, 1, 7, 7, degree, 1e-3, 7)
+    budget = DpGnnBudget(PROTOCOLS["sound"], 1, 1, 7, 7, degree, 1e-3, 7)
     assert budget.moved == 2 * degree + 1
     assert moved == pytest.approx(2 * budget.moved, rel=1e-3)
     assert moved > 2 * 1.5 * budget.occurrences, "the paper's D + 1 do not bound it"
@@ -174,6 +174,6 @@ def test_printed_epsilon_is_the_mixture_over_batches_without_replacement():
     expected = min(bound(1 + tenth / 10) for tenth in range(1, 90))
     found = occurrence_epsilon(scale, occurrences, batch, n, steps, delta)
     assert found == pytest.approx(expected, rel=1e-9)
-    budget = Budget(PROTOCOLS["paper"], 5, 5, batch, n, 2, delta, n)
+    budget = DpGnnBudget(PROTOCOLS["paper"], 5, 5, batch, n, 2, delta, n)
     assert budget.printed(noise_scale(budget, 4.0)) == pytest.approx(4.0, abs=0.05)
     assert budget.noise_std(scale) == 2 * 3 * scale

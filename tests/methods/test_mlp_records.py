@@ -17,7 +17,7 @@ from private_graphs.methods.method import Request
 from private_graphs.privacy.accountants import price
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Shuffled
 from private_graphs.run import execute
-from private_graphs.studies.lrec2022.methods.mlp_records import MlpSettings, claim, planned
+from private_graphs.studies.lrec2022.methods.mlp_records import MlpRecordsSettings, claim, planned
 from private_graphs.tasks import build_task
 from private_graphs.training.streams import Streams
 
@@ -60,7 +60,7 @@ def task(protocol: str, dataset: ImageDataset | None = None):
 def request(epsilon: float = 3.0, **settings: object) -> Request:
     values = {"lot_size": 20, "epochs": 3, "hidden": 16, **settings}
     streams = Streams.of({"test": 1})
-    return Request(epsilon, 0, np.arange(20), streams, MlpSettings(**values))
+    return Request(epsilon, 0, np.arange(20), streams, MlpRecordsSettings(**values))
 
 
 # §1 of the privacy specification: rate, noise, steps -> formula, add/remove, replace
@@ -77,7 +77,7 @@ TABLE = [
 def test_the_papers_settings_have_the_tabulated_prices(
     lot: int, noise: float, steps: int, formula: float, vanishing: float, replaced: float
 ) -> None:
-    settings = MlpSettings(lot_size=lot, noise_multiplier=noise)
+    settings = MlpRecordsSettings(lot_size=lot, noise_multiplier=noise)
     asked = replace(request(), settings=settings)
     big = replace(task("sound"), n_units=60_000)
     (event,) = planned(big, asked)
@@ -135,13 +135,15 @@ def test_each_branch_of_the_authors_code_is_told_with_its_own_noise() -> None:
     big = replace(task("released"), n_units=60_000)
     for lot in (600, 60_000):
         asked = {"lot_size": lot, "noise_multiplier": 50.0, "clip_norm": 2.0}
-        (whole,) = planned(big, replace(request(), settings=MlpSettings(**asked)))
-        settings = MlpSettings(**asked, noise_on="record")
+        (whole,) = planned(big, replace(request(), settings=MlpRecordsSettings(**asked)))
+        settings = MlpRecordsSettings(**asked, noise_on="record")
         (each,) = planned(big, replace(request(), settings=settings))
         assert whole.noise_multiplier == 50 and whole.clipping == each.clipping == "none"
         assert each.noise_multiplier == pytest.approx(50 / math.sqrt(lot))
         assert price(each, "record", "replace", 1e-5).epsilon is None
-        assert claim(big, settings) == claim(big, MlpSettings(**asked)), "the printed ε is one"
+        assert claim(big, settings) == claim(big, MlpRecordsSettings(**asked)), (
+            "the printed ε is one"
+        )
     results = [execute(job("released", **more), images()) for more in ({}, {"noise_on": "record"})]
     noise = [next(iter(each.statements.values()))["mechanisms"][0] for each in results]
     assert [each["noise_multiplier"] for each in noise] == pytest.approx([4, 4 / math.sqrt(20)])

@@ -14,8 +14,8 @@ from private_graphs.methods import unit_gradients
 from private_graphs.methods.method import Context, Request
 from private_graphs.studies.inversion.methods import model_inversion
 from private_graphs.studies.inversion.methods.reconstruct import (
-    Adam,
-    Attack,
+    InversionAttack,
+    UncorrectedAdam,
     attack,
     doubt,
     penalty,
@@ -81,7 +81,7 @@ def test_what_pulls_a_picture_is_the_gradient_of_its_cost(net, cost):
 @pytest.mark.parametrize(("step", "moved"), [(0.1, 0.316226), (0.05, 0.158113)])
 def test_the_first_step_of_algorithm_4_has_no_bias_correction(step, moved):
     gradient = np.array([1e3, -1e3])
-    found = Adam.of(np.zeros(2), step).move(gradient)
+    found = UncorrectedAdam.of(np.zeros(2), step).move(gradient)
     np.testing.assert_allclose(found, [-moved, moved], rtol=1e-5)
 
 
@@ -90,7 +90,7 @@ def test_every_model_of_a_batch_is_attacked_as_if_alone():
     parameters = RNG.normal(0, 1, (3, net.n_parameters)).astype(np.float32)
     public = RNG.random((9, 144)), np.arange(9) % 3
     for kind in ("original", "enhanced", "prior"):
-        chosen = Attack(kind, 30, 0.05, "btv" if kind == "enhanced" else "none", 0.001)
+        chosen = InversionAttack(kind, 30, 0.05, "btv" if kind == "enhanced" else "none", 0.001)
         together = attack(net, parameters, chosen, public)
         alone = [attack(net, each[None], chosen, public)[0] for each in parameters]
         np.testing.assert_allclose(together, alone, atol=1e-4)

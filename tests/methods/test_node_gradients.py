@@ -8,7 +8,13 @@ import pytest
 import torch
 from doors import one_lane
 
-from private_graphs.methods.node_gradients import Linear, Steps, TwoLayers, clipped_total, descend
+from private_graphs.methods.node_gradients import (
+    Linear,
+    ModelTraining,
+    TwoLayers,
+    clipped_total,
+    descend,
+)
 
 N, D, H, K, BIAS = 40, 6, 5, 4, 0.3
 LINEAR, LAYERS = Linear(D, K, BIAS), TwoLayers(D, K, H, BIAS)
@@ -86,7 +92,7 @@ def test_one_step_equals_opacus(model):
     torch.nn.functional.cross_entropy(logits, torch.from_numpy(labels), reduction="sum").backward()
     optimizer.step()
     found = descend(
-        model, parameters[:1], rows, labels, Steps(1, rate, clip_norm),
+        model, parameters[:1], rows, labels, ModelTraining(1, rate, clip_norm),
         one_lane().descent([None]), divisor=N,
     )  # fmt: skip
     expected = [layer.weight.detach().numpy().T.ravel() for layer in layers.layers]
@@ -157,6 +163,7 @@ def test_the_last_half_of_the_iterates_is_averaged():
         weights = weights - 3.0 / N * clipped_total(model, weights, rows, labels, 0.4)
         iterates.append(weights)
     found = descend(
-        model, start, rows, labels, Steps(5, 3.0, 0.4), one_lane().descent([None]), divisor=N,
+        model, start, rows, labels, ModelTraining(5, 3.0, 0.4), one_lane().descent([None]),
+        divisor=N,
     )  # fmt: skip
     np.testing.assert_allclose(found, np.mean(iterates[2:], axis=0), atol=1e-12)

@@ -15,7 +15,7 @@ from private_graphs.privacy.renyi import simple_epsilon, simple_mu
 from private_graphs.run import answer
 from private_graphs.studies.pate.methods.pate_votes import (
     REFUSED,
-    Noise,
+    VoteNoise,
     dependent_answers,
     log_miss,
     noise_for,
@@ -27,7 +27,7 @@ from private_graphs.training.image_nets import Ensemble
 VOTES = np.random.default_rng(0).multinomial(250, [0.7] + [0.3 / 9] * 9, size=400)
 
 
-def released(votes: np.ndarray, noise: Noise, seed: int, planned: Noise | None = None):
+def released(votes: np.ndarray, noise: VoteNoise, seed: int, planned: VoteNoise | None = None):
     """Labels that pass a door, of the plan of ``noise`` or another one."""
     events = (planned or noise).events("record", "replace")
     generator = np.random.default_rng(seed)
@@ -63,7 +63,7 @@ def votes(*counts: int) -> np.ndarray:
     ],
 )
 def test_prices_at_the_caps(queries, answers, check, answer, delta, by_renyi, exact):
-    noise = Noise(200, check, answer, queries, answers)
+    noise = VoteNoise(200, check, answer, queries, answers)
     assert simple_epsilon(noise.mu, delta) == pytest.approx(by_renyi, abs=1e-5)
     assert gdp_epsilon(noise.mu, delta) == pytest.approx(exact, abs=1e-5)
     priced = [
@@ -97,7 +97,7 @@ def test_noise_for_a_budget(epsilon, delta, answers, sound, theorem, unchecked, 
 
 
 def test_caps_hold_in_every_draw_and_refusals_take_draws():
-    noise = Noise(150, 30, 20, 100, 40)
+    noise = VoteNoise(150, 30, 20, 100, 40)
     other = VOTES.copy()
     other[3] = np.eye(10, dtype=int)[0] * 250  # surely passes
     for seed in range(50):
@@ -112,11 +112,11 @@ def test_caps_hold_in_every_draw_and_refusals_take_draws():
 
 @pytest.mark.parametrize("check", [30, 0])
 def test_the_diagnostic_of_a_run_without_dp_simulates_what_is_released(check):
-    noise = Noise(150, check, 20, 100, 40)
+    noise = VoteNoise(150, check, 20, 100, 40)
     if check:
         simulated = simulated_labels(VOTES, noise, np.random.default_rng(3))
         assert np.array_equal(simulated, released(VOTES, noise, 3))
-    labels = simulated_labels(VOTES, Noise(150, check, 1e-9, 100, 40), np.random.default_rng(3))
+    labels = simulated_labels(VOTES, VoteNoise(150, check, 1e-9, 100, 40), np.random.default_rng(3))
     got = labels != REFUSED
     assert got.sum() == 40 and np.array_equal(labels[got], VOTES[got].argmax(1))
 

@@ -45,7 +45,7 @@ def batch(protocol, *, splits: int = 3, optimizer: str = "adam", device: str = "
     """Five replicas with noise and dropout."""
     seeds = range(5)
     structure = structure_of(random_graph(), protocol, seeds=seeds, splits=splits, dtype="float32")
-    settings = engine.Settings(
+    settings = engine.EngineSettings(
         optimizer=optimizer, epochs=1, private=True, hidden=HIDDEN, device=device
     )
     descent = descent_of(protocol, settings, seeds=seeds, splits=splits, noise=2.0)
@@ -270,7 +270,7 @@ def test_a_node_that_is_not_finite_moves_its_own_part_alone(dense_from, monkeypa
     structure = structure_of(graph, SOUND, seeds=(0,), splits=4, dtype="float64")
     x = structure.inputs.x_values
     x[structure.inputs.x_pointers[0] : structure.inputs.x_pointers[1]] = np.nan
-    settings = engine.Settings(
+    settings = engine.EngineSettings(
         optimizer="sgd", epochs=1, private=True, hidden=HIDDEN, device="torch-cpu",
         dtype="float64", dropout=0.0,
     )  # fmt: skip

@@ -13,7 +13,7 @@ from private_graphs.mechanisms.door import Descent, Door, ReleaseMismatch
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Shuffled
 from private_graphs.training import mlp
 from private_graphs.training.dpsgd import Watched
-from private_graphs.training.mlp import Net, Steps, Trained, gradient_sum
+from private_graphs.training.mlp import MlpTraining, Net, TrainedMlp, gradient_sum
 from private_graphs.training.streams import Streams
 from private_graphs.training.torch_dpsgd import gradient_sums
 from private_graphs.training.torch_noise import random_bytes
@@ -23,13 +23,13 @@ NET = Net((20, 16, 12, 5))
 RNG = np.random.default_rng(7)
 ROWS = 3 * RNG.normal(size=(300, 20)).astype(np.float32)
 LABELS = RNG.integers(0, 5, size=300)
-STEPS = Steps(2, 60, "shuffled", 0.1, 0.5)
+STEPS = MlpTraining(2, 60, "shuffled", 0.1, 0.5)
 
 
 DEVICES = ["cpu", "torch-cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
 
-def event_of(steps: Steps, noise_std: float, n_records: int = 300) -> NoisyGradients:
+def event_of(steps: MlpTraining, noise_std: float, n_records: int = 300) -> NoisyGradients:
     """What ``steps`` release with noise of this size on their sums."""
     n_lots = -(-n_records // steps.lot_size)
     if n_lots == 1:
@@ -59,7 +59,9 @@ def train(*arguments, **how) -> list[np.ndarray]:
     return [each.parameters for each in runs(*arguments, **how)]
 
 
-def runs(net, steps, rows, labels, streams, *, noise_std=0.0, event=None, **how) -> list[Trained]:
+def runs(
+    net, steps, rows, labels, streams, *, noise_std=0.0, event=None, **how
+) -> list[TrainedMlp]:
     """Train as planned: as ``event`` says, or with ``noise_std``."""
     if noise_std and steps.epochs:
         event = event_of(steps, noise_std, len(rows))
@@ -264,7 +266,7 @@ NOISE = {60: 1.0 / math.sqrt(60), 300: 8.0 / math.sqrt(300)}
 WATCHED = Watched(ROWS[:130], np.where(np.arange(130) % 9, LABELS[:130], -1), 3)
 
 
-def plain_loop(steps: Steps, streams: Streams, device: str) -> tuple[int, np.ndarray]:
+def plain_loop(steps: MlpTraining, streams: Streams, device: str) -> tuple[int, np.ndarray]:
     """Epochs and weights of a run that stops early, from the runs of every length."""
     generator, best, worse = streams.generator("stopping"), None, 0
     for epoch in range(1, steps.epochs + 1):

@@ -21,7 +21,7 @@ from private_graphs.jobs import Job
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
 from private_graphs.run import execute
-from private_graphs.training.engine import Settings
+from private_graphs.training.engine import EngineSettings
 
 reference = pytest.importorskip("private_graphs.training.reference")
 PROTOCOLS = {"released": RELEASED, "paper": PAPER, "sound": SOUND, "poisson": SOUND_POISSON}
@@ -108,7 +108,7 @@ def test_a_plan_that_is_not_kept_is_refused():
     from private_graphs.mechanisms.door import ReleaseMismatch
     from private_graphs.methods.gcn_budget import GcnSettings, training_event
 
-    chosen = Settings("sgd", 2, True, hidden=HIDDEN, dropout=0.0)
+    chosen = EngineSettings("sgd", 2, True, hidden=HIDDEN, dropout=0.0)
     [spec], own = replicas_of((0,)), streams(0)
     event = training_event(GcnSettings(splits=1, epochs=3), SOUND, 1.0)
     door = Door.of(own)

@@ -13,7 +13,7 @@ from doors import one_lane
 from private_graphs.privacy.events import GaussianQuery
 from private_graphs.studies.dpappr.methods.appr_rows import truncated
 from private_graphs.training import roots as training
-from private_graphs.training.roots import HIDDEN, Plan, Roots, clipped_sum, initial
+from private_graphs.training.roots import HIDDEN, Roots, RootTraining, clipped_sum, initial
 
 WORDS = {"unit": "node", "relation": "replace", "reason": "test"}
 
@@ -73,7 +73,7 @@ def test_a_step_that_drops_hardly_anything_is_that_of_autograd(clip):
     """Of roots of one node and of several: their gradients are added up as dropout needs it."""
     x, pi, labels, theta = _problem(seed=3)
     share = 2.0**-16  # the smallest there is
-    plan = Plan(np.arange(6)[None], 1.0, 1.0, clip, adam=False, dropout=share)
+    plan = RootTraining(np.arange(6)[None], 1.0, 1.0, clip, adam=False, dropout=share)
     found = theta - train(Roots.of(x, pi, labels, np.float64), theta, plan)
     gradients = _autograd(x, pi, labels, theta)
     factors = np.minimum(1, clip / np.linalg.norm(gradients, axis=1))
@@ -82,7 +82,7 @@ def test_a_step_that_drops_hardly_anything_is_that_of_autograd(clip):
 
 def test_two_steps_of_adam_with_weight_decay_are_torchs():
     x, pi, labels, theta = _problem(seed=1)
-    plan = Plan(np.array([[0, 1, 2], [3, 4, -1]]), 3.0, 0.01, 0.3, weight_decay=0.1)
+    plan = RootTraining(np.array([[0, 1, 2], [3, 4, -1]]), 3.0, 0.01, 0.3, weight_decay=0.1)
     found = train(Roots.of(x, pi, labels, np.float64), theta, plan)
     parameter = torch.tensor(theta, requires_grad=True)
     optimizer = torch.optim.Adam([parameter], lr=0.01)
@@ -100,7 +100,7 @@ def test_dropout_drops_its_share_of_inputs_and_of_hidden_units():
     x, pi = scipy.sparse.csr_matrix(np.ones((1, 1))), scipy.sparse.csr_matrix(np.ones((1, 1)))
     roots = Roots.of(x, pi, np.zeros(1, int), np.float64)
     theta = np.r_[np.ones(HIDDEN), np.tile([0.1, 0.0], HIDDEN)]
-    plan = Plan(np.zeros((1, 1), np.int64), 1.0, 1.0, math.inf, adam=False, dropout=0.25)
+    plan = RootTraining(np.zeros((1, 1), np.int64), 1.0, 1.0, math.inf, adam=False, dropout=0.25)
     moved = np.array([train(roots, theta, plan, seed) != theta for seed in range(1000)])
     first, some = moved[:, :HIDDEN], moved[:, :HIDDEN].any(axis=1)
     assert some.mean() == pytest.approx(0.75, abs=0.05)
@@ -117,7 +117,7 @@ def test_what_dropout_leaves_of_several_nodes_is_clipped(dtype):
     for root in range(7):
         for seed in range(20):
             batch = np.array([[root]])
-            plan = Plan(batch, 1.0, 1.0, clip, adam=False, dropout=0.5)
+            plan = RootTraining(batch, 1.0, 1.0, clip, adam=False, dropout=0.5)
             step = train(roots, theta, plan, seed).astype(float) - start
             moved.append(np.linalg.norm(step))
     moved = np.array(moved)

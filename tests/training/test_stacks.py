@@ -10,11 +10,19 @@ from torch.nn import functional
 
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.privacy.events import GaussianQuery, PoissonSums
-from private_graphs.studies.progap.methods.gap import Classifier, Encoder
+from private_graphs.studies.progap.methods.gap import Encoder, GapClassifier
 from private_graphs.studies.progap.methods.progap import Stage
 from private_graphs.training import stacks
 from private_graphs.training.dpsgd import clip_factors
-from private_graphs.training.stacks import Fit, Inputs, Noisy, Rows, Stack, initial, running
+from private_graphs.training.stacks import (
+    Fit,
+    Noisy,
+    SparseRows,
+    Stack,
+    StackInputs,
+    initial,
+    running,
+)
 from private_graphs.training.streams import Streams
 
 N, D, C, H = 40, 12, 3, 16
@@ -38,11 +46,11 @@ def steps_of(own: list[Streams], multipliers, count: int, rate: float, clip_norm
     return stacks.steps(door, queries)
 
 
-def inputs_of(replicas: int, hops: int, seed: int = 0) -> Inputs:
+def inputs_of(replicas: int, hops: int, seed: int = 0) -> StackInputs:
     rng = np.random.default_rng(seed)
-    rows = Rows(sp.csr_matrix(rng.integers(0, 3, (N, D)) * (rng.random((N, D)) < 0.3)))
+    rows = SparseRows(sp.csr_matrix(rng.integers(0, 3, (N, D)) * (rng.random((N, D)) < 0.3)))
     sums = rng.standard_normal((replicas, hops, N, H)).astype(np.float32) * 3 if hops else None
-    return Inputs(rows, None if sums is None else torch.from_numpy(sums))
+    return StackInputs(rows, None if sums is None else torch.from_numpy(sums))
 
 
 def started(network, replicas: int) -> Stack:
@@ -55,11 +63,11 @@ NETWORKS = [
     (Stage(0, 1, D, C, "layer", False), 0),
     (Stage(2, 2, D, C, "layer", True), 2),
     (Encoder(D, C, "none"), 0),
-    (Classifier(3, C, "none"), 3),
+    (GapClassifier(3, C, "none"), 3),
 ]
 
 
-def plain(network, stack: Stack, inputs: Inputs, flat: torch.Tensor, node: int, label: int):
+def plain(network, stack: Stack, inputs: StackInputs, flat: torch.Tensor, node: int, label: int):
     """Loss of one node of one replica with parameters ``flat`` that ask for gradients."""
     one = Stack(stack.named(flat[None]), {})
     one.flat = flat[None]
@@ -111,7 +119,9 @@ def test_an_example_that_is_not_finite_counts_as_zero():
     assert torch.equal(add(ones), add(without)) and torch.isfinite(add(ones)).all()
 
 
-def torch_progap(inputs: Inputs, stack: Stack, labels, epochs: int, rate: float) -> torch.Tensor:
+def torch_progap(
+    inputs: StackInputs, stack: Stack, labels, epochs: int, rate: float
+) -> torch.Tensor:
     """The second stage of ProGAP in plain modules, one replica, full batch, batch norm."""
     x = torch.from_numpy(inputs.rows.matrix.toarray())
     first, second = torch.nn.Linear(D, H), torch.nn.Linear(H, H)
@@ -159,7 +169,7 @@ def test_a_replica_is_the_same_alone_and_in_company(noisy):
     def train(chosen: list[int]) -> torch.Tensor:
         everyone = streams(3)
         inputs = inputs_of(3, 2)
-        inputs = Inputs(inputs.rows, inputs.hops[chosen])
+        inputs = StackInputs(inputs.rows, inputs.hops[chosen])
         shapes, own = network.shapes(), [everyone[i] for i in chosen]
         stack = Stack(initial(shapes, own, 0), {} if noisy else running(shapes, len(chosen)))
         fit = Fit(inputs, labels, [[0.01, 0.05, 0.02][i] for i in chosen], 4,
@@ -201,9 +211,9 @@ def test_one_row_moves_crafted_sums_by_no_more_than_is_priced(lot, large):
     def total(first: float) -> np.ndarray:
         apart = 2.0 ** round(np.log2(large / np.sqrt(2))) * 2.0**-23
         values = np.r_[first * 1e4, np.full(large - 1, 1e4), np.full(lot - large, -0.6 * apart)]
-        rows = stacks.Rows(sp.csr_matrix(values[:, None].astype(np.float32)))
+        rows = stacks.SparseRows(sp.csr_matrix(values[:, None].astype(np.float32)))
         zeros = {"first.weight": torch.zeros(1, 1, 2), "first.bias": torch.zeros(1, 2)}
-        view = stacks.Inputs(rows).view(torch.arange(lot)[None])
+        view = stacks.StackInputs(rows).view(torch.arange(lot)[None])
         squares, add = stacks.example_gradients(
             lambda forward: forward.features("first")[:, 0],
             stacks.Stack(zeros, {}), view, torch.zeros(1, lot, dtype=torch.long),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from small_graphs import fit, random_graph, structure_of
 
 from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND
-from private_graphs.training.engine import Settings, _Patience, joins_validation
+from private_graphs.training.engine import EngineSettings, _Patience, joins_validation
 
 EPOCHS, PATIENCE = 40, 4
 
@@ -55,7 +55,7 @@ def test_scoring_inside_the_training_pass_changes_no_result(optimizer, patience)
         seeds=seeds, optimizer=optimizer, dropout=0.0, epochs=EPOCHS, patience=patience,
         lr=np.geomspace(0.005, 2.0, 6), weight_decay=0.01,
     )  # fmt: skip
-    chosen = Settings(optimizer, EPOCHS, False, patience=patience)
+    chosen = EngineSettings(optimizer, EPOCHS, False, patience=patience)
     assert joins_validation(RELEASED, chosen, splits=1, train_fraction=1.0)
     inside = fit(dataset, RELEASED, **how)
     apart = fit(dataset, RELEASED, structure=structure_of(dataset, RELEASED, seeds=seeds), **how)
@@ -68,7 +68,9 @@ def test_scoring_inside_the_training_pass_changes_no_result(optimizer, patience)
 
 def test_training_and_scoring_share_a_pass_only_where_that_is_exact():
     def joins(protocol=RELEASED, splits=1, train_fraction=1.0, **settings) -> bool:
-        chosen = Settings(**(dict(optimizer="sgd", epochs=1, private=False, patience=1) | settings))
+        chosen = EngineSettings(
+            **(dict(optimizer="sgd", epochs=1, private=False, patience=1) | settings)
+        )
         return joins_validation(protocol, chosen, splits, train_fraction)
 
     assert joins()

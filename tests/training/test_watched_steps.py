@@ -20,7 +20,7 @@ from private_graphs.mechanisms.replay import Recording, Replaying
 from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
 from private_graphs.privacy.events import GaussianQuery
 from private_graphs.training import roots
-from private_graphs.training.roots import HIDDEN, Plan, Roots
+from private_graphs.training.roots import HIDDEN, Roots, RootTraining
 
 GRAPH = random_graph(unlabelled=3)
 SIGMA, CLIP = 1.5, 0.2
@@ -160,7 +160,9 @@ QUERY = GaussianQuery(
 )  # fmt: skip
 
 
-def trained(data: Roots, theta, plan: Plan, watch: Watch = UNSEEN, query=QUERY) -> np.ndarray:
+def trained(
+    data: Roots, theta, plan: RootTraining, watch: Watch = UNSEEN, query=QUERY
+) -> np.ndarray:
     lanes = one_lane(query).lanes
     door = Door(lanes, watch)
     found = roots.train(data, theta, plan, door.descent([query]), 5)
@@ -174,7 +176,7 @@ def trained(data: Roots, theta, plan: Plan, watch: Watch = UNSEEN, query=QUERY) 
 @pytest.mark.parametrize("query", [QUERY, None], ids=["noise", "bare"])
 def test_watched_steps_of_roots_are_those_that_nobody_watches(query, dropout, adam, dtype):
     data, theta = problem(dtype)
-    plan = Plan(
+    plan = RootTraining(
         BATCHES, 3.0, 0.1, CLIP, adam=adam, dropout=dropout, weight_decay=0.0 if query else 0.05
     )
     watch = Recording()
@@ -192,12 +194,12 @@ def test_watched_steps_of_roots_are_those_that_nobody_watches(query, dropout, ad
 def test_what_a_watch_sees_are_the_sums_of_clipped_roots():
     data, theta = problem(np.float64)
     watch = Recording()
-    trained(data, theta, Plan(BATCHES, 3.0, 0.1, CLIP, adam=False), watch)
+    trained(data, theta, RootTraining(BATCHES, 3.0, 0.1, CLIP, adam=False), watch)
     (tape,) = watch.tapes.values()
     assert len(theta) == 30 * HIDDEN + 3 * HIDDEN
     for taped, batch in zip(tape, BATCHES, strict=True):
         # A step of rate 1 of the batch alone, which has no noise.
-        alone = Plan(batch[None], 1.0, 1.0, CLIP, adam=False)
+        alone = RootTraining(batch[None], 1.0, 1.0, CLIP, adam=False)
         total = theta - trained(data, theta, alone, query=None)
         assert np.abs(taped.exact - total).max() <= 1e-12
         assert taped.exact.any() == (batch >= 0).any()

@@ -50,7 +50,7 @@ GAUSSIAN_ASSUMPTION = "what is released is Gaussian, as the proof by exact Gauss
 
 
 @dataclass(frozen=True)
-class Audit:
+class CanaryAudit:
     """Result of an audit; every ε is at the design's δ, unit and relation."""
 
     design: Design | MethodDesign
@@ -173,7 +173,7 @@ def _check_runs(runs: int) -> None:
         )
 
 
-def run_audit(design: Design, *, threads: int = 1, progress: Progress | None = None) -> Audit:
+def run_audit(design: Design, *, threads: int = 1, progress: Progress | None = None) -> CanaryAudit:
     """Calibrate the noise as the protocol does, attack the training, and count the errors.
 
     Raises:
@@ -184,7 +184,7 @@ def run_audit(design: Design, *, threads: int = 1, progress: Progress | None = N
     noise = noise_multiplier(design.epsilon, settings, rules, design.delta)
     published = claim(settings, rules, noise, design.delta)
     priced = price(training_event(settings, rules, noise), UNIT, RELATION, design.delta)
-    return Audit(
+    return CanaryAudit(
         design=design,
         epochs=design.epochs,
         noise_multiplier=noise,
@@ -220,7 +220,7 @@ def method_design(method: str, scenario: str | None, **fields: Any) -> MethodDes
     return MethodDesign(method, scenario or scenarios[0], **fields)
 
 
-def run_method_audit(design: MethodDesign, *, progress: Progress | None = None) -> Audit:
+def run_method_audit(design: MethodDesign, *, progress: Progress | None = None) -> CanaryAudit:
     """Attack a proved method at the requested ε, and count the errors.
 
     Raises:
@@ -234,7 +234,7 @@ def run_method_audit(design: MethodDesign, *, progress: Progress | None = None) 
     errors, event = method_errors(design, progress)
     noise, releases = noise_of(event)
     priced = price(event, design.unit, design.relation, design.delta)
-    return Audit(
+    return CanaryAudit(
         design=design,
         epochs=releases,
         noise_multiplier=noise,
@@ -247,7 +247,7 @@ def run_method_audit(design: MethodDesign, *, progress: Progress | None = None) 
     )
 
 
-def run_job(job: Job, *, threads: int = 1, progress: Progress | None = None) -> Audit:
+def run_job(job: Job, *, threads: int = 1, progress: Progress | None = None) -> CanaryAudit:
     """Carry out a study's planned audit: ``job.attack`` has the number of runs and the seed."""
     (epsilon,), attack, method = job.epsilons, job.attack, method_named(job.method)
     if isinstance(method.canary, Canary):
@@ -263,7 +263,7 @@ def run_job(job: Job, *, threads: int = 1, progress: Progress | None = None) -> 
     return run_audit(design, threads=threads, progress=progress)
 
 
-def describe(audit: Audit) -> str:
+def describe(audit: CanaryAudit) -> str:
     """Return the finding as sentences for a terminal."""
     found = audit.document()
     where = "full graph" if found["n_splits"] == 1 else f"{found['n_splits']} splits"
@@ -305,7 +305,7 @@ def _value(epsilon: float | None) -> str:
     return "nothing" if epsilon is None else f"epsilon {epsilon:.4f}"
 
 
-def require_unbroken(audit: Audit) -> None:
+def require_unbroken(audit: CanaryAudit) -> None:
     """Raise UserError if the audit's lower bound exceeds the proved ε."""
     if audit.breaks_proof:
         shown = max(audit.lower(EACH_CONFIDENCE), audit.lower_gaussian(EACH_CONFIDENCE) or 0.0)

@@ -31,7 +31,7 @@ from private_graphs.methods.method import Context
 from private_graphs.privacy.audits import Errors
 from private_graphs.training import engine
 from private_graphs.training.blocks import Structure, build_structure
-from private_graphs.training.engine import Progress, ReplicaSpec, Settings
+from private_graphs.training.engine import EngineSettings, Progress, ReplicaSpec
 from private_graphs.training.streams import Streams
 
 CLASSES = 2
@@ -166,7 +166,7 @@ def displacements(
     parameters.
     """
     given = design.settings
-    settings = Settings(
+    settings = EngineSettings(
         optimizer="sgd", epochs=given.epochs, private=True, clip_norm=given.clip_norm,
         hidden=given.hidden, dropout=given.dropout, dtype=given.dtype, device=design.device,
     )  # fmt: skip

@@ -25,7 +25,7 @@ import scipy.sparse
 from scipy.special import ndtri
 from scipy.stats import laplace
 
-from private_graphs.attacks.noise_tests import Noise
+from private_graphs.attacks.noise_tests import NoiseSample
 from private_graphs.mechanisms.door import Door
 from private_graphs.mechanisms.replay import Recording
 from private_graphs.privacy.audits import Errors, gaussian_mu, rate_upper_bound
@@ -166,7 +166,7 @@ def _compiled_steps(dtype: str, device: str) -> Draw:
             graph, SOUND, splits=1, train_fraction=1.0, validation_graph="evaluated_mask",
             streams=streams, hidden=_HIDDEN, dtype=np.dtype(dtype),
         )  # fmt: skip
-        settings = engine.Settings(
+        settings = engine.EngineSettings(
             optimizer="sgd", epochs=ROUNDS, private=True, clip_norm=query.clip_norm, hidden=_HIDDEN,
             dropout=0.0, dtype=dtype, device=device,
         )  # fmt: skip
@@ -195,7 +195,7 @@ def _root_steps(seed: int, exact: float) -> np.ndarray:
     one = scipy.sparse.identity(1, format="csr")
     shared = roots.Roots.of(one, one, np.zeros(1, np.int64), np.float64)
     nobody = np.full((ROUNDS, 1), -1)
-    how = roots.Plan(nobody, divisor=1.0, learning_rate=1.0, adam=False)
+    how = roots.RootTraining(nobody, divisor=1.0, learning_rate=1.0, adam=False)
     start, half = np.zeros(3 * roots.HIDDEN), math.prod(SHAPE) // 2
     found = np.empty((LANES, 1, *SHAPE))
     for lane in range(LANES):
@@ -261,7 +261,7 @@ def _audit_noise(name: str, batches: int) -> MechanismAudit:
         batches = max(1, batches // _TOGETHER)
     first = np.concatenate([draw(seed, 0.0) for seed in range(batches)])
     entries = first if normal else ndtri(np.clip(laplace.cdf(first), 1e-300, 1 - 1e-16))
-    tested = Noise(entries, LANES)
+    tested = NoiseSample(entries, LANES)
     findings = [str(each) for each in tested.found((1 - AUDIT_CONFIDENCE) / _COUNT)]
     _, low, high = tested.std_ratio(AUDIT_CONFIDENCE)
     flat = first.reshape(-1)
@@ -414,7 +414,7 @@ def tape_findings(recordings: Sequence[Recording]) -> list[str]:
     if repeated := sum(count - 1 for count in seen.values()):
         findings.append(f"{repeated} of {len(parts)} values repeat the noise of another")
     every = np.concatenate([noise.ravel() for noise in parts])
-    tested = Noise(every[:, None, None, None], 1)
+    tested = NoiseSample(every[:, None, None, None], 1)
     return findings + [str(each) for each in tested.found(1 - AUDIT_CONFIDENCE)]
 
 

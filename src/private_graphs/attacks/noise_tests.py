@@ -40,7 +40,7 @@ def variance_bounds(n: np.ndarray | float, tail: float) -> tuple[np.ndarray, np.
 
 
 @dataclass(frozen=True, eq=False)
-class Noise:
+class NoiseSample:
     """Noise of n releases in units of the claimed standard deviation."""
 
     entries: np.ndarray

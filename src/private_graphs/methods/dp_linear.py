@@ -10,11 +10,11 @@ from __future__ import annotations
 from private_graphs.methods.choice import CONSTANTS
 from private_graphs.methods.method import Canary, Method
 from private_graphs.methods.node_gradients import Linear
-from private_graphs.methods.text_gradients import Configuration, TextGradients, configuration
+from private_graphs.methods.text_gradients import GradientSettings, TextGradients, configuration
 from private_graphs.tasks import UNIT_ROWS
 
 
-def rule(signal: float) -> Configuration:
+def rule(signal: float) -> GradientSettings:
     """Return the settings for a signal n·μ/K."""
     return configuration(signal, 3.7, (10.0, 220.0))
 

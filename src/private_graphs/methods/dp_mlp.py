@@ -11,7 +11,7 @@ from __future__ import annotations
 from private_graphs.methods.choice import CONSTANTS
 from private_graphs.methods.method import Canary, Method
 from private_graphs.methods.node_gradients import TwoLayers
-from private_graphs.methods.text_gradients import Configuration, TextGradients, configuration
+from private_graphs.methods.text_gradients import GradientSettings, TextGradients, configuration
 from private_graphs.tasks import UNIT_ROWS
 
 _UNITS = 32
@@ -22,7 +22,7 @@ def model(rank: int, n_classes: int) -> TwoLayers:
     return TwoLayers(rank, n_classes, hidden=min(rank, _UNITS))
 
 
-def rule(signal: float) -> Configuration:
+def rule(signal: float) -> GradientSettings:
     """Return the settings for a signal n·μ/K."""
     return configuration(signal, 1.7, (5.0, 200.0))
 

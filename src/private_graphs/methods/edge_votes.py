@@ -182,7 +182,7 @@ def run(
 
 
 @dataclass(frozen=True, eq=False)
-class Votes:
+class EdgeVotes:
     """Releases of one request, and beliefs computed from them."""
 
     voters: Voters
@@ -195,7 +195,7 @@ class Votes:
     """(A, K) scores after the last round."""
 
 
-def collect_votes(task: GraphTask, request: Request, text: TextModel, door: Door) -> Votes:
+def collect_votes(task: GraphTask, request: Request, text: TextModel, door: Door) -> EdgeVotes:
     """Run ROUNDS rounds, each with the beliefs after the one before."""
     voters = draw_voters(task, request.streams.generator("voters"))
     lattice = calibrated(task, request.epsilon, int(voters.asked.sum()))
@@ -213,7 +213,7 @@ def collect_votes(task: GraphTask, request: Request, text: TextModel, door: Door
         weights = fit_weights(stacked[:, : len(fitting)], labels)
         total = np.tensordot(weights, stacked, axes=1)
         beliefs.append(np.exp(total - logsumexp(total, axis=1)[:, None]))
-    return Votes(voters, lattice, beliefs[:-1], scores[1:], total)
+    return EdgeVotes(voters, lattice, beliefs[:-1], scores[1:], total)
 
 
 def _answer(task: GraphTask, request: Request, text: TextModel, door: Door) -> Outcome:

@@ -78,7 +78,7 @@ def _train(
         noise_multiplier(request.epsilon, request.settings, protocol, task.delta)
         for request in requests
     ]
-    batch = engine.Settings(
+    batch = engine.EngineSettings(
         optimizer=settings.optimizer,
         epochs=settings.epochs,
         private=private,

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from private_graphs.errors import UsageError
 from private_graphs.methods.gcn_protocols import SOUND_POISSON, GcnProtocol
-from private_graphs.methods.method import Claim, Settings
+from private_graphs.methods.method import PrintedEpsilon, Settings
 from private_graphs.privacy.accountants import cancelling_moments_epsilon, moments_epsilon, price
 from private_graphs.privacy.calibration import gdp_noise, moments_formula, moments_noise, pld_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Sampling, Shuffled
@@ -159,7 +159,9 @@ def epsilon_of_noise(settings: GcnSettings, protocol: GcnProtocol, delta: float)
     return price(training_event(settings, protocol, noise), UNIT, RELATION, delta).epsilon
 
 
-def claim(settings: GcnSettings, protocol: GcnProtocol, noise: float, delta: float) -> Claim | None:
+def claim(
+    settings: GcnSettings, protocol: GcnProtocol, noise: float, delta: float
+) -> PrintedEpsilon | None:
     """Return the published ε of a noise; for unclipped training also the ε of the authors' code.
 
     None if the protocol claims only what is proved.
@@ -173,4 +175,4 @@ def claim(settings: GcnSettings, protocol: GcnProtocol, noise: float, delta: flo
         printed = cancelling_moments_epsilon(noise, steps, rate, delta)
         if math.isfinite(printed) and abs(printed - published) > _DIFFERS:
             authors = {"authors_epsilon": printed}
-    return Claim(published, moments_formula(rate, steps), **authors)
+    return PrintedEpsilon(published, moments_formula(rate, steps), **authors)

@@ -80,7 +80,7 @@ class ProvedGcn:
         planned = [self._event(tuning, request, task.delta) for request in requests]
         door.plan([(event,) if event else () for event in planned])
         replicas = [engine.ReplicaSpec(each.streams, tuning.learning_rate) for each in requests]
-        batch = engine.Settings(
+        batch = engine.EngineSettings(
             optimizer=tuning.optimizer,
             epochs=tuning.epochs,
             private=True,  # clipped at every epsilon, also without noise

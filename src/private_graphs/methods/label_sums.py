@@ -24,7 +24,7 @@ from private_graphs.methods.noisy_sums import (
     PROTOCOLS,
     WIDTH,
     Budget,
-    Data,
+    SumsData,
     SumsSettings,
     answer_alike,
     budget_of,
@@ -133,7 +133,7 @@ def _budget(task: NodeTask, settings: LabelSettings) -> _LabelBudget:
     return _LabelBudget(**vars(budget_of(task, settings, 1)))
 
 
-def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
+def _train(data: SumsData, requests: Sequence[Request], door: Door) -> list[Outcome]:
     """Train requests that differ only in ε, learning rate and seed."""
     import torch
 
@@ -150,7 +150,7 @@ def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]
         for scale in trainer.scales
     ]
     noisy /= torch.tensor(divisors, dtype=torch.float32)[:, None, None]
-    inputs = stacks.Inputs(data.rows, noisy[:, None])
+    inputs = stacks.StackInputs(data.rows, noisy[:, None])
     network = Network(task.graph.n_features, task.n_classes)
     stack = network.started([request.streams for request in requests])
     trainer.fit(network, stack, inputs)

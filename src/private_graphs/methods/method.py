@@ -81,7 +81,7 @@ ALONE = Context()
 
 
 @dataclass(frozen=True)
-class Claim:
+class PrintedEpsilon:
     """The ε that a paper prints for the noise of a run, if a protocol reproduces it."""
 
     epsilon: float
@@ -105,7 +105,7 @@ class Outcome:
     which is authoritative. None: the method cannot state them without a run."""
     validation_events: tuple[Event, ...] = ()
     """The same for private validation labels, which include no training record."""
-    claim: Claim | None = None
+    claim: PrintedEpsilon | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings that the method chose itself: JSON-able values, added to the request's."""
     n_configurations: int = 1

@@ -30,7 +30,7 @@ _BLOCK = 500_000
 
 
 @dataclass(frozen=True)
-class Steps:
+class ModelTraining:
     """Training settings of all models of a batch."""
 
     count: int
@@ -85,7 +85,7 @@ def descend(
     start: np.ndarray,
     rows: np.ndarray,
     labels: np.ndarray,
-    steps: Steps,
+    steps: ModelTraining,
     descent: Descent,
     *,
     divisor: float,

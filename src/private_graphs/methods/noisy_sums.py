@@ -23,9 +23,9 @@ from private_graphs.datasets import views
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.methods.method import (
-    Claim,
     Context,
     Outcome,
+    PrintedEpsilon,
     Request,
     Settings,
     but_rate,
@@ -244,23 +244,27 @@ def stated_by(
     return stated
 
 
-def claim(budget: Budget, protocol: SumsProtocol, epsilon: float, scale: float) -> Claim | None:
+def claim(
+    budget: Budget, protocol: SumsProtocol, epsilon: float, scale: float
+) -> PrintedEpsilon | None:
     """Return the published claim of the protocol; None if it claims only what is proved."""
     if protocol.accountant == "proved" or not budget.events(1.0):
         return None
     if budget.unit == "edge_undirected":
         if protocol.accountant == "tight":
-            return Claim(epsilon, f"exact Gaussian DP of {budget.hops} sums for a directed edge")
+            return PrintedEpsilon(
+                epsilon, f"exact Gaussian DP of {budget.hops} sums for a directed edge"
+            )
         mu = math.sqrt(budget.hops) / scale
-        return Claim(
+        return PrintedEpsilon(
             simple_epsilon(mu, budget.delta), f"ProGAP, Theorem 4.1, with K = {budget.hops}"
         )
     words = f"{budget.hops} sums and {budget.accounted} steps at q = {budget.rate:.6g}"
     if protocol.accountant == "tight":
         printed = renyi_epsilon(budget.releases(scale), budget.delta)
-        return Claim(printed, f"Rényi DP of {words}, the best conversion")
+        return PrintedEpsilon(printed, f"Rényi DP of {words}, the best conversion")
     printed = mironov_epsilon(budget.releases(scale), budget.delta)
-    return Claim(printed, f"ProGAP, Theorem 4.2, with {words}")
+    return PrintedEpsilon(printed, f"ProGAP, Theorem 4.2, with {words}")
 
 
 def adjacency_of(graph: GraphDataset) -> scipy.sparse.csr_matrix:
@@ -361,11 +365,11 @@ def budget_of(task: NodeTask, settings: SumsSettings, stages: int) -> Budget:
 
 
 @dataclass(frozen=True, eq=False)
-class Data:
+class SumsData:
     """Arrays of a task, as training reads them."""
 
     task: NodeTask
-    rows: stacks.Rows
+    rows: stacks.SparseRows
     """Features of all N nodes."""
     adjacency: scipy.sparse.csr_matrix
     train: np.ndarray
@@ -379,9 +383,9 @@ class Data:
         return places_of(self.task.graph.train_mask, self.train)
 
     @classmethod
-    def of(cls, task: NodeTask) -> Data:
+    def of(cls, task: NodeTask) -> SumsData:
         """Convert a task."""
-        from private_graphs.training.stacks import Rows
+        from private_graphs.training.stacks import SparseRows
 
         graph, features = task.graph, task.graph.features
         matrix = features if isinstance(features, np.ndarray) else features.to_scipy()
@@ -389,7 +393,7 @@ class Data:
         sides = (graph.train_mask, graph.validation_mask, graph.test_mask)
         return cls(
             task,
-            Rows(scipy.sparse.csr_matrix(matrix)),
+            SparseRows(scipy.sparse.csr_matrix(matrix)),
             adjacency_of(graph) if task.lists is None else task.lists,
             *(np.flatnonzero(side & labelled) for side in sides),
         )
@@ -410,7 +414,7 @@ class Data:
 class Trainer:
     """Trainer of the networks of some requests."""
 
-    data: Data
+    data: SumsData
     requests: Sequence[Request]
     scales: Sequence[float]
     door: Door
@@ -439,7 +443,7 @@ class Trainer:
         """Whether the epoch with the best validation score is kept."""
         return not self.lists or self.data.task.protocol.epoch_of_lists == "best_validation"
 
-    def fit(self, network: stacks.Network, stack: stacks.Stack, inputs: stacks.Inputs) -> None:
+    def fit(self, network: stacks.Network, stack: stacks.Stack, inputs: stacks.StackInputs) -> None:
         """Train ``stack`` on the training nodes among all nodes' ``inputs``."""
         from private_graphs.training import stacks
 
@@ -497,7 +501,7 @@ class Trainer:
         }
 
 
-Answer = Callable[[Data, Sequence[Request], Door], list[Outcome]]
+Answer = Callable[[SumsData, Sequence[Request], Door], list[Outcome]]
 
 
 def of_kind(kind: type, plans: Sequence[Sequence[Event]]) -> list[Any]:
@@ -506,7 +510,7 @@ def of_kind(kind: type, plans: Sequence[Sequence[Event]]) -> list[Any]:
 
 
 def planned(
-    data: Data, budget: Budget, requests: Sequence[Request], door: Door, watches: bool = False
+    data: SumsData, budget: Budget, requests: Sequence[Request], door: Door, watches: bool = False
 ) -> tuple[Trainer, NoisySums]:
     """Plan the releases of requests that train together; return their trainer and their sums."""
     scales = scales_of(budget, data.task.protocol, requests)
@@ -548,7 +552,7 @@ def answer_alike(
     import torch
 
     torch.set_num_threads(context.threads)
-    data = Data.of(task)
+    data = SumsData.of(task)
 
     def answered(alike: list[Request], door: Door, context: Context) -> list[Outcome]:
         size, outcomes = len(alike), []

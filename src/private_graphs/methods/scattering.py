@@ -49,7 +49,7 @@ CONSTANTS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Axes:
+class ScatteringAxes:
     """Coordinates that public images determine."""
 
     scale: np.ndarray
@@ -64,7 +64,7 @@ class Axes:
     """(V, r) public rows of norm 1."""
 
     @classmethod
-    def of(cls, task: ImageTask) -> Axes:
+    def of(cls, task: ImageTask) -> ScatteringAxes:
         """Compute the coordinates from the public images of a task."""
         features = np.concatenate(list(_features(task, task.validation_pixels)))  # (V, c, s)
         size = np.square(features, dtype=np.float64).mean(axis=(0, 2))
@@ -133,7 +133,7 @@ def run(
     torch.set_num_threads(context.threads)
     if private:
         refuse_large_delta(task.delta, task.n_units)
-    axes = Axes.of(task)
+    axes = ScatteringAxes.of(task)
     labelled = (task.train_labels >= 0) & private
     rows = axes.rows_of(task, task.train_pixels[labelled], context.report)
     truth = task.train_labels[labelled]
@@ -175,7 +175,7 @@ def _inverse(task: ImageTask, request: Request, moments: np.ndarray) -> np.ndarr
 def _descend(
     task: ImageTask,
     requests: Sequence[Request],
-    axes: Axes,
+    axes: ScatteringAxes,
     model: Linear,
     private: tuple[np.ndarray, np.ndarray],
     public: tuple[np.ndarray, np.ndarray],

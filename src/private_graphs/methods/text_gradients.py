@@ -18,7 +18,13 @@ import scipy.sparse
 
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import Context, Outcome, Request, in_batches
-from private_graphs.methods.node_gradients import Model, Steps, descend, full_batches, predict
+from private_graphs.methods.node_gradients import (
+    Model,
+    ModelTraining,
+    descend,
+    full_batches,
+    predict,
+)
 from private_graphs.methods.public_text import PublicText
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.tasks import GraphTask
@@ -39,15 +45,15 @@ _OWN_EDGES = (
 
 
 @dataclass(frozen=True)
-class Configuration:
+class GradientSettings:
     """Settings with which one request is answered."""
 
     rank: int
     """Number of principal coordinates that represent a text."""
-    steps: Steps
+    steps: ModelTraining
 
 
-def configuration(signal: float, rate: float, rates: tuple[float, float]) -> Configuration:
+def configuration(signal: float, rate: float, rates: tuple[float, float]) -> GradientSettings:
     """Return the settings for a signal n·μ/K: a larger signal gets more directions and steps.
 
     The learning rate is ``rate`` times the square root of the signal, within ``rates``.
@@ -55,8 +61,9 @@ def configuration(signal: float, rate: float, rates: tuple[float, float]) -> Con
     rank = np.clip(0.75 * signal**0.75, *_RANKS)
     count = np.clip(2.2 * signal ** (1 / 3), *_STEPS)
     learning_rate = np.clip(rate * signal**0.5, *rates)
-    return Configuration(
-        round(float(rank)), Steps(round(float(count)), round(float(learning_rate), 1), _CLIP_NORM)
+    return GradientSettings(
+        round(float(rank)),
+        ModelTraining(round(float(count)), round(float(learning_rate), 1), _CLIP_NORM),
     )
 
 
@@ -74,7 +81,7 @@ class TextGradients:
 
     model: Callable[[int, int], Model]
     """Callable: (rank, number of classes) → model."""
-    rule: Callable[[float], Configuration]
+    rule: Callable[[float], GradientSettings]
     """Callable: signal n·μ/K → settings, before the rank is cut to the public directions."""
 
     def run(
@@ -85,14 +92,16 @@ class TextGradients:
         alike, answer = (partial(each, task, text) for each in (self._configuration, self._answer))
         return in_batches(requests, door, context, alike, answer)
 
-    def _rule(self, task: GraphTask, request: Request) -> Configuration:
+    def _rule(self, task: GraphTask, request: Request) -> GradientSettings:
         return self.rule(signal(task.n_units, task.n_classes, request.epsilon, task.delta))
 
-    def _configuration(self, task: GraphTask, text: PublicText, request: Request) -> Configuration:
+    def _configuration(
+        self, task: GraphTask, text: PublicText, request: Request
+    ) -> GradientSettings:
         """Return the settings of a request, from public numbers alone."""
         chosen = self._rule(task, request)
         rank = round(_MORE_DIRECTIONS * chosen.rank) if _reads_edges(task) else chosen.rank
-        return Configuration(max(1, min(rank, text.axes.rank)), chosen.steps)
+        return GradientSettings(max(1, min(rank, text.axes.rank)), chosen.steps)
 
     def _answer(
         self, task: GraphTask, text: PublicText, requests: Sequence[Request], door: Door, _: Context

@@ -20,15 +20,22 @@ from pydantic import Field
 from private_graphs.datasets import views
 from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import Claim, Context, Method, Outcome, Request, Settings
+from private_graphs.methods.method import (
+    Context,
+    Method,
+    Outcome,
+    PrintedEpsilon,
+    Request,
+    Settings,
+)
 from private_graphs.privacy.calibration import pld_noise, refuse_large_delta
 from private_graphs.privacy.events import Event, NoisyGradients, Poisson, PoissonSums
 from private_graphs.protocols import Protocol
 from private_graphs.tasks import ImageTask
 
 if TYPE_CHECKING:
-    from private_graphs.training.picture_nets import Net
-    from private_graphs.training.unit_sgd import Steps
+    from private_graphs.training.picture_nets import PictureNet
+    from private_graphs.training.unit_sgd import UnitTraining
 
 _PUBLIC_SEED = 20216
 """Seed of public rules: hashed parts, and initial centroids of k-means."""
@@ -181,18 +188,18 @@ def _grey(pixels: np.ndarray) -> np.ndarray:
 # --- noise and events --------------------------------------------------------------------------
 
 
-def _plan(task: ImageTask, request: Request) -> Steps:
+def _plan(task: ImageTask, request: Request) -> UnitTraining:
     """Return how the replica of a request trains."""
-    from private_graphs.training.unit_sgd import Steps
+    from private_graphs.training.unit_sgd import UnitTraining
 
     settings: UnitSettings = request.settings
     if not request.private:
         records = len(task.train_labels) * _copies(task, settings)
         rate = min(1.0, settings.plain_lot / records)
-        return Steps(settings.plain_steps, rate, settings.learning_rate)
+        return UnitTraining(settings.plain_steps, rate, settings.learning_rate)
     draws = 0 if task.scenario.unit == "record" else settings.draws
     _, steps = _noise(task, request)
-    return Steps(steps, settings.rate, settings.learning_rate, settings.clip_norm, draws)
+    return UnitTraining(steps, settings.rate, settings.learning_rate, settings.clip_norm, draws)
 
 
 def _noise(task: ImageTask, request: Request, noise: float | None = None) -> tuple[float, int]:
@@ -254,7 +261,7 @@ def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping)
     if private and published:
         undoubled = len(settings.printed[f"{request.epsilon:g}"]) > 2
         words = f"as printed; T = {steps} gives it by {_BY}{_UNDOUBLED * undoubled}"
-        claim = Claim(request.epsilon, words)
+        claim = PrintedEpsilon(request.epsilon, words)
     net = network(task, settings)
     about = {
         "epsilon": "inf" if math.isinf(request.epsilon) else request.epsilon,
@@ -288,7 +295,7 @@ def _copies(task: ImageTask, settings: UnitSettings) -> int:
     return settings.copies if task.protocol.makes_copies else 1
 
 
-def network(task: ImageTask, settings: UnitSettings) -> Net:
+def network(task: ImageTask, settings: UnitSettings) -> PictureNet:
     """Return the network for the pictures of a task; UserError for colour pictures."""
     from private_graphs.training.picture_nets import NETS
 
@@ -349,7 +356,7 @@ class _Prepared:
     """Data that all replicas share. If a class is to be replaced, public records follow the n
     private ones, in no unit and with labels below -1."""
 
-    net: Net
+    net: PictureNet
     rows: np.ndarray
     """(n, d) rows as the network sees them."""
     labels: np.ndarray
@@ -408,7 +415,7 @@ def with_replaced(
 
 
 def _outcome(
-    task: ImageTask, request: Request, ready: _Prepared, steps: Steps, parameters: np.ndarray
+    task: ImageTask, request: Request, ready: _Prepared, steps: UnitTraining, parameters: np.ndarray
 ) -> Outcome:
     net = ready.net
     pixels = np.concatenate([task.validation_pixels, task.test_pixels])
@@ -428,10 +435,10 @@ _UNDOUBLED = ", its shift not doubled"
 
 
 @dataclass(frozen=True)
-class Model:
+class TrainedModel:
     """A trained model as its artifacts describe it: what an attack gets."""
 
-    net: Net
+    net: PictureNet
     parameters: np.ndarray
     """(P,) parameters."""
     epsilon: float
@@ -439,10 +446,10 @@ class Model:
     noise_multiplier: float
     n_units: int
     events: tuple[Event, ...]
-    claim: Claim | None
+    claim: PrintedEpsilon | None
 
 
-def models(artifacts: Mapping[str, np.ndarray]) -> list[Model]:
+def models(artifacts: Mapping[str, np.ndarray]) -> list[TrainedModel]:
     """Return the models among the artifacts of a job of this method.
 
     They have no parameters if only the artifacts of ``stated`` exist.
@@ -455,7 +462,7 @@ def models(artifacts: Mapping[str, np.ndarray]) -> list[Model]:
     ]
 
 
-def _model(about: Mapping[str, Any], parameters: np.ndarray) -> Model:
+def _model(about: Mapping[str, Any], parameters: np.ndarray) -> TrainedModel:
     from private_graphs.training.picture_nets import NETS
 
     net = NETS[about["network"]](
@@ -468,7 +475,7 @@ def _model(about: Mapping[str, Any], parameters: np.ndarray) -> Model:
         else:
             sampling = Poisson(**fields.pop("sampling"))
             events.append(NoisyGradients(**fields, sampling=sampling))
-    return Model(
+    return TrainedModel(
         net=net,
         parameters=parameters,
         epsilon=float(about["epsilon"]),
@@ -476,7 +483,7 @@ def _model(about: Mapping[str, Any], parameters: np.ndarray) -> Model:
         noise_multiplier=about["noise_multiplier"],
         n_units=about["n_units"],
         events=tuple(events),
-        claim=Claim(**about["claim"]) if about["claim"] else None,
+        claim=PrintedEpsilon(**about["claim"]) if about["claim"] else None,
     )
 
 

@@ -164,7 +164,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Answer:
+class StudyAnswer:
     """The overview's entry of a study: question, sentences, picture, best result."""
 
     question: str
@@ -192,7 +192,7 @@ class Exhibit:
     """``build(results)`` with a ``report.results.Results``."""
     meaning: str = ""
     """What a reader learns from it, in one or two sentences."""
-    answer: Callable[[Any], Answer | None] | None = None
+    answer: Callable[[Any], StudyAnswer | None] | None = None
     """``answer(results)``: the overview's entry of its study; None if runs are missing."""
     statistics: bool = False
     """Whether it shows dataset sizes, for which the study's datasets are then built."""

@@ -14,7 +14,7 @@ import pandas as pd
 
 from private_graphs.datasets.registry import declared_graphs
 from private_graphs.privacy.statements import PrivacyStatement
-from private_graphs.report.exhibit import Answer, Block, Exhibit
+from private_graphs.report.exhibit import Block, Exhibit, StudyAnswer
 from private_graphs.report.record import Made, Recorded, read_recorded
 from private_graphs.report.results import Results
 from private_graphs.report.rows import answers_in, collect, read_statistics
@@ -98,7 +98,7 @@ class Shelf:
         return {}
 
     @cached_property
-    def answer(self) -> Answer | None:
+    def answer(self) -> StudyAnswer | None:
         """What the overview says of it, if one of its exhibits can tell."""
         told = (each.answer(self.results.read_by(each)) for each in self.exhibits if each.answer)
         return next((answer for answer in told if answer is not None), None)

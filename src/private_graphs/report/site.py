@@ -70,7 +70,7 @@ _FORMS = ("csv", "md", "tex")
 
 
 @dataclass(frozen=True)
-class Entry:
+class StudyEntry:
     """A study with its sets of results: an entry of the overview and of the navigation."""
 
     shelves: Sequence[Shelf]
@@ -186,7 +186,7 @@ def write_pages(
     ``statements/<shelf>/<study>-<method>-….html`` with statements of similar runs. Downloads and
     pictures are those of ``<shelf>/exhibits/<study>``; pictures of recorded exhibits are those of
     ``<recorded_pictures>/<study>``, after those in ``being_drawn`` are finished. ``verdicts`` by
-    study are as in ``Entry``. Pages without content any more are removed.
+    study are as in ``StudyEntry``. Pages without content any more are removed.
 
     Raises:
         UserError: there is nothing to show, or a picture is missing.
@@ -198,7 +198,9 @@ def write_pages(
         raise UserError(
             f"{root}: no results to show; expected finished or recorded ones: run snakemake"
         )
-    entries = [Entry(members, (verdicts or {}).get(name, {})) for name, members in studies.items()]
+    entries = [
+        StudyEntry(members, (verdicts or {}).get(name, {})) for name, members in studies.items()
+    ]
     site = _Site(root, entries, recorded_pictures)
     try:
         pages = dict(site.pages())
@@ -223,7 +225,7 @@ class _Site:
     """All pages of some studies."""
 
     def __init__(
-        self, root: Path, entries: Sequence[Entry], recorded_pictures: Path | None
+        self, root: Path, entries: Sequence[StudyEntry], recorded_pictures: Path | None
     ) -> None:
         self.root, self.entries, self.recorded_pictures = root, entries, recorded_pictures
         self.files: dict[Path, str] = {}
@@ -311,7 +313,7 @@ class _Site:
             for exhibit in entry.exhibits.values():
                 yield self.exhibit(entry, exhibit)
 
-    def card(self, entry: Entry, shelf: Shelf) -> dict[str, Any]:
+    def card(self, entry: StudyEntry, shelf: Shelf) -> dict[str, Any]:
         """Return the overview's card of a set of results."""
         printed = [each for each in shelf.exhibits if each.name in entry.study.published]
         found = verdicts([block for each in printed for block in shelf.blocks(each)])
@@ -324,7 +326,7 @@ class _Site:
             "claims": _counted(entry.claims.get(shelf.name)),
         }  # fmt: skip
 
-    def exhibit(self, entry: Entry, exhibit: Exhibit) -> tuple[Path, str]:
+    def exhibit(self, entry: StudyEntry, exhibit: Exhibit) -> tuple[Path, str]:
         """Return the page of an exhibit, with one section per set of results that has it."""
         shelves = [shelf for shelf in entry.shelves if exhibit.name in
                    {each.name for each in shelf.exhibits}]  # fmt: skip
@@ -406,7 +408,7 @@ class _Site:
         return part | {"files": [(name.rsplit("/", 1)[1], name) for name in files]}
 
     def appendix(
-        self, entry: Entry, name: str, meaning: str, table: Callable[[Shelf], Table]
+        self, entry: StudyEntry, name: str, meaning: str, table: Callable[[Shelf], Table]
     ) -> tuple[Path, str]:
         """Return a page of a study outside any exhibit, with one table per set of results."""
         sections, address = [], entry.address(name)
@@ -419,7 +421,7 @@ class _Site:
             meaning=meaning, sections=sections, beside=entry.beside(address),
         )  # fmt: skip
 
-    def statements(self, entry: Entry, shelf: Shelf) -> Iterator[tuple[Path, str]]:
+    def statements(self, entry: StudyEntry, shelf: Shelf) -> Iterator[tuple[Path, str]]:
         """Yield the pages of a set's privacy statements, one per kind of runs."""
         keys = ("study", *says.RUN_KEYS, "selected")
         runs = shelf.runs[[each for each in keys if each in shelf.runs]]
@@ -452,7 +454,7 @@ class _Site:
         return lambda name: f"{up}{self.places[shelf.name, name][1]}#{name}"
 
 
-def _places(entries: Iterable[Entry]) -> dict[tuple[str, str], tuple[str, str]]:
+def _places(entries: Iterable[StudyEntry]) -> dict[tuple[str, str], tuple[str, str]]:
     """Return the (study, page below ``site``) of each statement, by set of results and identifier.
 
     A statement of runs that two studies read is on the pages of the study to which they belong.

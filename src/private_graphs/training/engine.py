@@ -31,7 +31,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Settings:
+class EngineSettings:
     """Training settings that all replicas of a batch share."""
 
     optimizer: Literal["sgd", "adam"]
@@ -87,7 +87,7 @@ class Trained:
 
 
 def joins_validation(
-    protocol: GcnProtocol, settings: Settings, splits: int, train_fraction: float
+    protocol: GcnProtocol, settings: EngineSettings, splits: int, train_fraction: float
 ) -> bool:
     """Return whether an epoch's forward pass can also score the validation nodes, exactly.
 
@@ -125,7 +125,7 @@ def initial_parameters(
 def train(
     structure: Structure,
     protocol: GcnProtocol,
-    settings: Settings,
+    settings: EngineSettings,
     replicas: Sequence[ReplicaSpec],
     descent: Descent,
     *,
@@ -206,7 +206,7 @@ class _Batch:
         self,
         structure: Structure,
         protocol: GcnProtocol,
-        settings: Settings,
+        settings: EngineSettings,
         replicas: Sequence[ReplicaSpec],
         rows: np.ndarray,
         descent: Descent,

@@ -101,7 +101,7 @@ def network(kind: Kind, shape: Shape, n_classes: int, seed: int) -> Classifier:
         return Classifier(nn.Sequential(*layers, *_dense((width, *dense))), dense[-1], n_classes)
 
 
-class Adam:
+class PlainAdam:
     """Adam (Kingma & Ba 2015), because importing ``torch.optim`` takes a second."""
 
     def __init__(self, weights: Iterable[torch.Tensor], rate: float, decay: float = 0.9):
@@ -197,7 +197,7 @@ class Ensemble:
             name: value.detach().to(images.device).requires_grad_()
             for name, value in weights.items()
         }
-        optimizer = Adam(weights.values(), self.learning_rate)
+        optimizer = PlainAdam(weights.values(), self.learning_rate)
         forward, n_records = vmap(self._forward()), labels.shape[1]
         batch = min(self.batch, n_records)
         for _ in range(self.epochs):

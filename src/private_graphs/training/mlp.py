@@ -88,7 +88,7 @@ class Net:
 
 
 @dataclass(frozen=True)
-class Steps:
+class MlpTraining:
     """Training settings that all replicas of a batch share."""
 
     epochs: int
@@ -116,7 +116,7 @@ class Steps:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedMlp:
     """Result of one replica."""
 
     parameters: np.ndarray
@@ -127,7 +127,7 @@ class Trained:
 
 def train(
     net: Net,
-    steps: Steps,
+    steps: MlpTraining,
     rows: np.ndarray,
     labels: np.ndarray,
     streams: Sequence[PublicStreams],
@@ -137,7 +137,7 @@ def train(
     threads: int = 1,
     device: str = "cpu",
     progress: Callable[[int, int], None] | None = None,
-) -> list[Trained]:
+) -> list[TrainedMlp]:
     """Train one replica per element of ``streams`` on n records; replicas are independent.
 
     ``rows`` (n, d) are bytes, scaled by 1/255, or float32; ``labels`` (n,) int64, -1 for a record
@@ -157,7 +157,7 @@ def train(
         )
     done = [0] * len(streams)
 
-    def one(number: int) -> Trained:
+    def one(number: int) -> TrainedMlp:
         def report(epochs: int) -> None:
             done[number] = epochs
             if progress is not None:
@@ -172,14 +172,14 @@ def train(
 
 def _descend(
     net: Net,
-    steps: Steps,
+    steps: MlpTraining,
     rows: np.ndarray,
     labels: np.ndarray,
     streams: PublicStreams,
     descent: Descent,
     watched: Watched | None,
     report: Callable[[int], None],
-) -> Trained:
+) -> TrainedMlp:
     """Train one replica."""
     lots, dropout = Lots(steps, len(rows), descent), streams.generator("dropout")
     stopping, epochs = Stopping.of(watched, steps.lot_size, streams), 0
@@ -209,14 +209,14 @@ def _descend(
             break
         report(epochs)
     report(steps.epochs)
-    return Trained(parameters, epochs)
+    return TrainedMlp(parameters, epochs)
 
 
 @dataclass(frozen=True)
 class Lots:
     """Minibatches of some replicas: of records, or of microbatch groups."""
 
-    steps: Steps
+    steps: MlpTraining
     n_records: int
     descent: Descent
 

@@ -58,7 +58,7 @@ class Groups:
 
 
 @dataclass(frozen=True)
-class Net(ABC):
+class PictureNet(ABC):
     """Interface of both networks: picture size, classes, and whether each row is standardised
     (by its own mean and norm) before the network sees it."""
 
@@ -136,7 +136,7 @@ class Net(ABC):
 
 
 @dataclass(frozen=True)
-class Softmax(Net):
+class Softmax(PictureNet):
     """Multinomial logistic regression that starts at zero."""
 
     name = "softmax"
@@ -212,7 +212,7 @@ class Softmax(Net):
 
 
 @dataclass(frozen=True)
-class Cnn(Net):
+class Cnn(PictureNet):
     """Two convolutions and two linear layers with tanh, the network of the DP-SGD tutorials.
 
     16 filters of 8 x 8 (stride 2, padding 3), maximum of 2 x 2 (stride 1), 32 filters of 4 x 4
@@ -396,4 +396,4 @@ def _squared(inputs: np.ndarray, errors: np.ndarray) -> np.ndarray:
     return np.maximum(pairs.sum(axis=(1, 2)), 0.0) + np.abs(pairs).sum(axis=(1, 2)) * 2.0**-40
 
 
-NETS: dict[str, type[Net]] = {each.name: each for each in (Softmax, Cnn)}
+NETS: dict[str, type[PictureNet]] = {each.name: each for each in (Softmax, Cnn)}

@@ -88,7 +88,7 @@ class Replica:
     """One replica. A ``Data`` is the input of a pass; y is -1 for nodes outside its loss."""
 
     def __init__(
-        self, dataset: GraphDataset, protocol: GcnProtocol, settings: engine.Settings,
+        self, dataset: GraphDataset, protocol: GcnProtocol, settings: engine.EngineSettings,
         spec: engine.ReplicaSpec, descent: Descent, *, splits: int, train_fraction: float = 1.0,
         validation_graph: str,
     ) -> None:  # fmt: skip
@@ -180,7 +180,7 @@ class Replica:
 
 
 def train(
-    dataset: GraphDataset, protocol: GcnProtocol, settings: engine.Settings,
+    dataset: GraphDataset, protocol: GcnProtocol, settings: engine.EngineSettings,
     replicas: Sequence[engine.ReplicaSpec], descent: Descent, *,
     progress: engine.Progress | None = None, clock: Callable[[], float] = time.perf_counter,
     **parts,

@@ -50,7 +50,7 @@ class Matrix(NamedTuple):
     values: np.ndarray
 
 
-class Rows(NamedTuple):
+class RootRows(NamedTuple):
     """Sparse Π: number and weights of the nodes that each target mixes, in order of targets."""
 
     start: np.ndarray  # (M + 1,) int64
@@ -59,7 +59,7 @@ class Rows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
+class RootTraining:
     """Training settings of one model."""
 
     batches: np.ndarray
@@ -507,7 +507,7 @@ class Roots:
     n_features: int
     longest: int
     """Largest number of features of a node."""
-    rows: Rows
+    rows: RootRows
     labels: np.ndarray
     """(M,) int64 labels of the target nodes."""
     grams: np.ndarray
@@ -530,12 +530,12 @@ class Roots:
         grams = np.zeros(gram_start[-1], dtype)
         _all_grams(x, start, gram_start, np.zeros(features.shape[1], dtype), grams)
         longest = int(np.diff(features.indptr).max(initial=0))
-        pi = Rows(start, rows.data.astype(dtype), gram_start)
+        pi = RootRows(start, rows.data.astype(dtype), gram_start)
         return cls(x, features.shape[1], longest, pi, labels.astype(np.int64), grams)
 
 
 def train(
-    roots: Roots, start: np.ndarray, plan: Plan, descent: Descent, dropout_seed: int
+    roots: Roots, start: np.ndarray, plan: RootTraining, descent: Descent, dropout_seed: int
 ) -> np.ndarray:
     """Train one replica from the parameters ``start`` (P,); return the final ones.
 

@@ -31,7 +31,7 @@ EPSILON, MOMENTUM = 1e-5, 0.1
 Norm = Literal["batch", "layer", "none"]
 
 
-class Rows:
+class SparseRows:
     """Sparse features (N, d), for products with R matrices at once."""
 
     def __init__(self, matrix: scipy.sparse.csr_matrix):
@@ -44,23 +44,23 @@ class Rows:
     def __len__(self) -> int:
         return self.matrix.shape[0]
 
-    def take(self, nodes: np.ndarray) -> Rows:
+    def take(self, nodes: np.ndarray) -> SparseRows:
         """Return the rows of ``nodes``."""
-        return Rows(self.matrix[nodes])
+        return SparseRows(self.matrix[nodes])
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs:
+class StackInputs:
     """Inputs of a network for each node: features, and precomputed sums over neighbours."""
 
-    rows: Rows
+    rows: SparseRows
     hops: torch.Tensor | None = None
     """(R, s, N, h) sums over neighbours of s stages."""
 
-    def take(self, nodes: np.ndarray) -> Inputs:
+    def take(self, nodes: np.ndarray) -> StackInputs:
         """Return the inputs of ``nodes``."""
         hops = None if self.hops is None else self.hops[:, :, torch.from_numpy(nodes)].contiguous()
-        return Inputs(self.rows.take(nodes), hops)
+        return StackInputs(self.rows.take(nodes), hops)
 
     def view(self, index: torch.Tensor | None = None) -> View:
         """Return all rows, or those of ``index`` (R, n), which may differ between replicas."""
@@ -68,7 +68,7 @@ class Inputs:
 
 
 @dataclass(frozen=True, eq=False)
-class Stars(Inputs):
+class Stars(StackInputs):
     """Inputs of multi-row examples: a node and the neighbours it reads, by replica."""
 
     members: torch.Tensor | None = None
@@ -87,7 +87,7 @@ class Stars(Inputs):
 class View:
     """Rows that a forward pass sees."""
 
-    inputs: Inputs
+    inputs: StackInputs
     index: torch.Tensor | None
     present: torch.Tensor | None = None
     """(R, n, w) as in ``Stars``; None for single-row examples."""
@@ -172,7 +172,7 @@ class _Compiled(torch.autograd.Function):
 
 
 @dataclass(frozen=True, eq=False)
-class Recorded:
+class RecordedOperation:
     """An operation with parameters."""
 
     name: str
@@ -249,7 +249,7 @@ class Forward:
     stack: Stack
     view: View
     training: bool
-    recorded: list[Recorded] = field(default_factory=list)
+    recorded: list[RecordedOperation] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.parameters = self.stack.parameters
@@ -257,7 +257,7 @@ class Forward:
     def _record(self, name: str, kind: str, inputs, outputs: torch.Tensor, begin: int = 0) -> None:
         if not outputs.requires_grad:
             outputs.requires_grad_()
-        self.recorded.append(Recorded(name, kind, inputs, outputs, begin))
+        self.recorded.append(RecordedOperation(name, kind, inputs, outputs, begin))
 
     def features(self, name: str, sums: str | None = None) -> torch.Tensor:
         """Return (R, 1, n, h), or (R, 1 + s, n, h) with layers ``sums`` on sums over neighbours.
@@ -604,13 +604,13 @@ def _star_squares(
 class Fit:
     """Training and validation data, and learning rates."""
 
-    train: Inputs
+    train: StackInputs
     labels: np.ndarray
     """(n,) labels of ``train``."""
     rates: Sequence[float]
     """Learning rate of each replica."""
     epochs: int
-    validation: Inputs | None = None
+    validation: StackInputs | None = None
     """Validation data: the epoch with the best score is kept; None: the last epoch."""
     validation_labels: np.ndarray | None = None
     train_rows: np.ndarray | None = None
@@ -727,7 +727,7 @@ def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> torch
     return scores
 
 
-def predictions(network: Network, stack: Stack, inputs: Inputs) -> np.ndarray:
+def predictions(network: Network, stack: Stack, inputs: StackInputs) -> np.ndarray:
     """Return (R, N) classes."""
     with torch.no_grad():
         return network(Forward(stack, inputs.view(), training=False)).argmax(-1).numpy()
@@ -736,7 +736,7 @@ def predictions(network: Network, stack: Stack, inputs: Inputs) -> np.ndarray:
 def accuracy(
     network: Network,
     stack: Stack,
-    inputs: Inputs,
+    inputs: StackInputs,
     labels: np.ndarray,
     rows: np.ndarray | None = None,
 ) -> torch.Tensor:

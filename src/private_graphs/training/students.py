@@ -19,7 +19,14 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, softplus
 
-from private_graphs.training.image_nets import Adam, Classifier, Kind, Shape, network, predicted
+from private_graphs.training.image_nets import (
+    Classifier,
+    Kind,
+    PlainAdam,
+    Shape,
+    network,
+    predicted,
+)
 from private_graphs.training.selection import Decay, chosen_by, counted, kept_share, mean_of
 
 NOISE = 100
@@ -152,7 +159,7 @@ def train(
         return source(torch.rand(training.batch, NOISE, generator=draws).to(device))
 
     optimizers = [
-        Adam(each.parameters(), training.learning_rate, _DECAY) for each in (*nets, source)
+        PlainAdam(each.parameters(), training.learning_rate, _DECAY) for each in (*nets, source)
     ]
     unlabelled = pool.unlabelled if len(pool.unlabelled) else pool.labelled
     labelled = pool.labelled if len(pool.labelled) else unlabelled
@@ -209,7 +216,7 @@ def _chosen(
 
 
 def _match(
-    nets: list[Classifier], real: torch.Tensor, generated: torch.Tensor, optimizer: Adam
+    nets: list[Classifier], real: torch.Tensor, generated: torch.Tensor, optimizer: PlainAdam
 ) -> None:
     """Take one step of the generator; the classifiers do not change."""
     loss = torch.zeros((), device=real.device)
@@ -226,7 +233,7 @@ def train_supervised(
     """Train one classifier on the labelled images alone, with the initial weights of ``train``."""
     seeds = generator.integers(2**62, size=4)
     net = network(training.kind, shape, n_classes, int(seeds[0])).to(pool.images.device)
-    optimizer = Adam(net.parameters(), training.learning_rate, _DECAY)
+    optimizer = PlainAdam(net.parameters(), training.learning_rate, _DECAY)
     for _ in range(training.epochs if len(pool.labelled) else 0):
         steps = -(-len(pool.labelled) // training.batch)
         for lot in _lots(pool.labelled, steps, training.batch, generator):

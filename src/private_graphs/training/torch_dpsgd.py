@@ -17,7 +17,14 @@ import torch
 from private_graphs.mechanisms.door import Descent
 from private_graphs.training import torch_noise
 from private_graphs.training.dpsgd import Sgd, Stopping, Watched, clip_factors
-from private_graphs.training.mlp import CANCELLED, Lots, Net, Steps, Trained, dropout_threshold
+from private_graphs.training.mlp import (
+    CANCELLED,
+    Lots,
+    MlpTraining,
+    Net,
+    TrainedMlp,
+    dropout_threshold,
+)
 from private_graphs.training.streams import PublicStreams
 from private_graphs.training.torch_backend import chunks_that_fit, free_bytes
 
@@ -37,7 +44,7 @@ draw."""
 
 def train(
     net: Net,
-    steps: Steps,
+    steps: MlpTraining,
     rows: np.ndarray,
     labels: np.ndarray,
     streams: Sequence[PublicStreams],
@@ -45,12 +52,12 @@ def train(
     device: str,
     watched: Watched | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> list[Trained]:
+) -> list[TrainedMlp]:
     """Train as ``mlp.train``, with as many replicas at once as fit into the device's memory."""
     kind = torch.device(device)
     data = torch.from_numpy(rows).to(kind), torch.from_numpy(labels).to(kind)
     each = _BYTES_PER_PARAMETER * net.n_parameters
-    trained: list[Trained] = []
+    trained: list[TrainedMlp] = []
     for chunk in chunks_that_fit([each] * len(streams), free_bytes(kind) // 2):
         places = range(len(streams))[chunk]
         batch = _Batch(net, steps, *data, streams[chunk], descent.of_lanes(places), watched)
@@ -71,7 +78,7 @@ class _Batch:
     def __init__(
         self,
         net: Net,
-        steps: Steps,
+        steps: MlpTraining,
         rows: torch.Tensor,
         labels: torch.Tensor,
         streams: Sequence[PublicStreams],
@@ -90,7 +97,7 @@ class _Batch:
             torch.from_numpy(each).to(rows.device) for each in (watched.rows, watched.labels)
         ]
         self.numbers, self.epochs = np.arange(len(streams)), 0
-        self.done: dict[int, Trained] = {}
+        self.done: dict[int, TrainedMlp] = {}
         self.clock = torch.zeros((), dtype=torch.int64, device=rows.device)
         record = _BYTES_PER_UNIT * len(streams) * (sum(net.sizes) + 2 * steps.microbatch)
         room = free_bytes(rows.device) // 4 // record
@@ -134,7 +141,7 @@ class _Batch:
             return
         for place in np.flatnonzero(gone):
             row = self.theta[int(place)].cpu().numpy()
-            self.done[int(self.numbers[place])] = Trained(row, self.epochs)
+            self.done[int(self.numbers[place])] = TrainedMlp(row, self.epochs)
         stay = np.flatnonzero(~gone)
         self.numbers, self.watches = self.numbers[stay], [self.watches[i] for i in stay]
         self.descent = self.descent.of_lanes(stay)
@@ -155,7 +162,7 @@ class _Batch:
                 table[step, replica, : len(lot)] = lot
         yield from zip(self._sent(table), self._sent(sizes), strict=True)
 
-    def trained(self) -> list[Trained]:
+    def trained(self) -> list[TrainedMlp]:
         """Return the replicas, in the order of their streams."""
         self._leave(np.full(len(self.numbers), True))
         return [self.done[number] for number in sorted(self.done)]

@@ -18,7 +18,7 @@ import numpy as np
 
 from private_graphs.mechanisms.door import Descent
 from private_graphs.training.dpsgd import Sgd, descend, minibatches
-from private_graphs.training.picture_nets import Groups, Net
+from private_graphs.training.picture_nets import Groups, PictureNet
 from private_graphs.training.streams import PublicStreams
 
 
@@ -67,7 +67,7 @@ class Units:
 
 
 @dataclass(frozen=True)
-class Steps:
+class UnitTraining:
     """Training settings of one replica."""
 
     count: int
@@ -85,8 +85,8 @@ class Steps:
 
 
 def train(
-    net: Net,
-    steps: Steps,
+    net: PictureNet,
+    steps: UnitTraining,
     rows: np.ndarray,
     labels: np.ndarray,
     units: Units,

@@ -10,7 +10,16 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.protocols import PROTOCOLS
-from private_graphs.report.exhibit import Answer, Bar, Block, Cell, Chart, Column, Exhibit, Table
+from private_graphs.report.exhibit import (
+    Bar,
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Exhibit,
+    StudyAnswer,
+    Table,
+)
 from private_graphs.report.words import (
     bound,
     budget,
@@ -101,7 +110,7 @@ BARS = {
 """Sources in the overview's picture, with names for readers who do not know them."""
 
 
-def answer(results: Any) -> Answer | None:
+def answer(results: Any) -> StudyAnswer | None:
     """Return whether the printed ε is true, and the scores at a proved ε."""
     frame = _compare(results)
     frame = frame[frame["asked"] == EPSILONS[-1]]
@@ -151,7 +160,7 @@ def answer(results: Any) -> Answer | None:
         "public."
     )
     verdict = f"Not proved{seen}." if missing(shown) else f"No{seen}."
-    return Answer(f"Is {epsilon} of this paper true?", verdict, sentences, bars, caption,
+    return StudyAnswer(f"Is {epsilon} of this paper true?", verdict, sentences, bars, caption,
                   f"{best_scores} at {epsilon}")  # fmt: skip
 
 

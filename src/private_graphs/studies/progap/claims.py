@@ -232,7 +232,7 @@ def moved_by_a_hub(results: Results, place: Place) -> Measured | None:
     others, with D = 1 and clip norm 1, whose features change sign."""
     from private_graphs.methods.noisy_sums import started
     from private_graphs.studies.progap.methods.dp_gnn import StarNet, row_sums
-    from private_graphs.training.stacks import Rows
+    from private_graphs.training.stacks import SparseRows
 
     n, streams = 300, Streams.of({"seed": 0})
     lists = np.zeros((n, n), np.float32)
@@ -242,7 +242,7 @@ def moved_by_a_hub(results: Results, place: Place) -> Measured | None:
     stack, sums = started(network, [streams]), []
     for hub in (4.0, -4.0):
         features[0] = hub
-        rows = Rows(scipy.sparse.csr_matrix(features))
+        rows = SparseRows(scipy.sparse.csr_matrix(features))
         clipped = row_sums(rows, np.arange(1, n), np.arange(1, n) % 2, network, n - 1)
         sums.append(clipped(stack, [np.arange(n - 1)])[0])
     return exact(float((sums[1] - sums[0]).norm()))

@@ -29,10 +29,10 @@ from private_graphs.studies.dpappr.methods.appr_attack import layer_attack, pict
 from private_graphs.studies.dpappr.methods.appr_budget import (
     PROTOCOLS,
     SAMPLED_KINDS,
+    ApprNoise,
     ApprProtocol,
     Kind,
-    Noise,
-    Plan,
+    ReleasePlan,
     claim,
     events,
     proved_noise,
@@ -122,7 +122,7 @@ class Sample:
     rate: float
 
     @classmethod
-    def of(cls, data: Data, places: np.ndarray) -> Sample:
+    def of(cls, data: ApprData, places: np.ndarray) -> Sample:
         """Take the training nodes at ``places`` (m,), which are in random order.
 
         The order matters: if sorted by number, one exchanged node would shift all positions.
@@ -177,14 +177,14 @@ def shared_sample(task: NodeTask, request: Request) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Data:
+class ApprData:
     """Arrays of a task, with features as stored or as unit rows, and samples by seed."""
 
     task: NodeTask
     features: scipy.sparse.csr_matrix
 
     @classmethod
-    def of(cls, task: NodeTask, unit: bool) -> Data:
+    def of(cls, task: NodeTask, unit: bool) -> ApprData:
         """Convert a task."""
         features = task.graph.features
         matrix = scipy.sparse.csr_matrix(
@@ -233,7 +233,7 @@ class Side:
     """Positions of the nodes with a label."""
 
     @classmethod
-    def of(cls, data: Data, mask: np.ndarray) -> Side:
+    def of(cls, data: ApprData, mask: np.ndarray) -> Side:
         """Induce the graph of the nodes of ``mask``, with self-loops."""
         from private_graphs.graphs.pagerank import with_loops
 
@@ -291,7 +291,7 @@ def outputs(
     return _dropped(first, dropout, generator) @ second.astype(np.float64)
 
 
-def plan_of(kind: Kind, task: NodeTask, settings: ApprSettings) -> Plan:
+def plan_of(kind: Kind, task: NodeTask, settings: ApprSettings) -> ReleasePlan:
     """Return the planned releases of a run, without noise scales."""
     protocol: ApprProtocol = task.protocol
     n_train = int(task.graph.train_mask.sum())
@@ -308,7 +308,7 @@ def plan_of(kind: Kind, task: NodeTask, settings: ApprSettings) -> Plan:
             "use is proved"
         )
     others: int | None = settings.others if protocol.truncates else None
-    return Plan(
+    return ReleasePlan(
         kind=kind, rate=size / n_train, n_sampled=size, private_roots=n_rooted,
         n_roots=n_roots, top=min(settings.top, size), epochs=settings.epochs,
         steps=settings.epochs * per_epoch, batch=batch, row_clip=settings.row_clip,
@@ -319,7 +319,7 @@ def plan_of(kind: Kind, task: NodeTask, settings: ApprSettings) -> Plan:
     )  # fmt: skip
 
 
-def parts_of(plan: Plan, request: Request) -> tuple[float, float]:
+def parts_of(plan: ReleasePlan, request: Request) -> tuple[float, float]:
     """Return ε of the rows and of training with published noise; infinity: no noise."""
     total, training = request.epsilon, request.settings.training_epsilon
     if not plan.has_rows:
@@ -335,7 +335,7 @@ def parts_of(plan: Plan, request: Request) -> tuple[float, float]:
 
 
 def batches_of(
-    plan: Plan, protocol: ApprProtocol, usable: np.ndarray, descent: Descent
+    plan: ReleasePlan, protocol: ApprProtocol, usable: np.ndarray, descent: Descent
 ) -> np.ndarray:
     """Return (T, B) target nodes of every step; -1 as padding, or for targets without a label."""
     n, size = plan.n_roots, plan.batch
@@ -371,7 +371,7 @@ def _labelled(batches: np.ndarray, usable: np.ndarray) -> np.ndarray:
 
 
 def rows_of(
-    plan: Plan,
+    plan: ReleasePlan,
     protocol: ApprProtocol,
     sample: Sample,
     streams: PublicStreams,
@@ -409,7 +409,7 @@ def rows_of(
     return rows if plan.others is None else truncated(rows, plan.others)
 
 
-def _bound(plan: Plan, noise: Noise, rows: scipy.sparse.csr_matrix) -> float:
+def _bound(plan: ReleasePlan, noise: ApprNoise, rows: scipy.sparse.csr_matrix) -> float:
     """Return the ε that a run proves at ``BOUND_DELTA``, whatever the δ of its claim.
 
     R is that of the run's own rows: these are released before training on them.
@@ -428,7 +428,7 @@ def _bound(plan: Plan, noise: Noise, rows: scipy.sparse.csr_matrix) -> float:
     return amplified_epsilon(epsilon, plan.rate)
 
 
-def _shown(plan: Plan, sample: Sample, rows: scipy.sparse.csr_matrix) -> dict[str, Any]:
+def _shown(plan: ReleasePlan, sample: Sample, rows: scipy.sparse.csr_matrix) -> dict[str, Any]:
     """Return statistics of the M targets' rows, computed from the sampled graph."""
     chosen = rows[: plan.private_roots] != 0
     own = chosen.diagonal().mean()
@@ -450,7 +450,7 @@ def _shown(plan: Plan, sample: Sample, rows: scipy.sparse.csr_matrix) -> dict[st
 class _Run:
     """One request, ready to train."""
 
-    data: Data
+    data: ApprData
     kind: Kind
     request: Request
     door: Door
@@ -481,7 +481,7 @@ class _Run:
         )
         bare = noise.multiplier is None
         usable = sample.labels[: plan.n_roots] >= 0
-        how = roots.Plan(
+        how = roots.RootTraining(
             batches=batches_of(plan, protocol, usable, descent),
             divisor=plan.divisor,
             learning_rate=settings.learning_rate,
@@ -541,19 +541,21 @@ def stated(
     }
 
 
-def _events(plan: Plan, noise: Noise, task: NodeTask, request: Request) -> tuple[Event, ...]:
+def _events(
+    plan: ReleasePlan, noise: ApprNoise, task: NodeTask, request: Request
+) -> tuple[Event, ...]:
     return events(plan, noise, shared_sample(task, request)) if request.private else ()
 
 
 def noise_of(
-    plan: Plan, task: NodeTask, request: Request, multiplier: float | None = None
-) -> tuple[Noise, tuple[float, float]]:
+    plan: ReleasePlan, task: NodeTask, request: Request, multiplier: float | None = None
+) -> tuple[ApprNoise, tuple[float, float]]:
     """Return the noise of a run, and the ε of rows and training as published.
 
     ``multiplier`` is the noise multiplier of a run that was calibrated before.
     """
     if task.protocol.calibration == "proved":
-        noise = proved_noise(plan, request.epsilon, multiplier) if request.private else Noise()
+        noise = proved_noise(plan, request.epsilon, multiplier) if request.private else ApprNoise()
         return noise, (math.inf, math.inf)
     parts = parts_of(plan, request)
     return published_noise(plan, *parts, multiplier), parts
@@ -563,11 +565,11 @@ def run(
     kind: Kind, task: NodeTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
     """Answer every request, in order."""
-    data: dict[bool, Data] = {}
+    data: dict[bool, ApprData] = {}
     for request in requests:
         unit = request.settings.unit_rows
         if unit not in data:
-            data[unit] = Data.of(task, unit)
+            data[unit] = ApprData.of(task, unit)
     runs = [
         _Run(data[each.settings.unit_rows], kind, each, door.of_lanes([place]))
         for place, each in enumerate(requests)

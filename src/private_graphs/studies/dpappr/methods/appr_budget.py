@@ -15,7 +15,7 @@ from typing import Literal
 from scipy.optimize import brentq
 
 from private_graphs.datasets import views
-from private_graphs.methods.method import Claim
+from private_graphs.methods.method import PrintedEpsilon
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import renyi_scale, scale_noise
 from private_graphs.privacy.events import (
@@ -110,7 +110,7 @@ PROTOCOLS: dict[str, ApprProtocol] = {
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReleasePlan:
     """Releases of runs of one kind with equal settings, without noise scales."""
 
     kind: Kind
@@ -155,7 +155,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Noise:
+class ApprNoise:
     """Noise of rows and of training; None: no noise."""
 
     row_std: float | None = None
@@ -186,8 +186,8 @@ def classical_std(epsilon: float, delta: float, clip: float) -> float:
 
 @lru_cache(maxsize=1024)
 def published_noise(
-    plan: Plan, rows: float, training: float, multiplier: float | None = None
-) -> Noise:
+    plan: ReleasePlan, rows: float, training: float, multiplier: float | None = None
+) -> ApprNoise:
     """Return the thesis's noise for ε of the rows and of training; infinity: no noise.
 
     Each part has δ/2, and is calibrated inside the sample at ε/q′ and δ/q′; ``multiplier`` is the
@@ -203,31 +203,31 @@ def published_noise(
             classic_renyi_epsilon,
         )
     if not plan.has_rows or math.isinf(rows):
-        return Noise(multiplier=multiplier)
+        return ApprNoise(multiplier=multiplier)
     one = row_epsilon(rows / plan.rate, plan.private_roots, delta)
     one_delta = delta / (2 * plan.private_roots)
     if plan.kind == "gaussian":
-        return Noise(classical_std(one, one_delta, plan.row_clip), multiplier=multiplier)
+        return ApprNoise(classical_std(one, one_delta, plan.row_clip), multiplier=multiplier)
     values = one / 2 if plan.kind == "chosen_values" else None
     left = one - (values or 0.0)
     choice = brentq(
         lambda each: choices_epsilon(each, plan.top, one_delta) - left, 1e-12, left, xtol=1e-15
     )
-    return Noise(choice=float(choice), values=values, multiplier=multiplier)
+    return ApprNoise(choice=float(choice), values=values, multiplier=multiplier)
 
 
-def claim(plan: Plan, rows: float, training: float) -> Claim:
+def claim(plan: ReleasePlan, rows: float, training: float) -> PrintedEpsilon:
     """Return the ε that the thesis prints: the sum of the parts, each times q′."""
     words = f"q′·ε of {plan.steps} steps by Rényi DP at q = B/m"
     total = training
     if plan.has_rows:
         total += rows
         words = f"q′·ε of {plan.private_roots} rows by Theorems 6 and 7, plus {words}"
-    return Claim(total, words)
+    return PrintedEpsilon(total, words)
 
 
 @lru_cache(maxsize=1024)
-def proved_noise(plan: Plan, epsilon: float, multiplier: float | None = None) -> Noise:
+def proved_noise(plan: ReleasePlan, epsilon: float, multiplier: float | None = None) -> ApprNoise:
     """Return the noise for which all releases together prove ε: halves for rows and training.
 
     Halves of μ² if all noise is Gaussian, else of ρ; ``multiplier`` is the steps' multiplier, if
@@ -241,7 +241,7 @@ def proved_noise(plan: Plan, epsilon: float, multiplier: float | None = None) ->
         values = None
         if plan.kind == "chosen_values":
             values = math.sqrt(2 * share / plan.private_roots)
-        return Noise(
+        return ApprNoise(
             choice=math.sqrt(2 * share / choices),
             values=values,
             multiplier=multiplier or _multiplier(plan, math.sqrt(rho)),
@@ -251,14 +251,14 @@ def proved_noise(plan: Plan, epsilon: float, multiplier: float | None = None) ->
         mu /= math.sqrt(2)
         std = math.sqrt(2 * plan.private_roots) * plan.row_clip / mu
     if plan.root_rate is None:
-        return Noise(std, multiplier=multiplier or _multiplier(plan, mu))
+        return ApprNoise(std, multiplier=multiplier or _multiplier(plan, mu))
     if multiplier is None:
         multiplier = scale_noise(
             inner / _UP,
             plan.inner_delta,
-            lambda scale: releases(plan, Noise(std, multiplier=scale)),
+            lambda scale: releases(plan, ApprNoise(std, multiplier=scale)),
         )
-    return Noise(std, multiplier=multiplier)
+    return ApprNoise(std, multiplier=multiplier)
 
 
 def _rho(epsilon: float, delta: float) -> float:
@@ -272,12 +272,12 @@ def _rho(epsilon: float, delta: float) -> float:
     return math.exp(brentq(excess, -25, math.log(epsilon + 1), xtol=1e-9)) * (1 - 1e-7)
 
 
-def _multiplier(plan: Plan, mu: float) -> float:
+def _multiplier(plan: ReleasePlan, mu: float) -> float:
     moved, count = _training(plan)
     return moved * math.sqrt(count) / mu / (plan.batch if plan.per_batch else 1)
 
 
-def _training(plan: Plan) -> tuple[float, int]:
+def _training(plan: ReleasePlan) -> tuple[float, int]:
     """Return how far a replaced node changes an epoch's batches, in units of C, and how often.
 
     At most t = R + 1 clipped gradients change, k of them in a batch: 2k, with k <= min(t, B) and Σk
@@ -293,7 +293,7 @@ def _training(plan: Plan) -> tuple[float, int]:
 _WORDS = {"unit": "node", "relation": "replace"}
 
 
-def events(plan: Plan, noise: Noise, shared: str = "") -> tuple[Event, ...]:
+def events(plan: ReleasePlan, noise: ApprNoise, shared: str = "") -> tuple[Event, ...]:
     """Return the events of a run, with the sensitivity to one replaced node.
 
     ``shared`` names the sample if other runs also read it.
@@ -302,7 +302,7 @@ def events(plan: Plan, noise: Noise, shared: str = "") -> tuple[Event, ...]:
     return found if plan.rate == 1 else (SecretSample(found, plan.rate, shared),)
 
 
-def releases(plan: Plan, noise: Noise) -> tuple[Query, ...]:
+def releases(plan: ReleasePlan, noise: ApprNoise) -> tuple[Query, ...]:
     """Return the releases about the sampled nodes."""
     found: list[Query] = []
     rows, top = plan.private_roots, plan.top
@@ -349,7 +349,7 @@ def releases(plan: Plan, noise: Noise) -> tuple[Query, ...]:
     return (*found, _steps(plan, noise))
 
 
-def _steps(plan: Plan, noise: Noise) -> GaussianQuery | PoissonSums:
+def _steps(plan: ReleasePlan, noise: ApprNoise) -> GaussianQuery | PoissonSums:
     words = {"reason": _training_reason(plan), "clipping": "per_record", **_WORDS}
     if plan.root_rate is not None:
         return PoissonSums(
@@ -371,7 +371,7 @@ def _steps(plan: Plan, noise: Noise) -> GaussianQuery | PoissonSums:
     )
 
 
-def _training_reason(plan: Plan) -> str:
+def _training_reason(plan: ReleasePlan) -> str:
     if plan.others is None:
         return (
             "nothing bounds in how many rows a node stands: it may move the clipped gradients of "

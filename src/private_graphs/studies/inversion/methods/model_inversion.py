@@ -18,7 +18,7 @@ from private_graphs.datasets import views
 from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import Context, Method, Outcome, Request, Settings
-from private_graphs.methods.unit_gradients import Model, models
+from private_graphs.methods.unit_gradients import TrainedModel, models
 from private_graphs.protocols import Protocol
 from private_graphs.tasks import ImageTask
 
@@ -113,7 +113,7 @@ def run(
     ]
 
 
-def _models(context: Context) -> dict[tuple[float, int], Model]:
+def _models(context: Context) -> dict[tuple[float, int], TrainedModel]:
     """Return the models of the needed jobs by ε and seed."""
     return {
         (model.epsilon, model.seed): model
@@ -122,7 +122,7 @@ def _models(context: Context) -> dict[tuple[float, int], Model]:
     }
 
 
-def _model_of(known: Mapping[tuple[float, int], Model], request: Request) -> Model:
+def _model_of(known: Mapping[tuple[float, int], TrainedModel], request: Request) -> TrainedModel:
     model = known.get((request.epsilon, request.seed))
     if model is None:
         raise UserError(
@@ -152,15 +152,19 @@ def _without_pictures(outcome: Outcome) -> Outcome:
 
 
 def _attacked(
-    task: ImageTask, requests: Sequence[Request], attacked: Sequence[Model], scale: _Scale
+    task: ImageTask, requests: Sequence[Request], attacked: Sequence[TrainedModel], scale: _Scale
 ) -> list[Outcome]:
     """Attack some models as one batch; all requests have equal settings."""
-    from private_graphs.studies.inversion.methods.reconstruct import Attack, attack, sureness
+    from private_graphs.studies.inversion.methods.reconstruct import (
+        InversionAttack,
+        attack,
+        sureness,
+    )
 
     settings: InversionSettings = requests[0].settings
     net = attacked[0].net
     parameters = np.stack([model.parameters for model in attacked])
-    chosen = Attack(
+    chosen = InversionAttack(
         settings.attack, settings.attack_steps, settings.step, settings.penalty, settings.weight,
         settings.box,
     )  # fmt: skip

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import Context, Method, Outcome, Request, Settings
-from private_graphs.methods.scattering import Axes
+from private_graphs.methods.scattering import ScatteringAxes
 from private_graphs.methods.unit_gradients import hashed_parts
 from private_graphs.privacy.calibration import gdp_noise, refuse_large_delta
 from private_graphs.privacy.events import Event, GaussianQuery
@@ -52,7 +52,7 @@ def run(
     import torch
 
     torch.set_num_threads(context.threads)
-    axes = Axes.of(task)
+    axes = ScatteringAxes.of(task)
     variances, directions = np.linalg.eigh(axes.moments)
     variances, directions = variances[-RANK:], directions[:, -RANK:]
     public = axes.rows @ directions

@@ -16,7 +16,7 @@ from scipy.fft import irfft2, rfft2
 from scipy.special import log_softmax, softmax
 
 if TYPE_CHECKING:
-    from private_graphs.training.picture_nets import Net
+    from private_graphs.training.picture_nets import PictureNet
 
 _ENOUGH = 0.01
 """Cost at which the original attack stops."""
@@ -30,7 +30,7 @@ _CONTRAST = 2.0
 
 
 @dataclass(frozen=True)
-class Attack:
+class InversionAttack:
     """Kind of attack, and its parameters."""
 
     kind: Literal["original", "enhanced", "prior"]
@@ -98,9 +98,9 @@ def surprise(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def attack(
-    net: Net,
+    net: PictureNet,
     parameters: np.ndarray,
-    chosen: Attack,
+    chosen: InversionAttack,
     public: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> np.ndarray:
     """Return (R, K, h, w) float32 pictures in [0, 1]: of every class by each of R models.
@@ -118,7 +118,7 @@ def attack(
     return found.clip(0, 1).reshape(shape)
 
 
-def _original(net: Net, parameters: np.ndarray, chosen: Attack) -> np.ndarray:
+def _original(net: PictureNet, parameters: np.ndarray, chosen: InversionAttack) -> np.ndarray:
     """Gradient descent on 1 - p from a black picture; returns the best picture of each descent."""
     pictures = np.zeros((len(parameters), net.n_classes, net.pixels), np.float32)
     best, least = pictures.copy(), np.full(pictures.shape[:2], np.inf, np.float32)
@@ -141,7 +141,7 @@ def _original(net: Net, parameters: np.ndarray, chosen: Attack) -> np.ndarray:
 
 
 @dataclass
-class Adam:
+class UncorrectedAdam:
     """Adam of Algorithm 4: no bias correction, τ inside the root."""
 
     step: float
@@ -149,7 +149,7 @@ class Adam:
     square: np.ndarray
 
     @classmethod
-    def of(cls, variables: np.ndarray, step: float) -> Adam:
+    def of(cls, variables: np.ndarray, step: float) -> UncorrectedAdam:
         """Return the initial state for variables of this shape."""
         return cls(step, np.zeros_like(variables), np.zeros_like(variables))
 
@@ -161,12 +161,12 @@ class Adam:
         return -self.step * self.mean / np.sqrt(self.square + _TAU)
 
 
-def _enhanced(net: Net, parameters: np.ndarray, chosen: Attack) -> np.ndarray:
+def _enhanced(net: PictureNet, parameters: np.ndarray, chosen: InversionAttack) -> np.ndarray:
     """Adam on 1 - p + λ penalty; the gradient is by w, through the box."""
     variables = np.zeros((len(parameters), net.n_classes, net.pixels), np.float32)
     if not chosen.box:
         variables += 0.5
-    adam = Adam.of(variables, chosen.step)
+    adam = UncorrectedAdam.of(variables, chosen.step)
     for _ in range(chosen.steps):
         pictures = (np.tanh(variables) + 1) / 2 if chosen.box else variables
         _, gradient = net.pulled(parameters, pictures, doubt)
@@ -182,7 +182,10 @@ def _enhanced(net: Net, parameters: np.ndarray, chosen: Attack) -> np.ndarray:
 
 
 def _prior(
-    net: Net, parameters: np.ndarray, chosen: Attack, public: tuple[np.ndarray, np.ndarray]
+    net: PictureNet,
+    parameters: np.ndarray,
+    chosen: InversionAttack,
+    public: tuple[np.ndarray, np.ndarray],
 ) -> np.ndarray:
     """Adam on -log p + λ‖z‖² / 2, where a picture is a public mean plus smooth detail.
 
@@ -211,7 +214,7 @@ def _prior(
         return irfft2(fourier * spectrum, shape).reshape(z.shape)
 
     variables = np.zeros((len(parameters), net.n_classes, net.pixels), np.float32)
-    adam = Adam.of(variables, chosen.step)
+    adam = UncorrectedAdam.of(variables, chosen.step)
     for _ in range(chosen.steps):
         pictures = mean + shaped(variables)
         _, gradient = net.pulled(parameters, pictures, surprise)
@@ -228,7 +231,7 @@ def without_model(public: np.ndarray, height: int, width: int) -> dict[str, np.n
     return {"black": np.zeros((height, width)), "grey": grey, "public mean": mean}
 
 
-def sureness(net: Net, parameters: np.ndarray, pictures: np.ndarray) -> np.ndarray:
+def sureness(net: PictureNet, parameters: np.ndarray, pictures: np.ndarray) -> np.ndarray:
     """Return (R, K) probabilities that R models assign to class k for picture k of (R, K, h, w)."""
     rows = pictures.reshape(*pictures.shape[:2], -1).astype(np.float32)
     chances = softmax(net.logits(np.asarray(parameters, np.float32), rows), axis=-1)

@@ -20,10 +20,10 @@ from private_graphs.datasets import views
 from private_graphs.errors import UsageError
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import (
-    Claim,
     Context,
     Method,
     Outcome,
+    PrintedEpsilon,
     Request,
     Settings,
     in_batches,
@@ -40,7 +40,7 @@ _DIFFERS = 5e-3
 """Difference from the formula at which the authors' accountant's value is reported too."""
 
 
-class MlpSettings(Settings):
+class MlpRecordsSettings(Settings):
     """Settings of the perceptron; the defaults are the paper's."""
 
     lot_size: int = Field(default=600, ge=1)
@@ -121,7 +121,7 @@ _PROTOCOLS = (
 )
 
 
-def protocol_of(settings: MlpSettings, protocol: MlpProtocol) -> MlpProtocol:
+def protocol_of(settings: MlpRecordsSettings, protocol: MlpProtocol) -> MlpProtocol:
     """Return the protocol with the noise of the settings; UsageError if it allows no choice."""
     if settings.noise_on in (None, protocol.noise_on):
         return protocol
@@ -137,7 +137,7 @@ def planned(task: ImageTask, request: Request) -> tuple[NoisyGradients, ...]:
     """Return the planned event of a request."""
     if not request.private:
         return ()
-    settings: MlpSettings = request.settings
+    settings: MlpRecordsSettings = request.settings
     protocol, n_lots = protocol_of(settings, task.protocol), _n_lots(task, settings)
     noise = settings.noise_multiplier
     if protocol.noise_on == "record":
@@ -164,7 +164,7 @@ def planned(task: ImageTask, request: Request) -> tuple[NoisyGradients, ...]:
     )
 
 
-def _n_lots(task: ImageTask, settings: MlpSettings) -> int:
+def _n_lots(task: ImageTask, settings: MlpRecordsSettings) -> int:
     """Return the minibatches of an epoch; UsageError if the records cannot be divided so."""
     size, group = settings.lot_size, settings.microbatch
     if size > task.n_units or size % group:
@@ -175,7 +175,7 @@ def _n_lots(task: ImageTask, settings: MlpSettings) -> int:
     return -(-task.n_units // size)
 
 
-def claim(task: ImageTask, settings: MlpSettings) -> Claim | None:
+def claim(task: ImageTask, settings: MlpRecordsSettings) -> PrintedEpsilon | None:
     """Return the published ε of the noise: the moments formula with the paper's q and T.
 
     None if the protocol claims only what is proved.
@@ -187,7 +187,7 @@ def claim(task: ImageTask, settings: MlpSettings) -> Claim | None:
     formula = moments_epsilon(noise, steps, rate, delta)
     printed = cancelling_moments_epsilon(noise, steps, rate, delta)
     differs = math.isfinite(printed) and abs(printed - formula) > _DIFFERS
-    return Claim(formula, moments_formula(rate, steps), printed if differs else None)
+    return PrintedEpsilon(formula, moments_formula(rate, steps), printed if differs else None)
 
 
 def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
@@ -222,7 +222,7 @@ def _train(
     task: ImageTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
     """Answer requests with equal settings that are all private, or all non-private."""
-    settings: MlpSettings = requests[0].settings
+    settings: MlpRecordsSettings = requests[0].settings
     private, protocol = requests[0].private, protocol_of(settings, task.protocol)
     _n_lots(task, settings)
     steps = _steps(settings, protocol, private)
@@ -255,10 +255,10 @@ def _train(
     return outcomes
 
 
-def _steps(settings: MlpSettings, protocol: MlpProtocol, private: bool) -> mlp.Steps:
+def _steps(settings: MlpRecordsSettings, protocol: MlpProtocol, private: bool) -> mlp.MlpTraining:
     """Return how a run trains."""
     clips = private and protocol.clipping == "per_record"
-    return mlp.Steps(
+    return mlp.MlpTraining(
         epochs=settings.epochs,
         lot_size=settings.lot_size,
         lots=protocol.lots,
@@ -270,7 +270,7 @@ def _steps(settings: MlpSettings, protocol: MlpProtocol, private: bool) -> mlp.S
     )
 
 
-def _stopped(settings: MlpSettings, patience: int | None) -> dict[str, Any]:
+def _stopped(settings: MlpRecordsSettings, patience: int | None) -> dict[str, Any]:
     """Return a statement's text on a number of epochs that labels of test images determine."""
     if patience is None:
         return {}
@@ -293,7 +293,7 @@ METHODS = (
         "MLP, DP-SGD",
         run,
         ("records",),
-        settings=MlpSettings,
+        settings=MlpRecordsSettings,
         protocols={protocol.name: protocol for protocol in _PROTOCOLS},
         data="images",
         noise_is_given=True,

@@ -21,7 +21,14 @@ from pydantic import Field
 from private_graphs.datasets import views
 from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import Claim, Context, Method, Outcome, Request, Settings
+from private_graphs.methods.method import (
+    Context,
+    Method,
+    Outcome,
+    PrintedEpsilon,
+    Request,
+    Settings,
+)
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import refuse_large_delta
 from private_graphs.privacy.events import GaussianQuery
@@ -29,7 +36,7 @@ from private_graphs.privacy.renyi import simple_epsilon, simple_mu
 from private_graphs.protocols import Protocol
 from private_graphs.studies.pate.methods.pate_votes import (
     REFUSED,
-    Noise,
+    VoteNoise,
     dependent_epsilon,
     noise_for,
     released_labels,
@@ -108,7 +115,7 @@ GRID_SEARCH = (
 )
 
 
-def noise_of(task: ImageTask, request: Request) -> Noise | None:
+def noise_of(task: ImageTask, request: Request) -> VoteNoise | None:
     """Return the noise of a request's checks and answers at their caps; None without DP."""
     settings: PateSettings = request.settings
     if not request.private:
@@ -130,7 +137,7 @@ def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping)
         return {}
     if task.protocol.accountant == "theorem":
         words = f"Proposition 2 of {noise.queries} checks and {noise.answers} answers"
-        claim = Claim(simple_epsilon(noise.mu, task.delta), words)
+        claim = PrintedEpsilon(simple_epsilon(noise.mu, task.delta), words)
     return {
         "events": _events(task, request),
         "claim": claim,
@@ -145,7 +152,7 @@ def _events(task: ImageTask, request: Request) -> tuple[GaussianQuery, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class Votes:
+class TeacherVotes:
     """Votes of the teachers of one seed."""
 
     pool: np.ndarray
@@ -161,7 +168,7 @@ def _parts(n: int, teachers: int, generator: np.random.Generator) -> np.ndarray:
     return generator.permutation(n)[: teachers * size].reshape(teachers, size)
 
 
-def vote(task: ImageTask, request: Request, context: Context) -> Votes:
+def vote(task: ImageTask, request: Request, context: Context) -> TeacherVotes:
     """Train the teachers of a request and collect their votes on all public and test images.
 
     If the task has votes of teachers that were trained elsewhere, these are returned.
@@ -170,7 +177,7 @@ def vote(task: ImageTask, request: Request, context: Context) -> Votes:
 
     cut = len(task.validation_pixels)
     if task.votes is not None:
-        return Votes(task.votes[:cut], task.votes[cut:])
+        return TeacherVotes(task.votes[:cut], task.votes[cut:])
     settings: PateSettings = request.settings
     ensemble = Ensemble(
         settings.teacher_network, task.shape, task.n_classes, settings.teacher_epochs,
@@ -182,11 +189,11 @@ def vote(task: ImageTask, request: Request, context: Context) -> Votes:
         np.concatenate([task.validation_pixels, task.test_pixels]),
         request.streams.generator("teachers"), context.device,
     )  # fmt: skip
-    return Votes(counts[:cut], counts[cut:])
+    return TeacherVotes(counts[:cut], counts[cut:])
 
 
 @dataclass(eq=False)
-class Stage:
+class TeacherStage:
     """Votes and labels by seed and ε, from needed jobs, or else computed here once."""
 
     task: ImageTask
@@ -194,7 +201,7 @@ class Stage:
     door: Door
 
     def __post_init__(self) -> None:
-        self.made: dict[int, Votes] = {}
+        self.made: dict[int, TeacherVotes] = {}
 
     def kept(self, stage: str, name: str) -> np.ndarray | None:
         """Return an artifact of a needed job; None without that job.
@@ -214,11 +221,11 @@ class Stage:
             "seeds and budgets"
         )
 
-    def votes(self, request: Request, *, test: bool = False) -> Votes:
+    def votes(self, request: Request, *, test: bool = False) -> TeacherVotes:
         """Return the votes for a request's seed; ``test``: also on test images."""
         pool = self.kept("teachers", f"seed{request.seed}/votes")
         if pool is not None and not test:
-            return Votes(pool)
+            return TeacherVotes(pool)
         if request.seed not in self.made:
             self.made[request.seed] = vote(self.task, request, self.context)
         return self.made[request.seed]
@@ -310,7 +317,7 @@ def training_of(settings: PateSettings, **more: Any) -> Training:
 
 
 def one_by_one(
-    answer: Callable[[Stage, Request], Outcome],
+    answer: Callable[[TeacherStage, Request], Outcome],
     task: ImageTask,
     requests: Sequence[Request],
     door: Door,
@@ -322,19 +329,19 @@ def one_by_one(
     torch.set_num_threads(context.threads)
     if task.protocol.calibration == "proved":
         refuse_large_delta(task.delta, task.n_units)
-    stage, outcomes = Stage(task, context, door), []
+    stage, outcomes = TeacherStage(task, context, door), []
     for request in requests:
         outcomes.append(answer(stage, request))
         context.report(len(outcomes), len(requests))
     return outcomes
 
 
-def _answer(stage: Stage, request: Request) -> Outcome:
+def _answer(stage: TeacherStage, request: Request) -> Outcome:
     """Release labels and train a classifier; without DP, answer with the teachers' votes."""
     return _release(stage, request) if request.private else _plurality(stage, request)
 
 
-def _release(stage: Stage, request: Request) -> Outcome:
+def _release(stage: TeacherStage, request: Request) -> Outcome:
     from private_graphs.training.image_nets import images_of
     from private_graphs.training.students import train_supervised
 
@@ -363,11 +370,11 @@ def _release(stage: Stage, request: Request) -> Outcome:
     )
 
 
-def _plurality(stage: Stage, request: Request) -> Outcome:
+def _plurality(stage: TeacherStage, request: Request) -> Outcome:
     """Answer with the teachers without privacy, and the ε that the 2018 script would print."""
     task, settings = stage.task, request.settings
     votes = stage.votes(request, test=True)
-    noise = Noise(
+    noise = VoteNoise(
         settings.threshold, settings.check_noise, DIAGNOSTIC_NOISE * settings.threshold / 200,
         len(votes.pool), settings.answers,
     )  # fmt: skip

@@ -22,7 +22,7 @@ from private_graphs.studies.pate.methods.pate_labels import (
     GRID_SEARCH,
     PROTOCOLS,
     PateSettings,
-    Stage,
+    TeacherStage,
     noise_of,
     one_by_one,
     pool_of,
@@ -56,7 +56,7 @@ class StudentSettings(PateSettings):
     """Number of units of each hidden layer of the generator."""
 
 
-def _answer(stage: Stage, request: Request) -> Outcome:
+def _answer(stage: TeacherStage, request: Request) -> Outcome:
     """Train one student."""
     from private_graphs.training import students
     from private_graphs.training.image_nets import images_of

@@ -32,7 +32,7 @@ ANSWER_REASON = (
 
 
 @dataclass(frozen=True)
-class Noise:
+class VoteNoise:
     """Noise and caps of checks and answers."""
 
     threshold: float
@@ -65,7 +65,9 @@ class Noise:
         return (checks, answers) if checks else (answers,)
 
 
-def noise_for(mu: float, threshold: float, check_std: float, queries: int, answers: int) -> Noise:
+def noise_for(
+    mu: float, threshold: float, check_std: float, queries: int, answers: int
+) -> VoteNoise:
     """Return the noise with which checks and answers at their caps have the ratio ``mu``.
 
     σ1 is ``check_std`` (0: no check), or the value that leaves half of μ² to the answers, if
@@ -75,10 +77,12 @@ def noise_for(mu: float, threshold: float, check_std: float, queries: int, answe
         check_std = max(check_std, math.sqrt(2 * queries) / mu)
     checks = queries / check_std**2 if check_std else 0.0
     exact = math.sqrt(2 * answers / (mu**2 - checks))
-    return Noise(threshold, check_std, math.ceil(1000 * exact) / 1000, queries, answers)
+    return VoteNoise(threshold, check_std, math.ceil(1000 * exact) / 1000, queries, answers)
 
 
-def released_labels(votes: np.ndarray, noise: Noise, checked: Noisy, answered: Noisy) -> np.ndarray:
+def released_labels(
+    votes: np.ndarray, noise: VoteNoise, checked: Noisy, answered: Noisy
+) -> np.ndarray:
     """Return (n,) labels from (n, K) vote counts; ``REFUSED`` without an answer.
 
     ``checked`` and ``answered`` add noise to the rows of an array that a (n,) mask selects.
@@ -93,7 +97,9 @@ def released_labels(votes: np.ndarray, noise: Noise, checked: Noisy, answered: N
     return labels
 
 
-def simulated_labels(votes: np.ndarray, noise: Noise, generator: np.random.Generator) -> np.ndarray:
+def simulated_labels(
+    votes: np.ndarray, noise: VoteNoise, generator: np.random.Generator
+) -> np.ndarray:
     """Return labels as ``released_labels``, for the diagnostic of a run without DP."""
 
     def with_noise(std: float) -> Noisy:
@@ -156,7 +162,9 @@ def dependent_checks(
 _ORDERS = np.concatenate([np.arange(2, 100, 0.5), np.logspace(2, 3, 50)])
 
 
-def dependent_epsilon(votes: np.ndarray, noise: Noise, delta: float, answered: np.ndarray) -> float:
+def dependent_epsilon(
+    votes: np.ndarray, noise: VoteNoise, delta: float, answered: np.ndarray
+) -> float:
     """Return the ε of the authors' script for queries in the order of ``votes`` (n, K).
 
     ``answered`` (n,) says which of the first n queries, all of which were checked, were answered.
@@ -168,7 +176,7 @@ def dependent_epsilon(votes: np.ndarray, noise: Noise, delta: float, answered: n
     )
 
 
-def _total(votes: np.ndarray, noise: Noise, answered: np.ndarray, order: float) -> float:
+def _total(votes: np.ndarray, noise: VoteNoise, answered: np.ndarray, order: float) -> float:
     checks = dependent_checks(votes, noise.threshold, noise.check_std, order)
     answers = dependent_answers(votes[answered], noise.answer_std, order)
     return float(checks.sum() + answers.sum())

@@ -21,10 +21,10 @@ from pydantic import Field
 
 from private_graphs.datasets import views
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import Claim, Context, Method, Outcome, Request
+from private_graphs.methods.method import Context, Method, Outcome, PrintedEpsilon, Request
 from private_graphs.methods.noisy_sums import (
-    Data,
     NoisySums,
+    SumsData,
     SumsSettings,
     answer_alike,
     owned_lists,
@@ -122,7 +122,7 @@ PROTOCOLS = {
 
 
 @dataclass(frozen=True)
-class Budget:
+class DpGnnBudget:
     """Releases of a run, up to the scale of the noise."""
 
     protocol: DpGnnProtocol
@@ -204,19 +204,19 @@ class Budget:
         )
 
 
-def budget_of(task: NodeTask, settings: DpGnnSettings) -> Budget:
+def budget_of(task: NodeTask, settings: DpGnnSettings) -> DpGnnBudget:
     """Return the budget of runs with ``settings``."""
     n = int(task.graph.train_mask.sum())  # whether a node has a label is private
     steps = settings.epochs * max(1, n // settings.lot)
     accounted = max(1, settings.epochs * n // settings.lot)
-    return Budget(
+    return DpGnnBudget(
         task.protocol, steps, accounted, settings.lot, n, settings.degree, task.delta,
         task.graph.n_nodes,
     )  # fmt: skip
 
 
 @lru_cache(maxsize=64)
-def noise_scale(budget: Budget, epsilon: float) -> float:
+def noise_scale(budget: DpGnnBudget, epsilon: float) -> float:
     """Return the scale of all noise at ``epsilon``."""
     if budget.protocol.calibration == "proved":
         return scale_noise(epsilon, budget.delta, budget.events)
@@ -234,7 +234,7 @@ def stated(task: NodeTask, request: Request, context: Context, chosen: Mapping) 
             f"Daigavane et al. 2021, Theorem 1, {budget.accounted} steps, {budget.occurrences} "
             f"occurrences"
         )
-        claim = Claim(budget.printed(scale), words)
+        claim = PrintedEpsilon(budget.printed(scale), words)
     return {
         "events": budget.events(scale),
         "claim": claim,
@@ -269,7 +269,7 @@ class StarNet(Sage):
 
 
 def stars_of(
-    rows: stacks.Rows, reading: Sequence[scipy.sparse.csr_matrix], roots: np.ndarray
+    rows: stacks.SparseRows, reading: Sequence[scipy.sparse.csr_matrix], roots: np.ndarray
 ) -> stacks.Stars:
     """Return the examples of ``roots``: row i of a matrix ``reading`` marks the nodes i reads."""
     import torch
@@ -291,7 +291,7 @@ def stars_of(
 
 
 def row_sums(
-    rows: stacks.Rows, train: np.ndarray, labels: np.ndarray, network: StarNet, lot: int
+    rows: stacks.SparseRows, train: np.ndarray, labels: np.ndarray, network: StarNet, lot: int
 ) -> Callable[[stacks.Stack, Sequence[np.ndarray]], torch.Tensor]:
     """Return the sum of what Opacus clips: gradients of the rows of a batch's subgraph.
 
@@ -303,7 +303,7 @@ def row_sums(
 
     from private_graphs.training import stacks
 
-    inputs = stacks.Inputs(rows)
+    inputs = stacks.StackInputs(rows)
 
     def sums(stack: stacks.Stack, drawn: Sequence[np.ndarray]) -> torch.Tensor:
         total = torch.zeros_like(stack.flat, dtype=torch.float64)
@@ -331,7 +331,7 @@ def row_sums(
     return sums
 
 
-def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
+def _train(data: SumsData, requests: Sequence[Request], door: Door) -> list[Outcome]:
     """Train requests that differ only in ε, learning rate and seed."""
     import torch
 
@@ -359,7 +359,7 @@ def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]
         task.graph.n_features, task.n_classes, 1, reading, "layer", answering,
         protocol.answers == "noisy_sum",
     )  # fmt: skip
-    stack, whole = started(network, streams), stacks.Inputs(data.rows)
+    stack, whole = started(network, streams), stacks.StackInputs(data.rows)
     chooses = protocol.epoch == "best_validation"
     fit = partial(
         stacks.Fit,
@@ -388,7 +388,7 @@ def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]
         sums = NoisySums(received, door, queries)
         with torch.no_grad():
             sent = network.base(stacks.Forward(stack, whole.view(), training=False))[:, 0].numpy()
-        whole = stacks.Inputs(data.rows, torch.from_numpy(sums.release(1, sent))[:, None])
+        whole = stacks.StackInputs(data.rows, torch.from_numpy(sums.release(1, sent))[:, None])
     predicted = stacks.predictions(network, stack, whole)
     return [
         Outcome(

@@ -20,11 +20,11 @@ import scipy.sparse
 from pydantic import Field
 
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import Claim, Context, Method, Outcome, Request
+from private_graphs.methods.method import Context, Method, Outcome, PrintedEpsilon, Request
 from private_graphs.methods.noisy_sums import PROTOCOLS as SUMS
 from private_graphs.methods.noisy_sums import (
     WIDTH,
-    Data,
+    SumsData,
     SumsProtocol,
     SumsSettings,
     answer_alike,
@@ -213,7 +213,7 @@ def stated(task: NodeTask, request: Request, context: Context, chosen: Mapping) 
     """See ``Method.stated``."""
     claim = None
     if request.private and task.protocol.calibration == "published":
-        claim = Claim(request.epsilon, "randomised response of every pair, once")
+        claim = PrintedEpsilon(request.epsilon, "randomised response of every pair, once")
     return {"events": _events(task, request), "claim": claim, "noise_generator": "flips"}
 
 
@@ -240,7 +240,7 @@ def _events(task: NodeTask, request: Request) -> tuple[Event, ...]:
     )  # fmt: skip
 
 
-def _graph(data: Data, request: Request, door: Door) -> scipy.sparse.csr_matrix:
+def _graph(data: SumsData, request: Request, door: Door) -> scipy.sparse.csr_matrix:
     """Return the neighbour means of a run's perturbed graph."""
     edges, n = data.task.graph.edge_index, data.task.graph.n_nodes
     plan = _events(data.task, request)
@@ -253,7 +253,7 @@ def _graph(data: Data, request: Request, door: Door) -> scipy.sparse.csr_matrix:
     return _means(*randomised_rows(edges, n, door, plan), n)
 
 
-def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
+def _train(data: SumsData, requests: Sequence[Request], door: Door) -> list[Outcome]:
     from private_graphs.training import stacks
 
     task, settings = data.task, requests[0].settings
@@ -262,7 +262,7 @@ def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]
     ]
     matrices = matrices if requests[0].private else matrices[:1]
     network = Sage(task.graph.n_features, task.n_classes, settings.hops, matrices)
-    inputs, labels = stacks.Inputs(data.rows), task.graph.labels
+    inputs, labels = stacks.StackInputs(data.rows), task.graph.labels
     stack = started(network, [request.streams for request in requests])
     fit = stacks.Fit(
         inputs, labels[data.train], [each.settings.learning_rate for each in requests],

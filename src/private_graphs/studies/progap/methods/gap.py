@@ -19,7 +19,7 @@ from private_graphs.methods.method import Method, Outcome, Request
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS,
     WIDTH,
-    Data,
+    SumsData,
     SumsSettings,
     answer_alike,
     budget_of,
@@ -67,7 +67,7 @@ class Encoder:
 
 
 @dataclass(frozen=True)
-class Classifier:
+class GapClassifier:
     """A linear layer for each hop, concatenated, a head."""
 
     n_hops: int
@@ -95,7 +95,7 @@ def _unit(rows: np.ndarray) -> np.ndarray:
     return np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
 
 
-def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
+def _train(data: SumsData, requests: Sequence[Request], door: Door) -> list[Outcome]:
     """Train requests that differ only in ε, learning rate and seed."""
     import torch
 
@@ -106,15 +106,15 @@ def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]
     streams = [request.streams for request in requests]
     norm = "none" if trainer.lists else "batch"
     encoder = Encoder(task.graph.n_features, task.n_classes, norm)
-    stack, inputs = started(encoder, streams, 0), stacks.Inputs(data.rows)
+    stack, inputs = started(encoder, streams, 0), stacks.StackInputs(data.rows)
     trainer.fit(encoder, stack, inputs)
     with torch.no_grad():
         forward = stacks.Forward(stack, inputs.view(), training=False)
         rows = [encoder.embedding(forward)[:, 0].numpy()]
     for hop in range(1, settings.hops + 1):
         rows.append(_unit(sums.release(hop, rows[-1])))
-    inputs = stacks.Inputs(data.rows, torch.from_numpy(np.stack(rows, axis=1)))
-    classifier = Classifier(settings.hops + 1, task.n_classes, norm)
+    inputs = stacks.StackInputs(data.rows, torch.from_numpy(np.stack(rows, axis=1)))
+    classifier = GapClassifier(settings.hops + 1, task.n_classes, norm)
     stack = started(classifier, streams, 1)
     trainer.fit(classifier, stack, inputs)
     return trainer.outcomes(stacks.predictions(classifier, stack, inputs))

@@ -21,7 +21,7 @@ from private_graphs.methods.noisy_sums import (
     PROTOCOLS,
     WIDTH,
     Budget,
-    Data,
+    SumsData,
     SumsSettings,
     answer_alike,
     budget_of,
@@ -114,7 +114,7 @@ def planned_budget(task: NodeTask, settings: ProgapSettings | MlpSettings) -> Bu
     return budget_of(task, settings, settings.hops + 1)
 
 
-def train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
+def train(data: SumsData, requests: Sequence[Request], door: Door) -> list[Outcome]:
     """Train requests that differ only in ε, learning rate and seed."""
     import torch
 
@@ -123,13 +123,13 @@ def train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
     task, settings = data.task, requests[0].settings
     budget = planned_budget(task, settings)
     trainer, sums = planned(data, budget, requests, door, watches=bool(settings.curves))
-    stage, stack, inputs = None, None, stacks.Inputs(data.rows)
+    stage, stack, inputs = None, None, stacks.StackInputs(data.rows)
     for number in range(settings.hops + 1):
         if stage is not None:
             rows = last_base(stage, stack, inputs)
             new = torch.from_numpy(sums.release(number, rows))[:, None]
             hops = new if inputs.hops is None else torch.cat([inputs.hops, new], dim=1)
-            inputs = stacks.Inputs(data.rows, hops)
+            inputs = stacks.StackInputs(data.rows, hops)
         stage = Stage(
             number,
             settings.layers,
@@ -143,7 +143,7 @@ def train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
     return trainer.outcomes(stacks.predictions(stage, stack, inputs))
 
 
-def last_base(stage: Stage, stack: stacks.Stack, inputs: stacks.Inputs) -> np.ndarray:
+def last_base(stage: Stage, stack: stacks.Stack, inputs: stacks.StackInputs) -> np.ndarray:
     """Return (R, N, h): evaluation outputs of the last base for all nodes."""
     import torch
 

@@ -20,7 +20,7 @@ from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import Context, Method, Outcome, Request
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS,
-    Data,
+    SumsData,
     SumsSettings,
     Trainer,
     answer_alike,
@@ -58,7 +58,7 @@ class _Line:
     stack: stacks.Stack | None = None
 
 
-def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]:
+def _train(data: SumsData, requests: Sequence[Request], door: Door) -> list[Outcome]:
     """Train requests that differ only in ε and seed."""
     import torch
 
@@ -73,7 +73,7 @@ def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]
     ]
     answering, sums = planned(data, budget, requests, door)
     lines = [_Line(layers, Trainer(data, tried, (), door, ())) for layers in settings.layers]
-    inputs = stacks.Inputs(data.rows)
+    inputs = stacks.StackInputs(data.rows)
     best = np.full(n_runs, -1.0)
     predicted = np.zeros((n_runs, len(data.rows)), np.int64)
     chosen: list[dict] = [{} for _ in requests]
@@ -108,7 +108,7 @@ def _train(data: Data, requests: Sequence[Request], door: Door) -> list[Outcome]
             rows = sums.release(number + 1, every[winner, np.arange(n_runs)])
             new = torch.from_numpy(rows)[:, None].repeat(len(settings.learning_rates), 1, 1, 1)
             hops = new if inputs.hops is None else torch.cat([inputs.hops, new], dim=1)
-            inputs = stacks.Inputs(data.rows, hops)
+            inputs = stacks.StackInputs(data.rows, hops)
     n_tried = (settings.hops + 1) * len(lines) * len(settings.learning_rates)
     return [
         replace(outcome, settings=own, n_configurations=n_tried)
