@@ -1,9 +1,8 @@
 """Reference engine: the GCN of LREC 2022 with PyTorch Geometric and Opacus alone.
 
 It trains one replica after the other. A reader who knows these libraries can check it against the
-paper; the compiled engine is tested and timed against it. The two share the partition and the
-initial weights. Dropout is PyTorch's; noise comes from the door (``mechanisms``), which checks that
-every noisy step was planned.
+paper; the compiled engine is tested and timed against it. Both share the partition and the initial
+weights. Noise comes from the door (``mechanisms``), which checks that every step was planned.
 
 Source: Igamberdiev & Habernal, LREC 2022, Sections 3 to 5; Kipf & Welling, ICLR 2017.
 """
