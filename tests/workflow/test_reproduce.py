@@ -81,7 +81,7 @@ def test_a_run_that_was_killed_or_interrupted_continues_and_repeats_nothing_else
     finished = project.job("released") / "runs.parquet"
     before = finished.stat().st_mtime_ns
 
-    output = project.start().communicate(timeout=300)[0]
+    output = project.start().communicate(timeout=900)[0]
     assert "cannot be locked" in output
     assert process.poll() is None
 
@@ -93,7 +93,7 @@ def test_a_run_that_was_killed_or_interrupted_continues_and_repeats_nothing_else
     orphan.kill()
     wait_until(lambda: held_jobs(project, again), "the held job has started again")
     os.killpg(again.pid, signal.SIGINT)  # as a terminal does on Ctrl-C
-    output = again.communicate(timeout=300)[0]
+    output = again.communicate(timeout=900)[0]
     assert again.returncode != 0, output
     assert "An earlier run was killed: removed its lock" in output
     said = "Interrupted. Finished jobs are kept; the same command continues where this run stopped."
@@ -103,7 +103,7 @@ def test_a_run_that_was_killed_or_interrupted_continues_and_repeats_nothing_else
 
     (project.path / "gate").unlink()
     last = project.start()
-    output = last.communicate(timeout=600)[0]
+    output = last.communicate(timeout=900)[0]
     assert last.returncode == 0, output
     assert "removed its lock" not in output
     assert "To run: 1 job with 2 runs" in output and "1 finished job kept" in output
