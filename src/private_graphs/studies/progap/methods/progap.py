@@ -111,6 +111,7 @@ class Stage:
 
 
 def planned_budget(task: NodeTask, settings: ProgapSettings | MlpSettings) -> Budget:
+    """Return what a run releases: a noisy sum and its training in each of hops + 1 stages."""
     return budget_of(task, settings, settings.hops + 1)
 
 
