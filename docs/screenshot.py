@@ -11,6 +11,7 @@ import argparse
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -47,4 +48,7 @@ if __name__ == "__main__":
     parser.add_argument("--page", type=Path, default=PAGE)
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
-    shoot(options.page, options.out)
+    try:
+        shoot(options.page, options.out)
+    except UserError as error:
+        sys.exit(f"error: {error}")
