@@ -26,6 +26,7 @@ _HOLDS, _REFUTED, _MODEL = "✓", "✗", "†"
 _KEY = {
     NOT_RUN: ONLY_PRINTED,
     NOT_PRINTED: "not in the paper",
+    "here": "of the dataset that is loaded here",
     "code": "the authors’ published code",
     "text": "as the paper describes it",
     "fixed": "corrected: noise made for the ε that is asked for",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from private_graphs.report.exhibit import Cell, Column, Entry, Layout, Line, Table
+from private_graphs.report.exhibit import Cell, Entry, Layout, Line, Table
 from private_graphs.report.words import missing
 
 FILTERS = ("dataset", "protocol")

@@ -8,8 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.protocols import PROTOCOLS
-from private_graphs.report.exhibit import NOTHING, Cell, Chart, Column, Entry, Layout
+from private_graphs.report.exhibit import NOTHING, Cell, Column, Entry, Layout
 from private_graphs.report.layout import Place, laid_out, rows_of, score_lines, short
 from private_graphs.report.words import FEATURES, OPTIMIZERS, guarantee, number, score
 from private_graphs.report.words import features as features_words
@@ -81,29 +80,6 @@ def _rank(column: pd.Series) -> pd.Series:
     if names is None:
         return column.fillna(0)
     return column.map(lambda name: names.index(name) if name in names else len(names))
-
-
-def score_chart(results: Any, frame: pd.DataFrame, title: str) -> Chart:
-    """Return the chart of a score table's ``frame``: a dot per training and protocol."""
-    titles = {item["name"]: item["title"] for item in results.statistics}
-    majority = frame[frame["setting"] == "majority class"].drop_duplicates("dataset", keep="last")
-    majority = majority.set_index("dataset")["mean"]
-    several = frame.loc[frame["features"] != "", "features"].nunique() > 1
-    rows = lines(frame[~frame["setting"].isin(list(BASELINES))])
-    names, facets = [], []
-    for row in rows.to_dict("records"):
-        epsilon = "" if math.isinf(row["epsilon"]) else f", ε = {number(row['epsilon'])}"
-        names.append(f"{row['setting']}{epsilon}, {OPTIMIZERS[row['optimizer']]}")
-        kind = f", {features_words(row['features'], row['dataset'])}" if several else ""
-        facets.append(f"{titles.get(row['dataset'], row['dataset'])}{kind}")
-    rows = rows.assign(name=pd.Categorical(names, list(dict.fromkeys(names))), facet=facets)
-    drawn = rows.merge(frame, on=KEY)
-    drawn["majority"] = drawn["dataset"].map(majority)
-    drawn["protocol"] = pd.Categorical(drawn["protocol"], list(PROTOCOLS))
-    return Chart(
-        title, drawn, x="name", line="protocol", row="facet", printed="published", categories=True,
-        references={"majority class": "majority"}, y_label="test micro-F1",
-    )  # fmt: skip
 
 
 def dataset_place(per: Sequence[str] = ("dataset",)) -> Place:

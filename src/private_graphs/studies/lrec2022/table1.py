@@ -20,7 +20,6 @@ from private_graphs.studies.lrec2022.scores import (
     lines,
     points,
     printed,
-    score_chart,
     score_place,
     source,
     with_baselines,
@@ -80,11 +79,11 @@ def places(baselines: Mapping[str, str], settings: Mapping[str, str]) -> list[Pl
 
 
 def build(results: Any) -> list[Block]:
-    """Return the table and its chart."""
+    """Return the table."""
     groups = {"DP": "DP, full graph", "DP split (10)": "DP, 10 splits"}
-    table = score_table(results, "table1", "Table 1. Micro-F1 on the test nodes",
-                        ["dataset", "epsilon"], places({"Maj.": "majority class"}, groups))  # fmt: skip
-    return [table, score_chart(results, table.frame, "Table 1")]
+    columns = places({"Maj.": "majority class"}, groups)
+    title = "Table 1. Micro-F1 on the test nodes"
+    return [score_table(results, "table1", title, ["dataset", "epsilon"], columns)]
 
 
 EXHIBIT = Exhibit(

@@ -16,7 +16,7 @@ from private_graphs.studies.pate.methods.pate_student import FRAMEWORKS
 
 DATASETS = {"fashion-mnist-students": "Fashion-MNIST", "svhn": "SVHN"}
 """The thesis's names."""
-SYMBOLS = {"epsilon": "ε", "beta": "β", "tau": "τ", "framework": "framework"}
+SYMBOLS = {"epsilon": "ε", "beta": "β", "tau": "τ"}
 RATIOS = ["framework", "beta", "tau"]
 SETTINGS = {"beta": 0.2, "tau": 0.318}
 """Settings of the main rows of all tables."""
@@ -144,18 +144,20 @@ def in_layout(
     ``theirs`` are printed rows; ``heads`` are the texts of values in the columns that name a row
     and in the head, by name.
     """
+
     def key(row: Mapping[str, Any]) -> tuple:
         return tuple(row[name] for name in (*rows, over))
 
+    def heading(name: str) -> Place:
+        above = () if name == rows[-1] else rows[: rows.index(name) + 1]
+        return Place(SYMBOLS.get(name, name), lambda row: heads[name](row[name]),
+                     heading=True, per=above)  # fmt: skip
+
     own = frame.sort_values([*rows, over], kind="stable")
-    names = [name for name in rows if name in heads]
-    per = [rows[: rows.index(name) + 1] for name in names]
     places = [
         Place("", lambda row: DATASETS.get(row["dataset"], row["dataset"]), heading=True,
               per=("dataset",)),
-        *(Place(SYMBOLS.get(name, ""), lambda row, name=name: heads[name](row[name]), heading=True,
-                per=keys if len(keys) < len(rows) else ())
-          for name, keys in zip(names, per, strict=True)),
+        *(heading(name) for name in rows if name in heads),
         *(Place(heads[over](value), lambda row, value=value: key(row | {over: value}),
                 SYMBOLS.get(over, ""))
           for value in dict.fromkeys([*theirs[over], *own[over]])),

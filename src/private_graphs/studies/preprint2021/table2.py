@@ -8,7 +8,6 @@ import pandas as pd
 
 from private_graphs.report.exhibit import Block, Exhibit
 from private_graphs.report.results import Results
-from private_graphs.studies.lrec2022.scores import score_chart
 from private_graphs.studies.lrec2022.table1 import places, score_table
 
 UNTUNED_NOTE = (
@@ -49,13 +48,13 @@ def printed_points(results: Results, figure: str) -> pd.DataFrame:
 
 
 def build(results: Results) -> list[Block]:
-    """Return the table and its chart."""
+    """Return the table."""
     results = of_preprint(results)
     baselines = {"Random": "uniform random", "Maj.": "majority class"}
-    table = score_table(results, "table2", "Table 2. Micro-F1 on the test nodes",
-                        ["dataset", "epsilon"], places(baselines, {"DP": "DP, full graph"}))  # fmt: skip
-    table = replace(table, notes=(*table.notes, UNTUNED_NOTE))
-    return [table, score_chart(results, table.frame, "Table 2")]
+    columns = places(baselines, {"DP": "DP, full graph"})
+    title = "Table 2. Micro-F1 on the test nodes"
+    table = score_table(results, "table2", title, ["dataset", "epsilon"], columns)
+    return [replace(table, notes=(*table.notes, UNTUNED_NOTE))]
 
 
 EXHIBIT = Exhibit(

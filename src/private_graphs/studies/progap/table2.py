@@ -7,11 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.protocols import PROTOCOLS
 from private_graphs.report.exhibit import (
     Block,
     Cell,
-    Chart,
     Column,
     Entry,
     Exhibit,
@@ -48,7 +46,7 @@ UNIT_NOTES = (
 
 
 def build(results: Any) -> list[Block]:
-    """Return the table, a panel per dataset, and its chart."""
+    """Return the table; with all columns, a panel per dataset."""
     frame = points(results)
     frame = frame.assign(order=frame["level"].map(list(LEVELS).index))
     frame = frame.sort_values(["dataset", "order", "epsilon", "title", "settings"])
@@ -77,11 +75,8 @@ def build(results: Any) -> list[Block]:
         columns += [Column("accuracy", accuracy, protocol), Column("ε proved", proved, protocol)]
     notes = (*results.protocol_notes(), *UNIT_NOTES, STAND_IN_NOTE, *privacy_notes(frame))
     lines = frame.drop_duplicates(LINE)
-    title, long = "Table 2. Test accuracy", frame.drop(columns="order")
-    return [
-        Table(title, long, columns, notes, "dataset", lines, layout=_layout(results, frame)),
-        _chart(results, frame),
-    ]
+    long, layout = frame.drop(columns="order"), _layout(results, frame)
+    return [Table("Table 2. Test accuracy", long, columns, notes, "dataset", lines, layout=layout)]
 
 
 def _layout(results: Any, frame: pd.DataFrame) -> Layout:
@@ -119,25 +114,6 @@ def _layout(results: Any, frame: pd.DataFrame) -> Layout:
     return laid_out(
         rows_of(["level", "epsilon", "line"], theirs, own), places, printed,
         score_lines(own.to_dict("records"), key, 1, 100),
-    )  # fmt: skip
-
-
-def _chart(results: Any, frame: Any) -> Chart:
-    titles = {item["name"]: item["title"] for item in results.statistics}
-    names = [
-        f"{LEVELS[row['level']]}, {row['title']}{', ' if row['settings'] else ''}{row['settings']}"
-        for row in frame.to_dict("records")
-    ]
-    drawn = frame.assign(
-        name=names,
-        facet=frame["dataset"].map(lambda name: titles.get(name, name)),
-        percent=100 * frame["mean"],
-        std=100 * frame["std"],
-        protocol=pd.Categorical(frame["protocol"], list(PROTOCOLS)),
-    )
-    return Chart(
-        "Table 2", drawn, x="name", y="percent", line="protocol", row="facet",
-        printed="percent_printed", categories=True, y_label="test accuracy, %",
     )  # fmt: skip
 
 
