@@ -124,6 +124,17 @@ def test_a_printed_number_without_a_place_is_an_error():
         laid({("a", 3, "SGD"): Entry(".5")}, {})
 
 
+def test_a_tall_table_goes_on_on_the_next_page_below_the_names_of_its_rows():
+    lines = [Line("code", f".{place:02d}") for place in range(40)]
+    text = tables.tex(table(laid({}, {("a", epsilon, "SGD"): lines for epsilon in (1, 2)})))
+    first, second = text.split(r"\end{table*}")[:2]
+    assert r"\caption{title (continued)}" in second and r"\caption{title}" in first
+    rows = second[second.index(r"\midrule") :].splitlines()[1:]
+    assert rows[0].split(" & ")[:3] == ["a", "", "2"] and "b" == rows[42].partition(" ")[0]
+    for line in lines:
+        assert [part.count(line.text) for part in (first, second)] == [1, 1]
+
+
 def test_what_is_not_run_and_what_the_paper_does_not_print_is_said():
     printed = {(graph, 1, "SGD"): Entry(f".{graph}") for graph in "ab"}
     layout = laid(printed | {("a", "majority"): Entry(".3"), ("b", 2, "SGD"): Entry(".7")}, {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import groupby
 from typing import Any
@@ -93,31 +93,42 @@ def markdown_text(text: str) -> str:
 
 
 def tex(table: Table) -> str:
-    """Return a ``table*`` environment with a booktabs ``tabular``; all text is escaped."""
-    heads = [(column.group, column.head, "") for column in table.columns]
-    body = [" & ".join(tex_text(cell.text) for cell in row) + r" \\" for row in cells(table)]
+    """Return ``table*`` environments with a booktabs ``tabular`` each, one per page.
+
+    All text is escaped; the notes are below the last one.
+    """
     if table.layout:
-        heads, body = table.layout.columns, list(_tex_layout(table.layout))
-    lines = [
-        r"% needs \usepackage{booktabs}",
-        *([_STRUCK] if table.layout else []),
-        r"\begin{table*}",
-        r"\centering\footnotesize\setlength{\tabcolsep}{4pt}",
-        rf"\caption{{{tex_text(table.title)}}}",
-        rf"\begin{{tabular}}{{{'l' * len(heads)}}}",
-        r"\toprule",
-        *_tex_groups([group for group, _, _ in heads]),
-        " & ".join(tex_text(head) for _, head, _ in heads) + r" \\",
-        *([" & ".join(map(_tex_small, notes)) + r" \\"]
-          if any(notes := [note for _, _, note in heads]) else []),
-        r"\midrule",
-        *body,
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]  # fmt: skip
-    if notes := _notes(table):
-        lines += ["", r"\smallskip", *(tex_text(note) + r"\par" for note in notes)]
-    return "\n".join([*lines, r"\end{table*}"]) + "\n"
+        heads, head = table.layout.columns, [_STRUCK]
+        bodies = [list(_tex_layout(part)) for part in _tex_parts(table.layout)]
+    else:
+        heads, head = [(column.group, column.head, "") for column in table.columns], []
+        rows = [_tex_row(tex_text(cell.text) for cell in row) for row in cells(table)]
+        bodies = [rows[i : i + _TALL] for i in range(0, len(rows), _TALL)] or [[]]
+    groups, names, small = zip(*heads, strict=True)
+    lines = [r"% needs \usepackage{booktabs}", *head]
+    for place, body in enumerate(bodies):
+        lines += [
+            r"\begin{table*}",
+            r"\centering\footnotesize\setlength{\tabcolsep}{4pt}",
+            rf"\caption{{{tex_text(table.title)}{' (continued)' * bool(place)}}}",
+            rf"\begin{{tabular}}{{{'l' * len(heads)}}}",
+            r"\toprule",
+            *_tex_groups(groups),
+            _tex_row(map(tex_text, names)),
+            *([_tex_row(map(_tex_small, small))] if any(small) else []),
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+        if place + 1 == len(bodies) and (notes := _notes(table)):
+            lines += ["", r"\smallskip", *(tex_text(note) + r"\par" for note in notes)]
+        lines.append(r"\end{table*}")
+    return "\n".join(lines) + "\n"
+
+
+def _tex_row(texts: Iterable[str]) -> str:
+    return " & ".join(texts) + r" \\"
 
 
 def tex_text(text: str) -> str:
@@ -129,17 +140,42 @@ _STRUCK = r"\providecommand{\struck}[1]{\setbox0\hbox{#1}\rlap{\rule[.5ex]{\wd0}
 """LaTeX command that strikes a number through; no package has to be there."""
 
 
-def _tex_layout(layout: Layout) -> Iterator[str]:
-    """Yield the rows of a layout: a line of printed numbers, then one for each line of ours."""
-    for place, row in enumerate(layout.rows):
+_TALL = 44
+"""Largest number of lines of a table on a page."""
+
+
+def _tex_parts(layout: Layout) -> Iterator[list[Sequence[Entry | None]]]:
+    """Yield the rows of a layout by page; the first row of a page repeats the headings above it."""
+    part: list[Sequence[Entry | None]] = []
+    above: Sequence[Entry | None] = [None] * len(layout.columns)
+    height = 0
+    for row in layout.rows:
+        above = [old if new is None else new for old, new in zip(above, row, strict=True)]
+        tall = _tall(row)
+        if height + tall > _TALL and part:
+            yield part
+            part, height = [], 0
+            row = [Entry(old.text, heading=True) if new is None and old.heading else new
+                   for old, new in zip(above, row, strict=True)]  # fmt: skip
+        part.append(row)
+        height += tall
+    yield part
+
+
+def _tall(row: Sequence[Entry | None]) -> int:
+    return 1 + max(len(entry.lines) for entry in row if entry is not None)
+
+
+def _tex_layout(rows: Sequence[Sequence[Entry | None]]) -> Iterator[str]:
+    """Yield rows of a layout: a line of printed numbers, then one for each line of ours."""
+    for place, row in enumerate(rows):
         if place and row[0] is not None:
             yield r"\addlinespace"
-        yield " & ".join(_tex_entry(entry) for entry in row) + r" \\"
-        depth = max(len(entry.lines) for entry in row if entry is not None)
-        for line in range(depth):
-            texts = (entry.lines[line].text if entry is not None and line < len(entry.lines) else ""
-                     for entry in row)  # fmt: skip
-            yield " & ".join(map(_tex_small, texts)) + r" \\"
+        yield _tex_row(map(_tex_entry, row))
+        for line in range(_tall(row) - 1):
+            yield _tex_row(_tex_small(entry.lines[line].text)
+                           if entry is not None and line < len(entry.lines) else ""
+                           for entry in row)  # fmt: skip
 
 
 def _tex_small(text: str) -> str:
@@ -164,7 +200,7 @@ def _tex_groups(columns: Sequence[str]) -> list[str]:
         if group:
             rules.append(rf"\cmidrule(lr){{{start}-{start + span - 1}}}")
         start += span
-    return [" & ".join(heads) + r" \\", " ".join(rules)] if rules else []
+    return [_tex_row(heads), " ".join(rules)] if rules else []
 
 
 def _groups(columns: Sequence[str]) -> list[tuple[str, int]]:
