@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from private_graphs.report.exhibit import Cell, Entry, Layout, Line, Table
+from private_graphs.report.exhibit import NOTHING, Cell, Entry, Layout, Line, Table
 from private_graphs.report.words import missing
 
 FILTERS = ("dataset", "protocol")
@@ -71,11 +71,16 @@ def _notes(table: Table) -> list[str]:
     return [*(f"{mark}: {meaning}" for mark, meaning in key), *table.notes]
 
 
+def _is_number(entry: Entry) -> bool:
+    """Return whether an entry has a printed number."""
+    return entry.text not in ("", NOTHING) and not entry.heading
+
+
 def _markdown_entry(entry: Entry | None) -> str:
     if entry is None:
         return ""
     text = markdown_text(entry.text)
-    if entry.text and not entry.heading:
+    if _is_number(entry):
         text = f"~~**{text}**~~" if entry.refuted else f"**{text}**"
     first = " ".join(filter(None, (text, markdown_text(entry.note))))
     return "<br>".join(filter(None, (first, *(markdown_text(each.text) for each in entry.lines))))
@@ -186,7 +191,7 @@ def _tex_entry(entry: Entry | None) -> str:
     if entry is None:
         return ""
     text = tex_text(entry.text)
-    if entry.text and not entry.heading:
+    if _is_number(entry):
         text = rf"\textbf{{{text}}}"
         text = rf"\struck{{{text}}}" if entry.refuted else text
     return " ".join(filter(None, (text, _tex_small(entry.note))))
@@ -322,7 +327,7 @@ def _entry(entry: Entry, statements: Link) -> str:
     tag, scope = ("th", ' scope="row"') if entry.heading else ("td", "")
     span = f' rowspan="{entry.rows}"' if entry.rows > 1 else ""
     text = escape(_flat(entry.text))
-    if text and not entry.heading:
+    if _is_number(entry):
         kind = "s" if entry.refuted else "b"
         text = f"<{kind}>{text}</{kind}>"
     note = f"<small>{escape(_flat(entry.note))}</small>" if entry.note else ""
