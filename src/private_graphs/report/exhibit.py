@@ -39,6 +39,55 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Line:
+    """A score of ours below a printed number, with the ε that it really has."""
+
+    label: str
+    """Short name of its protocol; empty for what all protocols share."""
+    score: str
+    spread: str = ""
+    epsilon: Cell = Cell("")
+    """Its tone colours the ε; its statement is linked from the line."""
+
+    @property
+    def text(self) -> str:
+        """The line as plain text: ``code .361 ± .051 ε>4.78 ✗``."""
+        around = f"± {self.spread}" if self.spread else ""
+        return " ".join(filter(None, (self.label, self.score, around, self.epsilon.text)))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Cell of a paper's table: what the paper prints, and our scores below it."""
+
+    text: str = ""
+    """The printed number; empty where the paper has no such cell."""
+    note: str = ""
+    """Small text after it: the printed spread, or why there is no score of ours."""
+    lines: Sequence[Line] = ()
+    heading: bool = False
+    """Whether it names its row."""
+    refuted: bool = False
+    """Whether an attack refutes the ε of the printed number, which is then struck through."""
+    muted: bool = False
+    """Whether no score of ours stands in its part of the table."""
+    rows: int = 1
+    """Number of rows that it spans."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A table as its paper prints it: the paper's head, rows and columns."""
+
+    columns: Sequence[tuple[str, str, str]]
+    """(group, head, note) of every column."""
+    rows: Sequence[Sequence[Entry | None]]
+    """Cells by row; None is covered by the cell above."""
+    key: Sequence[tuple[str, str]]
+    """(mark, meaning) of the labels and marks that occur."""
+
+
+@dataclass(frozen=True)
 class Table:
     """A displayed table over a machine-readable frame (``data`` is the content of the CSV)."""
 
@@ -53,6 +102,9 @@ class Table:
     stacked: bool = False
     """On a narrow screen each row becomes a card: for cells of words, which are not compared by
     column."""
+    layout: Layout | None = None
+    """The same numbers as the paper arranges them, which every form shows in place of ``columns``;
+    a page has these below, on request."""
 
     @property
     def data(self) -> pd.DataFrame:

@@ -52,7 +52,7 @@ from private_graphs.report.shelf import (
     read_shelves,
     title_of,
 )
-from private_graphs.report.table import Link, csv, html, markdown, tex
+from private_graphs.report.table import Link, csv, html, layout_html, markdown, tex
 from private_graphs.report.words import SCALE
 from private_graphs.report.write import draw, wait
 from private_graphs.studies import claims_of
@@ -648,6 +648,8 @@ def _part(block: Block, statements: Link = str) -> dict[str, Any]:
     part = {"title": block.title, "notes": block.notes, "files": ()}
     if isinstance(block, Table):  # each panel scrolls separately
         part["tables"] = [Markup(text) for text in html(block, statements)]
+        if block.layout:
+            part["layout"], part["key"] = Markup(layout_html(block, statements)), block.layout.key
     return part
 
 
