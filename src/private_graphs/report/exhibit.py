@@ -155,28 +155,33 @@ Block = Table | Chart | Heatmap | Pictures | str
 
 @dataclass(frozen=True)
 class Bar:
-    """A score in the overview's picture."""
+    """A score in the first page's picture."""
 
     label: str
     value: float
     tone: str = ""
     """As ``Cell.tone``; empty if no private data are read."""
+    words: str = ""
+    """Its ε in words."""
 
 
 @dataclass(frozen=True)
 class StudyAnswer:
-    """The overview's entry of a study: question, sentences, picture, best result."""
+    """What the first page says of its first study, beside the verdict."""
 
     question: str
-    verdict: str
-    """The answer, in one sentence."""
-    sentences: Sequence[tuple[str, str]]
-    """(first word, rest), for example ("Printed", "scores of …")."""
+    answer: str
+    because: Sequence[str]
+    """Why the printed ε is not true, in sentences."""
+    instead: Sequence[str]
+    """What can be had instead, in sentences."""
     bars: Mapping[str, Sequence[Bar]]
     """By dataset: scores from 0 to 1."""
     caption: str
-    best: str
-    """Short text with the scores of the best proved methods."""
+    axis: str
+    """Name of the score."""
+    numbers: Mapping[str, str]
+    """Numbers for the sentences of the study file (``study.Sentences``)."""
 
 
 @dataclass(frozen=True)

@@ -50,8 +50,9 @@ def publish(recorded: str | Path = "recorded", docs: str | Path = "docs/results"
         written += write_all(folder, shelf, _DOCS)
         if claims := claims_of(shelf.results.study.id):
             written.append(write_claims(claims, shelf.results, Path(docs) / "claims"))
-        if shelf.answer is not None:
-            write_text(folder / "overview.svg", picture(shelf.answer.bars, alone=True) + "\n")
+        if (answer := shelf.answer) is not None:
+            text = picture(answer.bars, answer.axis, alone=True) + "\n"
+            write_text(folder / "overview.svg", text)
             written.append(folder / "overview.svg")
         (folder / "README.md").write_text("\n\n".join(_page(shelf)) + "\n", encoding="utf-8")
         written.append(folder / "README.md")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.datasets.registry import declared_graphs
+from private_graphs.datasets.registry import dataset_spec, declared_graphs
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.exhibit import Block, Exhibit, StudyAnswer
 from private_graphs.report.record import Made, Recorded, read_recorded
@@ -58,6 +58,15 @@ class Shelf:
     def private(self) -> tuple[str, ...]:
         """Names of users' own graphs among its datasets."""
         return declared_graphs(each["name"] for each in self.statistics)
+
+    def called(self, datasets: Iterable[str]) -> dict[str, str]:
+        """Return short titles of datasets: their first words, as far as these differ."""
+        known = {each["name"]: each["title"] for each in self.results.statistics}
+        titles = {name: (known.get(name) or dataset_spec(name).title).partition(" (")[0]
+                  for name in datasets}  # fmt: skip
+        first = Counter(title.partition(",")[0] for title in titles.values())
+        return {name: title.replace(",", "") if first[title.partition(",")[0]] > 1
+                else title.partition(",")[0] for name, title in titles.items()}  # fmt: skip
 
     @property
     def statistics(self) -> list[Mapping[str, Any]]:
