@@ -195,6 +195,8 @@ class Exhibit:
     """Run groups that it reads: of its own study, or of another one as ``lrec2022.B``."""
     build: Callable[[Any], Sequence[Block]]
     """``build(results)`` with a ``report.results.Results``."""
+    label: str = ""
+    """The paper's own name of it: Figures 5.4-5.5; default: ``name`` in words."""
     meaning: str = ""
     """What a reader learns from it, in one or two sentences."""
     answer: Callable[[Any], StudyAnswer | None] | None = None

@@ -237,11 +237,11 @@ def label_of(name: str) -> str:
 def name_of(exhibit: Exhibit) -> str:
     """Return what a list calls an exhibit: its label where that has a number, else its title."""
     numbered = re.fullmatch(r"[a-z]+[\d_]+", exhibit.name) or len(exhibit.title) > 40
-    return label_of(exhibit.name) if numbered else exhibit.title
+    return exhibit.label or label_of(exhibit.name) if numbered else exhibit.title
 
 
 def title_of(exhibit: Exhibit) -> str:
     """Return label and title of an exhibit, once where the title begins with the label."""
-    label = label_of(exhibit.name)
+    label = exhibit.label or label_of(exhibit.name)
     begins = exhibit.title.lower().startswith(label.lower())
     return exhibit.title if begins else f"{label}. {exhibit.title}"

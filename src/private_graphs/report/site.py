@@ -369,8 +369,8 @@ class _Site:
         address = entry.address(exhibit.name)
         return self.page(
             address, "exhibit", shelves, entry=entry, title=title_of(exhibit),
-            label=label_of(exhibit.name), finding=entry.finding(exhibit), meaning=exhibit.meaning,
-            sections=sections, beside=entry.beside(address),
+            label=exhibit.label or label_of(exhibit.name), finding=entry.finding(exhibit),
+            meaning=exhibit.meaning, sections=sections, beside=entry.beside(address),
         )  # fmt: skip
 
     def section(self, shelf: Shelf, exhibit: Exhibit) -> dict[str, Any]:
@@ -640,7 +640,8 @@ def _verdicts(claims: pd.DataFrame) -> Table:
     """Return verdicts as a table, with the reasons of artefacts below, without links to docs/."""
     table = claims_table(claims, "Claims")
     why = (f"{claim}: {_DOCS_LINK.sub('', reason)}" for claim, reason in reasons(claims))
-    columns = [replace(each, group=each.head, head="verdict") if each.head in PROTOCOLS else each
+    ours = {each.title for each in PROTOCOLS.values()}
+    columns = [replace(each, group=each.head, head="verdict") if each.head in ours else each
                for each in table.columns]  # fmt: skip
     run = claims.assign(run=claims["verdict"] != "not_run").groupby("id")["run"].any()
     order = sorted(table.shown["id"].tolist(), key=lambda name: not run[name])  # not run: last

@@ -47,7 +47,8 @@ def build(results: Any) -> list[Table]:
 
 EXHIBIT = Exhibit(
     "table1",
-    "Datasets (Table 5.1)",
+    "Datasets",
+    label="Table 5.1",
     groups=(),
     build=build,
     statistics=True,
