@@ -134,7 +134,7 @@ _FINDINGS = (
     "None of the {none} printed ε holds",
     "{hold} of {budgets} printed ε hold",
     "{met} of {scores} printed scores reproduced (within 2 s.d.)",
-    "{claims_hold} of {claims} claims checked here hold",
+    "Claims checked here: {claims}",
 )
 """Findings of a table or figure of any study, in the order of what is said first."""
 
@@ -199,7 +199,7 @@ def _of_claims(claims: pd.DataFrame) -> dict[str, str]:
 
 
 def _counted_claims(shelf: Shelf, exhibit: Exhibit, claims: pd.DataFrame | None) -> dict[str, str]:
-    """Return how many of an exhibit's claims hold, under the first protocol that decides some."""
+    """Return how many of an exhibit's claims hold, under the first protocol with some."""
     if claims is None or shelf.synthetic:
         return {}
     shown = {claim.id for claim in claims_of(shelf.results.study.id)
@@ -207,9 +207,9 @@ def _counted_claims(shelf: Shelf, exhibit: Exhibit, claims: pd.DataFrame | None)
     rows = claims[claims["id"].str.partition(".")[0].isin(shown)]
     rows = rows[rows["verdict"] != "not_run"]
     first = next((name for name in PROTOCOLS if name in set(rows["protocol"])), "")
-    rows = rows[rows["protocol"] == first]
-    count, hold = len(rows), int((rows["verdict"] == "holds").sum())
-    return {"claims": str(count), "claims_hold": str(hold) if hold else "None"} if count else {}
+    counts = rows.loc[rows["protocol"] == first, "verdict"].value_counts()
+    texts = [f"{counts[name]} {word}" for name, word in VERDICT_WORDS.items() if name in counts]
+    return {"claims": ", ".join(texts)} if texts else {}
 
 
 def _of_verdicts(found: Iterable[Verdict]) -> dict[str, str]:

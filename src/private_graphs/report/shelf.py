@@ -235,13 +235,22 @@ def label_of(name: str) -> str:
 
 
 def name_of(exhibit: Exhibit) -> str:
-    """Return what a list calls an exhibit: its label where that has a number, else its title."""
-    numbered = re.fullmatch(r"[a-z]+[\d_]+", exhibit.name) or len(exhibit.title) > 40
-    return exhibit.label or label_of(exhibit.name) if numbered else exhibit.title
+    """Return what a list calls an exhibit: its number in the paper, else its title, if that
+    is short."""
+    short = _numbered(exhibit) or len(exhibit.title) > 40
+    return exhibit.label or (label_of(exhibit.name) if short else exhibit.title)
 
 
 def title_of(exhibit: Exhibit) -> str:
-    """Return label and title of an exhibit, once where the title begins with the label."""
+    """Return label and title of an exhibit; the title alone where the paper has no such exhibit,
+    or where it begins with the label."""
+    if not exhibit.label and not _numbered(exhibit):
+        return exhibit.title
     label = exhibit.label or label_of(exhibit.name)
     begins = exhibit.title.lower().startswith(label.lower())
     return exhibit.title if begins else f"{label}. {exhibit.title}"
+
+
+def _numbered(exhibit: Exhibit) -> bool:
+    """Return whether an exhibit is a numbered table or figure of its paper."""
+    return re.fullmatch(r"(table|figure)[\d_]+", exhibit.name) is not None

@@ -369,8 +369,8 @@ class _Site:
         address = entry.address(exhibit.name)
         return self.page(
             address, "exhibit", shelves, entry=entry, title=title_of(exhibit),
-            label=exhibit.label or label_of(exhibit.name), finding=entry.finding(exhibit),
-            meaning=exhibit.meaning, sections=sections, beside=entry.beside(address),
+            label=name_of(exhibit), finding=entry.finding(exhibit), meaning=exhibit.meaning,
+            sections=sections, beside=entry.beside(address),
         )  # fmt: skip
 
     def section(self, shelf: Shelf, exhibit: Exhibit) -> dict[str, Any]:

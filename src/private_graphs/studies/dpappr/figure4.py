@@ -82,7 +82,7 @@ def _table(frame: pd.DataFrame) -> Table:
 
 EXHIBIT = Exhibit(
     "figure4",
-    "Degrees that hidden layers tell",
+    "Degrees guessed from hidden layers",
     label="Figures 5.4-5.5",
     groups=("appr_degrees",),
     build=build,
