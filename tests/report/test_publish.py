@@ -92,7 +92,7 @@ def test_the_site_of_a_fresh_clone_shows_the_recorded_results(root, tmp_path):
     pages = write_site(tmp_path / "out", recorded)
     folder = tmp_path / "out"
     assert folder / "site" / study / "table2.html" in pages
-    assert "recorded, 2026" in (folder / "index.html").read_text()
+    assert "recorded, 2026" in (folder / "site" / study / "index.html").read_text()
     assert "<svg" in (folder / "site" / study / "figure2.html").read_text()
     kept = folder / "recorded" / "exhibits" / study
     assert "**Table 2" in (kept / "table2.md").read_text() and not [*kept.glob("*.svg")]
