@@ -12,7 +12,7 @@ from small_shelves import AUDIT, TABLE, shelf
 from private_graphs.methods import all_methods
 from private_graphs.report.publish import write_all
 from private_graphs.report.site import write_pages
-from private_graphs.studies import exhibits_by_name
+from private_graphs.studies import claims_of, exhibits_by_name
 from private_graphs.study import load_study, study_ids
 from private_graphs.tasks import SCENARIOS
 
@@ -60,6 +60,21 @@ def test_no_title_and_no_sentence_of_a_study_says_it() -> None:
 
 
 @pytest.mark.parametrize("study", study_ids())
-def test_every_finding_is_of_a_table_or_figure(study: str) -> None:
-    assert set(load_study(study).says.findings) <= set(exhibits_by_name(study))
-    assert all(each.summary for each in all_methods().values())
+def test_every_number_of_a_sentence_has_a_source(study: str) -> None:
+    """A name that nothing fills in would silently leave the sentence out."""
+    read, says = load_study(study), load_study(study).says
+    known = {"printed", "budgets", "hold", "refuted", "unproved", "none", "shown", "larger",
+             "best", "public", *says.numbers}  # fmt: skip
+    known |= {f"printed {name}" for name in read.published}
+    known |= {f"{word} {claim.id}" for claim in claims_of(study)
+              for word in ("fails", "holds", "printed")}  # fmt: skip
+    texts = says.model_dump_json(exclude={"numbers"})
+    assert set(re.findall(r"{([a-z][^{}:]*)}", texts)) <= known
+    assert set(says.findings) <= set(exhibits_by_name(study))
+    for number in says.numbers.values():
+        owner = load_study(number.where.get("study", study))
+        assert number.where.get("group", next(iter(owner.groups))) in owner.groups
+
+
+def test_every_method_has_a_line_below_its_name() -> None:
+    assert [name for name, each in all_methods().items() if not each.summary] == []
