@@ -384,7 +384,8 @@ def commands_text() -> str:
 
 def overview_picture() -> str:
     """The picture of README and of the page of recorded results."""
-    return picture(prose.shelf("lrec2022").answer.bars, alone=True) + "\n"
+    answer = prose.shelf("lrec2022").answer
+    return picture(answer.bars, answer.axis, alone=True) + "\n"
 
 
 def plan_table() -> str:

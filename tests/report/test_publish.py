@@ -8,7 +8,7 @@ from small_shelves import TABLE, shelf
 
 from private_graphs.report.publish import write_all
 from private_graphs.report.shelf import label_of, recorded_shelf, title_of
-from private_graphs.report.site import write_site
+from private_graphs.report.site import findings, write_site
 
 STUDY = "lrec2022"
 PICTURE = re.compile(r"<svg.*?</svg>", re.DOTALL)
@@ -43,8 +43,10 @@ def test_the_site_of_a_fresh_clone_shows_the_recorded_results(root, tmp_path):
     pages = write_site(tmp_path / "out", recorded)
     folder = tmp_path / "out"
     assert folder / "site" / study / "table2.html" in pages
-    assert "recorded, 2026" in (folder / "index.html").read_text()
+    assert "recorded, 2026" in (folder / "site" / study / "index.html").read_text()
     assert "<svg" in (folder / "site" / study / "figure2.html").read_text()
+    (line,) = findings(folder)
+    assert re.search(r"it prints ε = 2 to 137 .* true\? No: \d+ of the \d+ .* ε > \d", line)
     kept = folder / "recorded" / "exhibits" / study
     assert "**Table 2" in (kept / "table2.md").read_text() and not [*kept.glob("*.svg")]
     told = [page for page in pages if "statements" in page.parts]

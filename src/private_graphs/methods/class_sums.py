@@ -345,7 +345,9 @@ def _query(task: GraphTask, lattice: LatticeGaussian) -> GaussianQuery | None:
     )
 
 
-def _method(name: str, title: str, scenarios: tuple[str, ...], neighbours: bool) -> Method:
+def _method(
+    name: str, title: str, scenarios: tuple[str, ...], neighbours: bool, summary: str
+) -> Method:
     return Method(
         name,
         title,
@@ -356,10 +358,23 @@ def _method(name: str, title: str, scenarios: tuple[str, ...], neighbours: bool)
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
         canary=Canary(words=2, units=3),
+        summary=summary,
     )
 
 
 METHODS = (
-    _method("class_sums", "class sums", ("text", "graph"), True),
-    _method("class_sums_text", "class sums, no edges", ("graph",), False),
+    _method(
+        "class_sums",
+        "class sums",
+        ("text", "graph"),
+        True,
+        "Noisy class averages: one Gaussian release, and a linear classifier computed from it.",
+    ),
+    _method(
+        "class_sums_text",
+        "class sums, no edges",
+        ("graph",),
+        False,
+        "Noisy class averages of texts alone, without the neighbours’ texts.",
+    ),
 )

@@ -101,5 +101,6 @@ METHODS = (
         stated=stated,
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
+        summary="Noisy class averages, combined with a classifier on the public labels.",
     ),
 )

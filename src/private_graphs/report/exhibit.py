@@ -207,28 +207,33 @@ Block = Table | Chart | Heatmap | Pictures | str
 
 @dataclass(frozen=True)
 class Bar:
-    """A score in the overview's picture."""
+    """A score in the first page's picture."""
 
     label: str
     value: float
     tone: str = ""
     """As ``Cell.tone``; empty if no private data are read."""
+    words: str = ""
+    """Its ε in words."""
 
 
 @dataclass(frozen=True)
 class StudyAnswer:
-    """The overview's entry of a study: question, sentences, picture, best result."""
+    """What the first page says of its first study, beside the verdict."""
 
     question: str
-    verdict: str
-    """The answer, in one sentence."""
-    sentences: Sequence[tuple[str, str]]
-    """(first word, rest), for example ("Printed", "scores of …")."""
+    answer: str
+    because: Sequence[str]
+    """Why the printed ε is not true, in sentences."""
+    instead: Sequence[str]
+    """What can be had instead, in sentences."""
     bars: Mapping[str, Sequence[Bar]]
     """By dataset: scores from 0 to 1."""
     caption: str
-    best: str
-    """Short text with the scores of the best proved methods."""
+    axis: str
+    """Name of the score."""
+    numbers: Mapping[str, str]
+    """Numbers for the sentences of the study file (``study.Sentences``)."""
 
 
 @dataclass(frozen=True)
@@ -242,6 +247,8 @@ class Exhibit:
     """Run groups that it reads: of its own study, or of another one as ``lrec2022.B``."""
     build: Callable[[Any], Sequence[Block]]
     """``build(results)`` with a ``report.results.Results``."""
+    label: str = ""
+    """The paper's own name of it: Figures 5.4-5.5; default: ``name`` in words."""
     meaning: str = ""
     """What a reader learns from it, in one or two sentences."""
     answer: Callable[[Any], StudyAnswer | None] | None = None

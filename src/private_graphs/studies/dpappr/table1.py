@@ -68,7 +68,8 @@ def _layout(results: Any, frame: pd.DataFrame) -> Layout:
 
 EXHIBIT = Exhibit(
     "table1",
-    "Datasets (Table 5.1)",
+    "Datasets",
+    label="Table 5.1",
     groups=(),
     build=build,
     statistics=True,

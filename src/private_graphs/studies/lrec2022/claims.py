@@ -315,7 +315,7 @@ WRONG_ANYWAY = (
     "all test nodes is as high ([Figure 6](../results/site/lrec2022/figure6.html))."
 )
 VANISHES = (
-    "The formula is for a neighbour that vanishes, the paper's neighbour is replaced "
+    "The formula is for add/remove neighbouring, in the paper a neighbour is replaced "
     "([§3](#3-replace-neighbouring-priced-as-addremove)); the released code clips "
     "nothing ([§1](#1-nothing-is-clipped))."
 )
@@ -339,7 +339,7 @@ NOT_HERE = (
     "makes these runs."
 )
 CANCELLING = (
-    "The authors’ accountant cancels in float64 "
+    "Numerical cancellation in the authors’ accountant (float64) "
     "([§5](#5-numerical-cancellation-in-the-accountant))."
 )
 ADDS_UP = (
