@@ -44,10 +44,13 @@ def square(moved: np.ndarray) -> int:
 
 @spacings
 def test_entries_are_rounded_down_and_a_term_is_no_longer_than_one(spacing):
-    lengths = np.array([0, 1, 2, 3, 7, 85, 4096, 10**6])
-    for length, entry in zip(map(int, lengths), map(int, list_entries(lengths, spacing)), strict=True):
+    lengths = [0, 1, 2, 3, 7, 85, 4096, 10**6]
+    for length, entry in zip(lengths, list_entries(np.array(lengths), spacing), strict=True):
+        entry = int(entry)
         assert length * entry**2 <= LIST_SHARE / spacing**2
         assert length == entry == 0 or length * (entry + 1) ** 2 > LIST_SHARE / spacing**2
+    signed = non_negative(np.array([[-3.0, 4.0], [-1.0, 0.0]], np.float32))
+    assert signed.toarray().tolist() == [[0, 1], [0, 0]]
     draws = np.random.default_rng(0)
     rows = draws.random((500, 40)) * (draws.random((500, 40)) < draws.random((500, 1)))
     rows[:3] = np.eye(40)[0], np.zeros(40), 10.0 ** draws.uniform(-6, 6, 40)
