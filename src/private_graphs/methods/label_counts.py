@@ -46,6 +46,8 @@ _SECOND = 0.8
 """Weight of the second release, in weights of the first one; it is multiplied by the ratio of what
 a row of each hears on average, at most 1."""
 _FOLDS = 5
+_COMPARED = 3000
+"""Largest number of training nodes on which read-outs are compared: more cost time alone."""
 READ_OUTS = ("full", "shared", "text")
 """Candidate read-outs, the first of equals wins: a regression on all rows of ``evidence``, one
 weight per kind of evidence for all classes, and texts alone."""
@@ -174,8 +176,10 @@ def read(task: GraphTask, probabilities: np.ndarray, noisy: np.ndarray) -> Readi
 
     tried = dict(zip(READ_OUTS, (full, shared, text), strict=True))
     hits, places = dict.fromkeys(tried, 0), np.arange(len(rows))
+    compared = places[: n : max(1, -(-n // _COMPARED))]
     for fold in range(_FOLDS):
-        known, held = places[:n][places[:n] % _FOLDS != fold], places[fold:n:_FOLDS]
+        held = compared[fold::_FOLDS]
+        known = np.setdiff1d(compared, held)
         for name, predict in tried.items() if len(known) else ():
             hits[name] += int((predict(known, held).argmax(axis=1) == labels[held]).sum())
     name = max(hits, key=lambda each: hits[each])
@@ -253,10 +257,12 @@ def _regression(
 ) -> np.ndarray:
     """Return (m, K) probabilities of ``asked`` by a regression on the ``known`` training rows."""
     centre, spread = rows[known].mean(axis=0), rows[known].std(axis=0)
-    units = scipy.sparse.csr_matrix((rows - centre) / np.where(spread > 0, spread, 1))
-    return fit_probabilities(
-        units[known], task.train_labels[known], units[asked], task.n_classes, _INVERSE_PENALTY
+    first, other = (
+        scipy.sparse.csr_matrix((rows[each] - centre) / np.where(spread > 0, spread, 1))
+        for each in (known, asked)
     )
+    labels = task.train_labels[known]
+    return fit_probabilities(first, labels, other, task.n_classes, _INVERSE_PENALTY)
 
 
 METHODS = (

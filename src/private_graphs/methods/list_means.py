@@ -22,7 +22,7 @@ from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian
 from private_graphs.methods.method import Context, Method, Outcome, Request, Settings
-from private_graphs.methods.noisy_sums import adjacency_of
+from private_graphs.methods.noisy_sums import PROTOCOLS, adjacency_of
 from private_graphs.tasks import NodeTask, unit_rows
 
 LIST_SHARE = Fraction(19, 20)
@@ -207,6 +207,7 @@ METHODS = (
         run,
         ("lists",),
         settings=ListSettings,
+        protocols={"sound": PROTOCOLS["sound"]},
         stated=stated,
         prepares="negative features are 0, and every row is scaled to norm 1 by itself",
         assumptions=(MUTUAL, EXACT_READ, CONSTANTS),
