@@ -47,7 +47,8 @@ _SECOND = 0.8
 a row of each hears on average, at most 1."""
 _FOLDS = 5
 _COMPARED = 3000
-"""Largest number of training nodes on which read-outs are compared: more cost time alone."""
+"""Number of training nodes that suffice to compare read-outs, and to fit one weight per kind of
+evidence: of large graphs not all folds are held out, and not all nodes fit these weights."""
 READ_OUTS = ("full", "shared", "text")
 """Candidate read-outs, the first of equals wins: a regression on all rows of ``evidence``, one
 weight per kind of evidence for all classes, and texts alone."""
@@ -167,24 +168,24 @@ def read(task: GraphTask, probabilities: np.ndarray, noisy: np.ndarray) -> Readi
     def full(known: np.ndarray, asked: np.ndarray) -> np.ndarray:
         return _regression(task, rows, known, asked)
 
+    def weights_of(known: np.ndarray) -> np.ndarray:
+        known = known[:: max(1, -(-len(known) // _COMPARED))]
+        return fit_weights(kinds[:, known], labels[known])
+
     def shared(known: np.ndarray, asked: np.ndarray) -> np.ndarray:
-        weights = fit_weights(kinds[:, known], labels[known])
-        return softmax(np.tensordot(weights, kinds[:, asked], axes=1), axis=1)
+        return softmax(np.tensordot(weights_of(known), kinds[:, asked], axes=1), axis=1)
 
     def text(known: np.ndarray, asked: np.ndarray) -> np.ndarray:
         return probabilities[asked]
 
     tried = dict(zip(READ_OUTS, (full, shared, text), strict=True))
     hits, places = dict.fromkeys(tried, 0), np.arange(len(rows))
-    compared = places[: n : max(1, -(-n // _COMPARED))]
-    for fold in range(_FOLDS):
-        held = compared[fold::_FOLDS]
-        known = np.setdiff1d(compared, held)
+    for fold in range(min(_FOLDS, -(-_FOLDS * _COMPARED // max(1, n)))):
+        held, known = places[fold:n:_FOLDS], np.flatnonzero(places[:n] % _FOLDS != fold)
         for name, predict in tried.items() if len(known) else ():
             hits[name] += int((predict(known, held).argmax(axis=1) == labels[held]).sum())
     name = max(hits, key=lambda each: hits[each])
-    weights = fit_weights(kinds[:, :n], labels)[1:]
-    return Reading(name, tried[name](places[:n], places[n:]), weights)
+    return Reading(name, tried[name](places[:n], places[n:]), weights_of(places[:n])[1:])
 
 
 def second(reading: Reading, first: np.ndarray, noisy: np.ndarray) -> np.ndarray:
