@@ -122,7 +122,7 @@ def _layout(results: Any, frame: pd.DataFrame) -> Layout:
 EXHIBIT = Exhibit(
     "table2",
     "Test accuracy",
-    groups=("no_noise", "friendships", "owned_lists"),
+    groups=("no_noise", "friendships", "owned_lists", "read_lists"),
     build=build,
     meaning="What noisy sums along edges are worth at edge and node level, what privacy the "
     "printed rows really have, and what methods with a proof reach on the same data.",
