@@ -17,7 +17,7 @@ from private_graphs.report.layout import (
     NOT_PRINTED,
     NOT_RUN,
     ONLY_PRINTED,
-    Place,
+    LayoutColumn,
     laid_out,
     score_lines,
 )
@@ -32,10 +32,10 @@ POINT = {
 def laid(printed: dict, lines: dict, refuted: tuple = ()) -> Layout:
     """Return a layout: a number per graph, then two per graph and ε."""
     places = [
-        Place("", lambda row: row["graph"], heading=True, per=("graph",)),
-        Place("Maj.", lambda row: (row["graph"], "majority"), per=("graph",)),
-        Place("ε", lambda row: f"{row['epsilon']}", heading=True),
-        *(Place(head, lambda row, head=head: (row["graph"], row["epsilon"], head), "DP")
+        LayoutColumn("", lambda row: row["graph"], heading=True, per=("graph",)),
+        LayoutColumn("Maj.", lambda row: (row["graph"], "majority"), per=("graph",)),
+        LayoutColumn("ε", lambda row: f"{row['epsilon']}", heading=True),
+        *(LayoutColumn(head, lambda row, head=head: (row["graph"], row["epsilon"], head), "DP")
           for head in ("SGD", "Adam")),
     ]  # fmt: skip
     return laid_out(ROWS, places, printed, lines, refuted)
