@@ -32,7 +32,6 @@ from private_graphs.privacy.prices import FileRows
 from private_graphs.privacy.statements import (
     VACUOUS_EPSILON,
     About,
-    AlsoProved,
     Audit,
     Inference,
     PrivacyStatement,
@@ -41,7 +40,7 @@ from private_graphs.privacy.statements import (
     Unit,
     build_statement,
 )
-from private_graphs.report.statement import SECTIONS, headline, sections, terminal
+from private_graphs.report.statement import card, headline, reason, strongly, terminal
 from private_graphs.report.words import strength
 
 
@@ -294,18 +293,13 @@ def test_headline_and_terminal_say_no_more_than_the_statement(statement: Privacy
         assert (f"ε = {at_most(statement.epsilon_all_runs)}. " in f"{line.text} ") or not many
 
 
-def test_every_field_of_a_statement_stands_in_one_section_and_budgets_are_rounded_up() -> None:
-    named = [name for fields in SECTIONS.values() for name in fields]
-    assert sorted([*named, "statement_id", "mechanisms", "dp_events"]) == sorted(
-        PrivacyStatement.model_fields
-    )
-    also = (AlsoProved(relation="replace", epsilon=3.000001),)
-    statement = _statement(epsilon_proved=2.000001, also_proved=also, audit=_audit(1.99999))
-    shown = {name: text for _, fields in sections(statement) for name, text in fields}
-    assert shown["ε proved, one run with settings fixed in advance"] == "2.001"
-    assert shown["ε proved for other relations"] == ["relation: replace; epsilon: 3.001"]
-    assert "epsilon lower: 1.999;" in shown["audit"]
-    assert shown["ε aimed at"] == "2" and shown["δ"] == "1e-05"
+def test_the_card_of_a_statement_rounds_budgets_up_and_lower_bounds_down() -> None:
+    statement = _statement(epsilon_proved=2.000001, epsilon_published=1.5, status="refuted",
+                           audit=_audit(1.99999))  # fmt: skip
+    assert [head for head, _ in card(statement)] == ["Protected", "From whom", "Not covered"]
+    assert reason(statement) == "mu = 1."
+    for budget in ("One run: ε = 2.001", "shows ε ≥ 1.999", "Published: ε = 1.5"):
+        assert budget in strongly(statement)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Pages in a browser: they load from disk, sort and filter, and fit phones and desktops."""
+"""Pages in a browser: they load from disk, switch, sort and filter, and fit every window."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from small_shelves import shelf
+from small_shelves import AUDIT, shelf
 
 from private_graphs.report.publish import write_all
 from private_graphs.report.shelf import recorded_shelf
@@ -25,34 +25,66 @@ QUIET = (
 ).split()
 PROBE = """
 <script>
-addEventListener("load", () => {
-  const boxes = [...document.querySelectorAll(".scroll")];
+addEventListener("load", async () => {
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+  const boxes = all(".scroll");
   const told = {wide: document.documentElement.scrollWidth, window: innerWidth};
   told.cut = boxes.map((box) => box.scrollWidth - box.clientWidth);
   told.tall = boxes.map((box) => box.scrollHeight);
   const columns = (table, place) => [...table.tBodies[0].rows].filter((row) => !row.hidden)
     .map((row) => row.cells[place].textContent);
-  const press = (text, within) => [...within.querySelectorAll("button")]
+  const press = (text, within) => all("button", within)
     .find((each) => each.textContent.startsWith(text))?.click();
-  const panels = [...document.querySelectorAll(".tables")].at(-1);
+  told.open = all("details[data-results]").filter((each) => each.open && !each.hidden)
+    .map((each) => each.dataset.results);
+  told.pressed = all("[data-show][aria-pressed=true]").map((each) => each.dataset.show);
+  const panels = all("details[data-results]:not([hidden]) .tables").at(-1);
   const table = panels?.querySelector("table");
   const first = [...(table?.tHead.rows[0].cells ?? [])];
-  told.saved = [...document.querySelectorAll("figure a[download]")].map((each) => each.download);
+  told.saved = all("figure a[download]").map((each) => each.download);
+  told.stacked = table && getComputedStyle(table.rows[0].cells[0]).display === "none"
+    || table && getComputedStyle(table.tHead).display === "none";
+  told.narrow = all(".narrow").map((each) => getComputedStyle(each).display);
   const place = first.findIndex((cell) => cell.textContent === "ε asked");
   if (place >= 0) {
     told.protocols = columns(table, 3);
+    const shown = first.findIndex((cell) => cell.textContent === "an attack shows");
     press("ε asked", table.tHead);
     told.up = columns(table, place);
     press("ε asked", table.tHead);
     told.down = columns(table, place);
+    press("an attack shows", table.tHead);
+    told.known = columns(table, shown);
+    press("an attack shows", table.tHead);
+    told.unknown = columns(table, shown);
+    const box = panels.querySelector("input[type=search]");
+    if (box) told.asked = box.value;
     press("sound", panels);
     told.filtered = columns(table, 3);
+    told.address = location.search;
+    const scroll = table.closest(".scroll");
+    scroll.style.maxHeight = "8rem";
+    scroll.scrollTop = 60;
+    const head = table.tHead.getBoundingClientRect().top - scroll.getBoundingClientRect().top;
+    told.head = Math.round(head);
   }
+  const next = document.querySelector("[data-show]:not([aria-pressed=true]):not([disabled])");
+  if (next) {
+    next.focus();
+    next.click();
+    told.after = all("details[data-results]:not([hidden])").map((each) => each.dataset.results);
+    told.kept = location.search;
+    told.links = all("nav a").filter((each) => !each.search.includes("results=demo")).length;
+  }
+  told.stops = all("a[href], button, input, summary").filter((each) => each.tabIndex >= 0
+    && each.checkVisibility() && each.getBoundingClientRect().right < 0
+    && !(each.matches(".skip") || innerWidth < 832 && each.matches("#menu"))).length;
   parent.postMessage(JSON.stringify(told), "*");
 });
 </script>
 """
-"""What a reader would do: look, sort the last table by ε, up and down, and keep one protocol."""
+"""What a reader would do: look, sort the last table up and down, keep one protocol, scroll, and
+switch to the other results."""
 
 FRAME = """<!doctype html><pre id="probe"></pre><script>
 const told = {};
@@ -75,7 +107,8 @@ pytestmark = pytest.mark.skipif(
 def site(tmp_path_factory):
     """A site with own, recorded and synthetic results."""
     root = tmp_path_factory.mktemp("site")
-    shelves = [shelf("recorded"), shelf("demo", dataset="synthetic-npz", title="Made up")]
+    demo = shelf("demo", dataset="synthetic-npz", title="Made up")
+    shelves = [shelf("recorded", audit=AUDIT), demo]
     for each in shelves:
         write_all(root / each.name / "exhibits" / each.results.study.id, each)
     pictures = tmp_path_factory.mktemp("pictures")
@@ -101,6 +134,7 @@ WINDOWS = [(page, width, "") for page in PAGES for width in (390, 1280)]
 TABLES, PAGE = "site/tables.html", 990
 """Tables of the papers with the most columns, in the width that a page of 1280 pixels has."""
 WINDOWS += [(TABLES, 1280, ""), (PRIVACY, 1280, "?dataset=cora&protocol=paper")]
+WINDOWS.append((PRIVACY, 1280, "?results=demo"))
 
 
 @pytest.fixture(scope="module")
@@ -137,9 +171,34 @@ def test_pages_open_from_disk_without_an_error_and_fit(told):
 def test_a_table_is_sorted_and_filtered_by_its_reader_and_by_a_link(told):
     table = told[PRIVACY, 1280, ""]
     assert table["up"] == ["2", "2", "2", "∞", "∞", "∞"] and table["down"] == table["up"][::-1]
-    assert table["filtered"] == ["sound", "sound"]
+    assert table["filtered"] == ["sound", "sound"] and "protocol=sound" in table["address"]
     assert set(table["protocols"]) == {"released", "paper", "sound"}
-    assert set(told[WINDOWS[-1]]["protocols"]) == {"paper"}
+    assert set(told[PRIVACY, 1280, "?dataset=cora&protocol=paper"]["protocols"]) == {"paper"}
+
+
+def test_missing_values_are_last_in_both_directions(told):
+    table = told[PRIVACY, 1280, ""]
+    for order in (table["known"], table["unknown"]):
+        assert order.index("–") == 2 and set(order[2:]) == {"–"}
+
+
+def test_heads_stay_and_tables_of_many_columns_are_stacked_on_a_phone(told):
+    assert told[PRIVACY, 1280, ""]["head"] in (0, 1) and not told[PRIVACY, 1280, ""]["stacked"]
+    assert told[PRIVACY, 390, ""]["stacked"]
+
+
+def test_one_switch_shows_one_set_of_results_and_is_kept_in_the_address(told):
+    recorded, demo = told[PRIVACY, 1280, ""], told[PRIVACY, 1280, "?results=demo"]
+    assert recorded["open"] == recorded["pressed"] == ["recorded"]
+    assert recorded["after"] == ["demo"] and "results=demo" in recorded["kept"]
+    assert recorded["links"] == 0, "every page of the navigation keeps the choice"
+    assert demo["open"] == demo["pressed"] == ["demo"]
+    assert demo["after"] == ["recorded"] and "results" not in demo["kept"]
+
+
+def test_no_invisible_element_can_be_reached_with_the_keyboard(told):
+    for (address, width, _), measured in told.items():
+        assert measured["stops"] == 0, (address, width)
 
 
 def test_tables_in_the_layout_of_their_papers_are_not_cut_and_fit_a_screen_and_a_half(told):

@@ -66,7 +66,7 @@ def test_every_point_of_the_frame_is_drawn_once_in_its_facet_and_line() -> None:
     assert len(panels) == 4
     for points, (_, rows) in zip(panels, facets, strict=True):
         drawn = sorted((marker, y) for _, y, marker in points)
-        marker = {137.0: "o", 2.0: "s"}  # numbers have a rank from the largest down
+        marker = {2.0: "o", 137.0: "s"}
         assert drawn == sorted((marker[row.epsilon], row.mean) for row in rows.itertuples())
         for x, y, _ in points:  # lines stand apart by less than half of the way to the next value
             assert abs(x - rows.loc[rows["mean"] == y, "splits"].item()) < 1
@@ -188,7 +188,10 @@ def test_equal_charts_give_equal_files(tmp_path: Path) -> None:
 def test_text_can_be_read_on_a_phone(tmp_path: Path) -> None:
     text = save(draw_chart(Chart(frame=_frame(), **CURVES)), tmp_path / "phone")[0].read_text()
     sizes = [float(size) for size in re.findall(r"font(?:-size)?: ?(?:\w+ )?([\d.]+)px", text)]
-    assert min(sizes) * 328 / (72 * WIDTH) > 11  # a phone of 360 px with margins of 16 px
+    (boxes,) = re.findall('data-boxes="([^"]*)"', text)
+    widths = [float(box.split()[2]) for box in boxes.split(";")]
+    assert len(widths) > 4 and max(widths) < 72 * WIDTH / 2 + 1
+    assert min(sizes) * 328 / max(widths) > 11  # a phone of 360 px with margins of 16 px
 
 
 def _contrast(first: str, second: str) -> float:
@@ -225,11 +228,28 @@ def test_a_heatmap_shows_its_numbers_and_pictures_their_pixels(tmp_path: Path) -
     assert cells.get_array().tolist() == values.tolist() and cells.get_clim() == (0, 250)
     images = np.random.default_rng(0).random((2, 3, 4, 4))
     figure = draw_pictures(Pictures("Digits", images, ["real", "private"], ["0", "1", "2"]))
-    drawn = [image.get_array() for image in figure.axes[0].images]
-    assert np.array_equal(np.stack(drawn).reshape(images.shape), images)
+    (grid,) = figure.axes[0].images
+    drawn = grid.get_array()[..., 0].reshape(2, 5, 3, 5).transpose(0, 2, 1, 3)[..., :4, :4]
+    assert np.array_equal(drawn, images)
     files = save(figure, tmp_path / "digits")
     assert all(path.stat().st_size for path in files)
-    texts = re.findall(r"data:image/png;base64,([^\"]+)", files[0].read_text(encoding="utf-8"))
-    embedded = [Image.open(BytesIO(b64decode(text))) for text in texts]
-    shades = np.stack([picture.convert("L") for picture in embedded]).reshape(images.shape)
+    (text,) = re.findall(r"data:image/png;base64,([^\"]+)", files[0].read_text(encoding="utf-8"))
+    shades = np.asarray(Image.open(BytesIO(b64decode(text))).convert("L"))
+    shades = shades.reshape(2, 5, 3, 5).transpose(0, 2, 1, 3)[..., :4, :4]
     assert np.abs(shades / 255 - images).max() < 0.01
+
+
+def test_protocols_and_budgets_have_their_colours_and_only_a_refuted_point_is_red() -> None:
+    frame = _frame(status="published_only")
+    frame.loc[0, "status"] = "refuted"
+    for line, colours in (("protocol", drawing._PROTOCOLS.values()), ("epsilon", drawing._BUDGETS)):
+        figure = draw_chart(Chart("Colours", frame, x="splits", line=line))
+        marks = [(mark.get_color(), len(mark.get_xdata())) for mark in _marks(figure.axes[0])]
+        assert [count for colour, count in marks if colour == drawing._REFUTED] == [1]
+        assert {colour for colour, _ in marks} <= {*colours, drawing._REFUTED}
+
+
+def test_lines_do_not_join_categories() -> None:
+    (axis,) = draw_chart(Chart("People", _frame(), x="splits", line="epsilon", joined=False)).axes
+    joined = {line.get_linestyle() for line in axis.lines if line.get_color() in drawing._BUDGETS}
+    assert joined == {"None"}

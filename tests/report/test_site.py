@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import math
-import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -150,20 +150,31 @@ def test_equal_results_give_equal_bytes(tmp_path):
         assert one.name == other.name and one.read_bytes() == other.read_bytes()
 
 
-def test_recorded_results_stand_beside_own_ones_and_are_marked(tmp_path):
+def test_recorded_results_are_open_and_own_ones_folded(tmp_path):
     index = build(tmp_path, shelf(), shelf("recorded", missing={"table1": ("PubMed: none.",)}))
     assert "from recorded runs" in index.text
     verdict = exhibit_page(tmp_path, "index")
     assert {"full", "recorded"} <= verdict.anchors and "Table 1: PubMed: none." in verdict.text
     page = exhibit_page(tmp_path)
+    sets = [(values["data-results"], "open" in values) for tag, values in page.tags
+            if tag == "details" and "data-results" in values]  # fmt: skip
+    assert sets == [("recorded", True), ("full", False)]
     assert page.text.count("A paragraph of words.") == 2
-    recorded = page.text.partition("PubMed: none.")[2]
-    assert "Recorded with private-graphs 0.1.0 on 2026-01-02" in recorded
-    assert "snakemake --config scale=full" in recorded
+    assert "PubMed: none." in page.text
+    assert "Recorded with private-graphs 0.1.0 on 2026-01-02" in page.text
+    assert "snakemake --config scale=full" in page.text
     assert {"full", "recorded"} <= page.anchors
     for name in ("full", "recorded"):
         links = {link for link in page.links if f"statements/{name}/" in link}
         assert len(links) == 6
+
+
+def test_every_page_is_linked_from_another_one(tmp_path):
+    build(tmp_path, shelf(exhibits=(FIGURE,)), shelf("recorded"))
+    pages = {path.resolve() for path in tmp_path.rglob("*.html")}
+    linked = {(path.parent / link.partition("#")[0].partition("?")[0]).resolve()
+              for path in pages for link in Page(path).links}  # fmt: skip
+    assert pages - linked == set()
 
 
 def test_synthetic_and_private_data_are_marked_and_published_data_are_not(tmp_path):
@@ -294,39 +305,24 @@ def test_a_finished_run_prints_what_the_site_says(tmp_path):
     assert "inconclusive" in exhibit_page(tmp_path, "index").text
 
 
-def test_statements_of_like_runs_share_a_page_and_what_they_share_stands_once(tmp_path):
-    held = shelf(protocols=("sound",), epsilons=(1.0, 2.0))
+def test_a_statement_has_a_card_with_its_words_and_the_rest_as_json(tmp_path):
+    held = shelf(protocols=("paper",), epsilons=(1.0, 2.0), audit=AUDIT)
     build(tmp_path, held)
     (page,) = statement_pages(tmp_path)
-    common, *own = re.split("Statement (?=[0-9a-f]{12} )", page.text)
-    assert [re.findall("ε aimed at ([0-9])", text) for text in own] == [["1"], ["2"]]
-    for once in ("the divisor is public", "noise multiplier 56"):
-        assert page.text.count(once) == common.count(once) == 1
-    assert set(held.statements) <= page.anchors
-    assert [text[:12] in held.statements for text in own] == [True, True]
+    assert set(held.statements) <= page.anchors and "rests-1" in page.anchors
+    cards, _, rest = page.text.partition("Every other field, as JSON")
     for name, statement in held.statements.items():
-        (text,) = [text for text in own if text.startswith(name)]
-        whole = " ".join(f"{common} {text}".replace(";", " ").split())
-        for title, fields in says.sections(statement):
-            for field, value in fields if title not in site._IN_WORDS else ():
-                if field in (
-                    "selection",
-                    "too large to mean anything (ε above 20)",
-                ):  # told in other words, below
-                    continue
-                for part in [value] if isinstance(value, str) else value:
-                    words = part.removeprefix("none: ").replace(";", " ")
-                    assert " ".join(words.split()) in whole
-        assert statement.selection.data in whole
-        for heading, said in says.paragraphs(statement):
-            assert heading in whole
-            assert all(
-                part.rstrip(".") in whole
-                for each in said
-                for part in (" ".join(each.text.replace(";", " ").split()), *each.things)
-            )
-    assert "protocol sound, optimizer adam, splits 1" in common
-    assert not any("splits 1" in text for text in own)
+        assert f"Statement {name}" in page.text
+        assert all(text in cards for _, text in says.card(statement))
+        assert says.strongly(statement) in cards and says.reason(statement) in cards
+        assert all(fact in cards for fact in (*statement.assumptions, *statement.public_facts))
+    fields = json.loads(rest[: rest.rindex("}") + 1])
+    same = fields.pop("the same in all")
+    assert same["mechanisms"][0]["noise_multiplier"] == 56
+    assert {name: {**same, **own} for name, own in fields.items()} == {
+        name: statement.model_dump(mode="json", exclude=site._SHOWN)
+        for name, statement in held.statements.items()
+    }
 
 
 def later(first):

@@ -268,17 +268,24 @@ BRIEF = {
 _MORE = " … (all of it: --json)"
 
 
+def answers(statement: PrivacyStatement) -> dict[str, list[str]]:
+    """Return short texts for each heading of :data:`BRIEF`."""
+    words, found = _Words(statement), {}
+    for heading in BRIEF:
+        texts = [str(each) for each in words.of(heading.lower().replace(" ", "_"))]
+        found[heading] = [text[:1].upper() + text[1:] for text in texts]
+    return found
+
+
 def brief(statement: PrivacyStatement, width: int = 80) -> list[str]:
     """Return the statement as five short headed lists for a terminal: lines of ``width``.
 
     Longer texts are cut visibly; ``explain`` has the full text. The strength and its limits come
     first, so that a cut never leaves an exaggerated promise.
     """
-    words, lines = _Words(statement), []
-    for heading, most in BRIEF.items():
-        texts = [str(each) for each in words.of(heading.lower().replace(" ", "_"))]
-        texts = [text[:1].upper() + text[1:] for text in texts]
-        lines += [heading, *_bullets(texts, most, width)]
+    lines = []
+    for heading, texts in answers(statement).items():
+        lines += [heading, *_bullets(texts, BRIEF[heading], width)]
     return lines
 
 

@@ -1,17 +1,21 @@
 """Drawing: one function for each kind of picture, and one that writes the files.
 
-seaborn draws lines, markers and heatmaps inside panels; Matplotlib writes one drawing as SVG, PNG
-and PDF, offline, and equal values give equal bytes. The panels are placed here, in inches.
+Matplotlib writes one drawing as SVG, PNG and PDF, offline, and equal values give equal bytes. The
+panels are placed here, in inches.
 
-Pictures are narrow and tall: a phone shows them at full width with text of 12 px, a paper sets them
-in one column. Titles and legends are stacked above and below the panels, so that they take no space
-from them. The SVG is what Matplotlib writes, with real text, no background, and a style sheet with
+Pictures are those of papers: facets in a row, 7 inches wide, or one panel in a column of 3.5; the
+title is the caption below them. A phone shows the parts of a wide picture (``Picture.boxes``) below
+each other. The SVG is what Matplotlib writes, with real text, no background, and a style sheet with
 other colours for dark mode.
+
+A colour has one meaning in all pictures: those of protocols, shades of violet for ε, red for what
+an attack refutes; other lines have none of these.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -36,24 +40,26 @@ from private_graphs.files import atomic_path
 from private_graphs.report.exhibit import Chart, Heatmap, Pictures
 from private_graphs.report.words import number
 
-WIDTH, LINE, TEXT = 3.5, 0.17, 9.0
-"""Width of every picture and height of a line of text, in inches; text size in points."""
-_GAP, _HANDLE = 0.12, 0.34
-"""Space between elements, and width of a legend sample, in inches."""
+WIDTH, COLUMN, LINE, TEXT = 7.0, 3.45, 0.17, 9.0
+"""Width of a picture with facets and of one panel, and height of a line of text, in inches; text
+size in points."""
+_GAP, _HANDLE, _MOST = 0.12, 0.34, 4
+"""Space between elements, and width of a legend sample, in inches; maximum number of facets in a
+row, and of lines that are labelled directly."""
 
 _INK, _SOFT, _GRID, _PAPER = "#1b1d22", "#5c6370", "#d9dce1", "#fefefe"
-_SEEN = [sns.color_palette("colorblind")[place] for place in (0, 3, 2, 4, 1, 5, 7)]
-"""The colour-blind palette without colours that are too light for lines."""
-_NAMED = tuple(mpl.colors.to_hex(0.88 * np.array(colour)) for colour in _SEEN)
-"""Colours of named lines, darker than the palette for contrast with white; markers and dashes
-differ too, for grey print and for every eye."""
-_RANKED = ("#440154", "#414487", "#2a788e", "#1f9a78", "#5f9a1c", "#9a8a00", "#8a8f98")
-"""Colours of numeric lines, from the largest number down."""
+_REFUTED = "#c21d14"
+_PROTOCOLS = {"released": "#b8720a", "paper": "#0b5fa5", "sound": "#0a7d55"}
+_NAMED = ("#12737d", "#a8527f", "#6b4a2b", "#5f6673", "#857812", "#24355c", "#4a7d9c")
+"""Colours of other named lines; markers and dashes differ too, for grey print and for every eye."""
+_BUDGETS = ("#271547", "#391e67", "#4a2786", "#5b30a6", "#6d39c6", "#8459cf", "#9c79d8")
+"""Colours of numeric lines, from the smallest number up: shades of one hue."""
 _DARK = dict(
     zip(
-        (_INK, _SOFT, _GRID, _PAPER, *_NAMED, *_RANKED),
-        ("#e8eaee", "#a3abb8", "#3a3f49", "#14161a", *map(mpl.colors.to_hex, _SEEN),
-         "#fde725", "#8fdc5f", "#2fc79b", "#55aede", "#b39bf0", "#e58fc8", "#9aa2af"),
+        (_INK, _SOFT, _GRID, _PAPER, _REFUTED, *_PROTOCOLS.values(), *_NAMED, *_BUDGETS),
+        ("#e8eaee", "#a3abb8", "#3a3f49", "#14161a", "#ff7f76", "#f0a531", "#55aede", "#33c793",
+         "#6cc5d0", "#e58fc8", "#c9a27c", "#a3abb9", "#d3c65b", "#8f9fe0", "#8fc4e6",
+         "#f3ecfd", "#e2d4f9", "#d1bcf5", "#c0a4f2", "#ae8bef", "#9d73eb", "#8c5be8"),
         strict=True,
     )
 )  # fmt: skip
@@ -63,11 +69,9 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "*")
 line differs from the first."""
 _DASHES = ("", (5, 1.5), (3, 1.2, 1, 1.2), (1, 1), (7, 1, 1, 1, 1, 1), (2, 2), (9, 2),
            (4, 1, 4, 1, 1, 1))  # fmt: skip
-"""Dashes of lines, in seaborn's format."""
+"""Dashes of lines: lengths of strokes and gaps."""
 _ACROSS = ((0, (6, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (3, 1)), (0, (1, 4)))
 """Dashes of reference lines."""
-_PLACES = {"paper": 0, "released": 1, "sound": 2}
-"""Style index of protocols, the same in all pictures."""
 _UNPROVED = ("published_only", "refuted")
 _SPREADS = {"std": "one standard deviation", "ci95": "95 % confidence interval"}
 
@@ -81,19 +85,29 @@ _STYLE = {
 
 _MOST_MARKERS = 40
 """Maximum number of markers of a line: those of hundreds of epochs would hide the curve."""
-_Block = tuple[float, Callable[[Figure, float], None]]
+_MANY = 1_000_000
+"""Number of values of a grid of images from which it has 16 shades, so that a page stays light."""
+_Block = tuple[float, Callable[["Picture", float], None]]
 """A part of a picture: its height in inches, and a function that draws it below a given height."""
 _Entry = tuple[Mapping[str, Any], str]
 """A legend sample and its text."""
 
 
-def draw_chart(chart: Chart) -> Figure:
-    """Draw ``chart``: facets below and beside each other, then the legend.
+class Picture(Figure):
+    """A drawing, with the parts that a phone shows below each other."""
+
+    boxes: list[tuple[float, float, float, float]]
+    """Left, top, width and height of the parts, in inches from the left and the top."""
+
+
+def draw_chart(chart: Chart) -> Picture:
+    """Draw ``chart``: facets beside each other, then the legend.
 
     A reference line is the mean of its column, or a line over ``x`` if the column varies. Markers
-    are hollow if the status of a point says that no finite ε is proved. Printed numbers are
-    horizontal bars, in the colour of a line if they belong to exactly one. ∞ is separate, at the
-    right.
+    are hollow if the status of a point says that no finite ε is proved, and red where an attack
+    refutes the ε. Printed numbers are horizontal bars, in the colour of a line if they belong to
+    exactly one. ∞ is separate, at the right. Few lines of a single panel have their names beside
+    them.
 
     Raises:
         ValueError: a logarithmic axis gets a number that is not positive.
@@ -101,21 +115,49 @@ def draw_chart(chart: Chart) -> Figure:
     with mpl.rc_context(_STYLE):
         frame = chart.drawn if chart.frame.empty else chart.drawn.dropna(subset=[chart.x])
         if frame.empty:
-            return _stack(chart.title, [_text("Nothing has been run yet.")])
+            return _stack(chart.title, COLUMN, [_text("Nothing has been run yet.", COLUMN)])
         chart = replace(chart, frame=frame)
-        places, styles = _places(chart), _styles(chart)
-        ends = ("", chart.y_label) if chart.categories else (chart.y_label, chart.x_label)
-        blocks = _axis_words("↑", ends[0], "→", ends[1])
-        for name, rows in _facets(frame, chart.row):
-            if chart.row:
-                bold, *others = _name(name).split("\n")
-                blocks += [_text(bold, color=_INK, weight="bold"), *map(_text, others)]
-            blocks.append(_panels(chart, rows, places, styles))
-            if chart.words:
-                blocks.append(_legend(_line_entries(chart, rows, styles), chart.line_label))
-        if chart.line and not chart.words:
-            blocks.append(_legend(_line_entries(chart, frame, styles), chart.line_label))
-        return _stack(chart.title, [*blocks, _legend(_other_entries(chart))])
+        places, styles, grid = _places(chart), _styles(chart), _grid(chart)
+        entries = _line_entries(chart, frame, styles) if chart.line else []
+        alone = sum(len(panels) for _, panels in grid) == 1
+        direct = alone and len(entries) <= _MOST and not chart.categories and not chart.words
+        width = COLUMN if alone and not chart.words else WIDTH
+        blocks = []
+        for heading, panels in grid:
+            bold, *others = heading.split("\n")
+            blocks += [_text(bold, COLUMN, color=_INK, weight="bold")] if bold else []
+            blocks += [_text(other, COLUMN) for other in others]
+            rows = pd.concat([own for _, own in panels])
+            legend = _line_entries(chart, rows, styles) if chart.words else []
+            beside = bool(legend) and len(panels) == 1
+            drawn = _panels(chart, panels, places, styles, COLUMN if beside else width,
+                            entries if direct else ())  # fmt: skip
+            if beside:
+                blocks.append(_beside(drawn, _column(legend, COLUMN, chart.line_label)))
+            else:
+                blocks += [drawn, _legend(legend, width, chart.line_label)]
+        if not chart.words and not direct:
+            blocks.append(_legend(entries, width, chart.line_label))
+        return _stack(chart.title, width, [*blocks, _legend(_other_entries(chart), width)])
+
+
+def _grid(chart: Chart) -> list[tuple[str, list[tuple[str, pd.DataFrame]]]]:
+    """Return the rows of facets, each with its heading, and the facets with their names.
+
+    Few facets are in one row, those of one column in rows of ``_MOST`` at most.
+    """
+    names = _order(chart.frame[chart.column]) if chart.column else [""]
+    grid = [
+        (_name(heading), [(_name(name), own[own[chart.column] == name] if chart.column else own)
+                          for name in names])
+        for heading, own in _facets(chart.frame, chart.row)
+    ]  # fmt: skip
+    every = [(", ".join(filter(None, (heading.replace("\n", ", "), name))), own)
+             for heading, panels in grid for name, own in panels if len(own)]  # fmt: skip
+    if chart.words or (chart.column and len(every) > _MOST):
+        return grid
+    each = -(-len(every) // -(-len(every) // _MOST))
+    return [("", every[start : start + each]) for start in range(0, len(every), each)]
 
 
 def draw_heatmap(heatmap: Heatmap) -> Figure:
@@ -123,7 +165,7 @@ def draw_heatmap(heatmap: Heatmap) -> Figure:
     values = np.asarray(heatmap.values, dtype=float)
     n_rows, n_columns = values.shape
     left = _margin(heatmap.rows)
-    side = min(0.6, (WIDTH - left) / max(n_columns, 1))
+    side = min(0.6, (COLUMN - left) / max(n_columns, 1))
     turned = any(_width(name) > side for name in heatmap.columns)
     below = _margin(heatmap.columns) if turned else LINE + 0.05
     peak = heatmap.most or np.nanmax(values, initial=0.0) or 1.0
@@ -134,7 +176,7 @@ def draw_heatmap(heatmap: Heatmap) -> Figure:
     def paint(figure: Figure, top: float) -> None:
         axis = _axes(figure, left, top - n_rows * side, n_columns * side, n_rows * side)
         sns.heatmap(values, ax=axis, cmap="Blues", vmin=0, vmax=peak, cbar=False,
-                    linewidths=0.3, linecolor="face",  # no gap between cells
+                    rasterized=True,
                     annot=np.array(words), fmt="",
                     annot_kws={"size": TEXT * min(1.0, 0.9 * side / widest)},
                     xticklabels=heatmap.columns, yticklabels=heatmap.rows)  # fmt: skip
@@ -142,11 +184,13 @@ def draw_heatmap(heatmap: Heatmap) -> Figure:
         axis.tick_params(axis="y", length=0, rotation=0)
 
     with mpl.rc_context(_STYLE):
-        labels = _axis_words("↓", heatmap.row_label, "→", heatmap.column_label)
-        return _stack(heatmap.title, [*labels, (n_rows * side + below, paint)])
+        heads = [f"{arrow} {name}" for arrow, name in
+                 (("↓", heatmap.row_label), ("→", heatmap.column_label)) if name]  # fmt: skip
+        labels = [_text("    ".join(heads), COLUMN)] if heads else []
+        return _stack(heatmap.title, COLUMN, [*labels, (n_rows * side + below, paint)])
 
 
-def draw_pictures(pictures: Pictures) -> Figure:
+def draw_pictures(pictures: Pictures) -> Picture:
     """Draw a grid of images, with row and column names; in grey images 1 is white."""
     n_rows, n_columns, height, width = pictures.images.shape[:4]
     left = _margin(pictures.rows)
@@ -154,23 +198,36 @@ def draw_pictures(pictures: Pictures) -> Figure:
     tall = side * height / width
     heads = [_wrap(name, side) for name in pictures.columns]
     above = LINE * max(map(len, heads), default=0) + 0.05
+    grid, extent = _tiled(pictures.images)
 
-    def paint(figure: Figure, top: float) -> None:
+    def paint(figure: Picture, top: float) -> None:
         for column, lines in enumerate(heads):
             _write(figure, left + (column + 0.47) * side, top, lines, ha="center")
         low = top - above - n_rows * tall
         axis = _axes(figure, left, low, n_columns * side, n_rows * tall)
+        axis.imshow(grid, cmap="gray", vmin=0, vmax=1, interpolation="none", aspect="auto",
+                    extent=extent)  # fmt: skip
         for row, name in enumerate(pictures.rows):
             middle = low + (n_rows - row - 0.5) * tall + LINE / 2
             _write(figure, left - 0.08, middle, [name], ha="right")
-            for column in range(n_columns):
-                axis.imshow(pictures.images[row, column], cmap="gray", vmin=0, vmax=1,
-                            interpolation="none", aspect="auto",
-                            extent=(column, column + 0.94, row + 1, row + 0.06))  # fmt: skip
         axis.set(xticks=[], yticks=[], xlim=(0, n_columns), ylim=(n_rows, 0))
 
     with mpl.rc_context(_STYLE):
-        return _stack(pictures.title, [(above + n_rows * tall, paint)])
+        return _stack(pictures.title, left + n_columns * side + 0.05,
+                      [(above + n_rows * tall, paint)])  # fmt: skip
+
+
+def _tiled(images: np.ndarray) -> tuple[np.ndarray, tuple[float, float, float, float]]:
+    """Return the images as one, in red, green, blue and opacity, with gaps between them."""
+    if images.ndim == 4:
+        images = np.stack([images, images, images, np.ones_like(images)], axis=-1)
+    n_rows, n_columns, height, width, _ = images.shape
+    gap = max(1, round(width / 16))
+    padded = np.pad(images, ((0, 0), (0, 0), (0, gap), (0, gap), (0, 0)))
+    whole = padded.transpose(0, 2, 1, 3, 4).reshape(n_rows * (height + gap), -1, 4)
+    if whole.size > _MANY:
+        whole = np.round(whole * 15) / 15
+    return whole, (0, n_columns, n_rows, 0)
 
 
 def save(figure: Figure, stem: Path, forms: Collection[str] = ("svg", "png", "pdf")) -> list[Path]:
@@ -202,27 +259,39 @@ def drawn(figure: Figure, name: str, suffix: str = "svg") -> bytes:
     about = {"Title": figure.get_label(), **dict.fromkeys(_NOTHING[suffix])}
     with mpl.rc_context(_STYLE | {"svg.hashsalt": name}):
         figure.savefig(stream, format=suffix, dpi=200, transparent=suffix == "svg", metadata=about)
-    return _for_pages(stream.getvalue()) if suffix == "svg" else stream.getvalue()
+    return _for_pages(stream.getvalue(), figure) if suffix == "svg" else stream.getvalue()
 
 
-def _for_pages(data: bytes) -> bytes:
-    """Return an SVG as an image with dark colours, whose title screen readers announce."""
-    text = data.decode()
+def _for_pages(data: bytes, figure: Picture) -> bytes:
+    """Return an SVG as an image with dark colours, whose title screen readers announce.
+
+    Coordinates have two decimals of a point, as have the parts of a wide picture, ``data-boxes``.
+    """
+    text = _ATTRIBUTE.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), data.decode())
     dark = "".join(
         f'[style*="{paint}: {colour}"]{{{paint}:{_DARK[colour]}!important}}'
         for colour in _DARK for paint in ("fill", "stroke") if f"{paint}: {colour}" in text
     )  # fmt: skip
     text = text.replace("</style>", f"@media(prefers-color-scheme:dark){{{dark}}}</style>", 1)
-    return text.replace("<svg ", '<svg class="chart" role="img" ', 1).encode()
+    wide = figure.get_figwidth() > COLUMN
+    boxes = ";".join(" ".join(f"{72 * each:.1f}" for each in box) for box in figure.boxes if wide)
+    head = f'<svg class="chart" role="img" data-boxes="{boxes}" '
+    return text.replace("<svg ", head, 1).encode()
+
+
+_ATTRIBUTE, _DECIMALS = (
+    re.compile(r' (?:d|x|y|width|height|transform)="[^"]*"'),
+    re.compile(r"(\.\d\d)\d+"),
+)
 
 
 # --- the parts of a picture -----------------------------------------------------------------------
 
 
-def _stack(title: str, blocks: Sequence[_Block]) -> Figure:
-    """Return a figure of ``title`` and the blocks below each other, with their total height."""
-    blocks = [_text(title, color=_INK, weight="bold", size=10.0), *blocks]
-    figure = Figure(figsize=(WIDTH, sum(tall for tall, _ in blocks) + 0.1), label=title)
+def _stack(title: str, width: float, blocks: Sequence[_Block]) -> Picture:
+    """Return a figure of the blocks below each other, with their total height; no title is seen."""
+    figure = Picture(figsize=(width, sum(tall for tall, _ in blocks) + 0.1), label=title)
+    figure.boxes = []
     top = figure.get_figheight() - 0.05
     for tall, paint in blocks:
         paint(figure, top)
@@ -231,30 +300,45 @@ def _stack(title: str, blocks: Sequence[_Block]) -> Figure:
 
 
 def _axes(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
-    whole = figure.get_figheight()
-    axis = figure.add_axes((left / WIDTH, bottom / whole, width / WIDTH, height / whole))
+    wide, tall = figure.get_size_inches()
+    axis = figure.add_axes((left / wide, bottom / tall, width / wide, height / tall))
     axis.spines[:].set_visible(False)
     return axis
 
 
 def _write(figure: Figure, x: float, top: float, lines: Sequence[str], **style: Any) -> None:
+    wide, tall = figure.get_size_inches()
     for rank, line in enumerate(lines):
-        y = (top - (rank + 0.75) * LINE) / figure.get_figheight()
-        figure.text(x / WIDTH, y, line, **({"color": _SOFT} | style))
+        y = (top - (rank + 0.75) * LINE) / tall
+        figure.text(x / wide, y, line, **({"color": _SOFT} | style))
 
 
-def _text(words: str, **style: Any) -> _Block:
+def _part(figure: Picture, left: float, top: float, width: float, height: float) -> None:
+    """Keep the place of a part: its top is given from below, as everywhere else."""
+    figure.boxes.append((left, figure.get_figheight() - top, width, height))
+
+
+def _text(words: str, width: float, **style: Any) -> _Block:
     """Return a paragraph."""
     font = {name: value for name, value in style.items() if name != "color"}
-    lines = _wrap(words, WIDTH - 0.1, **font)
+    lines = _wrap(words, width - 0.1, **font)
     height = len(lines) * LINE + 0.02
-    return height, lambda figure, top: _write(figure, 0.02, top, lines, **style)
+
+    def paint(figure: Picture, top: float) -> None:
+        _part(figure, 0, top, width, height)
+        _write(figure, 0.02, top, lines, **style)
+
+    return height, paint
 
 
-def _axis_words(*parts: str) -> list[_Block]:
-    """Return the meaning of the axes, as a paragraph above the panels: arrow, text, arrow, text."""
-    words = [f"{arrow} {name}" for arrow, name in zip(parts[::2], parts[1::2], strict=True) if name]
-    return [_text("    ".join(words))] if words else []
+def _beside(first: _Block, second: _Block) -> _Block:
+    """Return two blocks beside each other; the second one begins at the middle of the picture."""
+
+    def paint(figure: Picture, top: float) -> None:
+        first[1](figure, top)
+        second[1](figure, top)
+
+    return max(first[0], second[0]), paint
 
 
 @cache
@@ -277,27 +361,64 @@ def _margin(names: Sequence[str]) -> float:
     return max((_width(name) for name in names), default=0.0) + 0.1
 
 
-def _legend(entries: Sequence[_Entry], title: str = "") -> _Block:
-    """Return legend samples with their texts, as many per line as fit."""
-    places, y = [], 0.0
+def _legend(entries: Sequence[_Entry], width: float, title: str = "") -> _Block:
+    """Return legend samples with their texts, in one or two columns."""
+    if not entries:
+        return 0.0, lambda figure, top: None
+    lines = _flow(entries, title)
+    half = len(lines) if width < WIDTH else -(-len(lines) // 2)
+    height = half * LINE + 0.14
+
+    def paint(figure: Picture, top: float) -> None:
+        for place, own in enumerate((lines[:half], lines[half:])):
+            _samples(figure, place * WIDTH / 2, top, own)
+
+    return height, paint
+
+
+def _column(entries: Sequence[_Entry], left: float, title: str = "") -> _Block:
+    """Return a legend in one column."""
+    lines = _flow(entries, title)
+    height = len(lines) * LINE + 0.14
+    return height, lambda figure, top: _samples(figure, left + _GAP, top, lines)
+
+
+_Line = list[tuple[float, Mapping[str, Any] | None, str]]
+"""A line of a legend: place, sample if any, and text of its parts."""
+
+
+def _flow(entries: Sequence[_Entry], title: str) -> list[_Line]:
+    """Return the lines of a legend of width ``COLUMN``, with as many entries each as fit."""
+    lines: list[_Line] = [[(0.02, None, title)] if title else []]
     x = 0.02 + (_width(title) + _GAP if title else 0.0)
     for style, words in entries:
-        lines = _wrap(words, WIDTH - _HANDLE - 0.1)
-        wide = _HANDLE + max(map(_width, lines))
-        if x > 0.02 and x + wide > WIDTH:
-            x, y = 0.02, y + LINE
-        places.append((x, y, style, lines))
-        x, y = x + wide + _GAP, y + LINE * (len(lines) - 1)
+        first, *others = _wrap(words, COLUMN - _HANDLE - 0.15)
+        wide = _HANDLE + max(map(_width, (first, *others)))
+        if x > 0.02 and x + wide > COLUMN:
+            lines.append([])
+            x = 0.02
+        lines[-1].append((x, style, first))
+        lines += [[(x, None, other)] for other in others]
+        x = COLUMN if others else x + wide + _GAP
+    return lines
 
-    def paint(figure: Figure, top: float) -> None:
-        _write(figure, 0.02, top, [title])
-        for left, down, style, lines in places:
-            ends = np.array([left, left + 0.5 * _HANDLE - 0.03, left + _HANDLE - 0.06]) / WIDTH
-            middle = (top - down - 0.52 * LINE) / figure.get_figheight()
-            figure.add_artist(Line2D(ends, [middle] * 3, markevery=[1], **style))
-            _write(figure, left + _HANDLE, top - down, lines, color=_INK)
 
-    return (y + LINE + 0.14 if entries else 0.0), paint
+def _samples(figure: Picture, left: float, top: float, lines: Sequence[_Line]) -> None:
+    """Draw the lines of a legend."""
+    if not lines:
+        return
+    _part(figure, left, top, COLUMN, len(lines) * LINE + 0.05)
+    wide, tall = figure.get_size_inches()
+    for place, line in enumerate(lines):
+        down = top - place * LINE
+        for x, style, words in line:
+            if style is not None:
+                ends = np.array([0, 0.5 * _HANDLE - 0.03, _HANDLE - 0.06])
+                middle = (down - 0.52 * LINE) / tall
+                figure.add_artist(Line2D((left + x + ends) / wide, [middle] * 3,
+                                         markevery=[1], **style))  # fmt: skip
+            shift = 0.0 if style is None and x == 0.02 and place == 0 else _HANDLE
+            _write(figure, left + x + shift, down, [words], color=_INK if shift else _SOFT)
 
 
 def _line_entries(
@@ -309,8 +430,10 @@ def _line_entries(
         if mine.empty:
             continue
         words = " ".join(filter(None, dict.fromkeys(mine[chart.words]))) if chart.words else ""
-        if chart.categories:
-            style = {"color": style["color"], "marker": style["marker"], "linestyle": "none"}
+        style = {name: value for name, value in style.items() if name != "dashes"} | {
+            "linestyle": (0, style["dashes"]) if style["dashes"] else "-"}  # fmt: skip
+        if chart.categories or not chart.joined:
+            style["linestyle"] = "none"
         if _hollow(mine).all():
             style = {**style, "markerfacecolor": _PAPER}
         entries.append((style, f"{_name(line)} {words}".strip()))
@@ -323,13 +446,17 @@ def _other_entries(chart: Chart) -> list[_Entry]:
         entries.append((_bar(chart, _INK), "printed in the paper"))
     for dashes, (label, column) in zip(cycle(_ACROSS), chart.references.items(), strict=False):
         if frame[column].notna().any():
-            entries.append(({"color": _SOFT, "linestyle": dashes, "linewidth": 1.2}, label))
+            style = {"linestyle": dashes} if chart.joined else {"linestyle": "none", "marker": "_"}
+            entries.append(({"color": _SOFT, "linewidth": 1.2} | style, label))
     if chart.spread and frame[chart.spread].notna().any():
         marker = {"marker": "_" if chart.categories else "|", "markersize": 10, "color": _SOFT}
         entries.append(({"linestyle": "none"} | marker, _SPREADS.get(chart.spread, chart.spread)))
     if _hollow(frame).any():
         hollow = {"marker": "o", "linestyle": "none", "color": _SOFT, "markerfacecolor": _PAPER}
         entries.append((hollow, "hollow: no finite ε is proved"))
+    if _refuted(frame).any():
+        red = {"marker": "o", "linestyle": "none", "color": _REFUTED, "markerfacecolor": _PAPER}
+        entries.append((red, "red: an attack refutes the ε"))
     return entries
 
 
@@ -341,6 +468,11 @@ def _bar(chart: Chart, colour: str) -> dict[str, Any]:
 def _hollow(rows: pd.DataFrame) -> pd.Series:
     none = pd.Series(False, index=rows.index)
     return rows["status"].isin(_UNPROVED) if "status" in rows else none
+
+
+def _refuted(rows: pd.DataFrame) -> pd.Series:
+    none = pd.Series(False, index=rows.index)
+    return rows["status"] == "refuted" if "status" in rows else none
 
 
 # --- the panels of a chart ------------------------------------------------------------------------
@@ -365,20 +497,33 @@ def _name(value: Any) -> str:
 
 
 def _styles(chart: Chart) -> dict[Any, dict[str, Any]]:
-    """Return the style of every line: numbers by rank (largest first), names by position."""
+    """Return the style of every line: protocols have their own, ε have shades of one hue."""
     lines = chart.frame[chart.line] if chart.line else pd.Series([""])
     order = _order(lines)
     if isinstance(lines.dtype, pd.CategoricalDtype):
         order = list(lines.cat.categories)  # the same in charts that lack some lines
-    ranked = not any(isinstance(line, str) for line in order)
-    colours = _RANKED if ranked else _NAMED
+    budgets = sorted(filter(None, map(_budget, order))) if any(map(_budget, order)) else []
     styles = {}
-    for rank, line in enumerate(reversed(order) if ranked else order):
-        place = _PLACES.get(line, rank)
-        styles[line] = {"color": colours[place % len(colours)],
-                        "marker": _MARKERS[place % len(_MARKERS)],
+    for rank, line in enumerate(order):
+        if line in _PROTOCOLS:
+            place, colour = [*_PROTOCOLS].index(line), _PROTOCOLS[line]
+        elif _budget(line):
+            place = budgets.index(_budget(line))
+            step = (len(_BUDGETS) - 1) / (len(budgets) - 1) if 1 < len(budgets) <= 7 else 1
+            colour = _BUDGETS[round(place * step) % len(_BUDGETS)]
+        else:
+            place, colour = rank, _NAMED[rank % len(_NAMED)]
+        styles[line] = {"color": colour, "marker": _MARKERS[place % len(_MARKERS)],
                         "dashes": _DASHES[place % len(_DASHES)]}  # fmt: skip
     return styles
+
+
+def _budget(line: Any) -> float | None:
+    """Return the number that a line is named by, as the ε of ``ε = 2``."""
+    if not isinstance(line, str):
+        return float(line)
+    found = re.fullmatch(r"ε = ([\d.]+)", line)
+    return float(found[1]) if found else None
 
 
 def _places(chart: Chart) -> dict[Any, float]:
@@ -418,38 +563,88 @@ def _ticks(chart: Chart) -> tuple[tuple[float, float], list[float]]:
 
 def _panels(
     chart: Chart,
-    rows: pd.DataFrame,
+    panels: Sequence[tuple[str, pd.DataFrame]],
     places: Mapping[Any, float],
     styles: Mapping[Any, Mapping[str, Any]],
+    whole: float,
+    direct: Sequence[_Entry],
 ) -> _Block:
-    """Return one row of facets."""
-    columns = _order(chart.frame[chart.column]) if chart.column else [None]
+    """Return one row of facets, ``whole`` inches wide; ``direct`` are names beside lines."""
     ends, ticks = _ticks(chart)
     labels = [[number(tick)] for tick in ticks]
     if chart.categories:
-        here = _order(rows[chart.x])
+        here = _order(pd.concat([own for _, own in panels])[chart.x])
         places = {name: float(place) for place, name in enumerate(here)}
-        labels = [_wrap(_name(name), 0.42 * WIDTH) for name in here]
-    left = _margin([line for lines in labels for line in lines])
-    width = (WIDTH - left - 0.12 + _GAP) / len(columns) - _GAP
-    tall = max(1.3, 0.6 * width)
+        labels = [_wrap(_name(name), 0.3 * whole) for name in here]
+    title = LINE if chart.y_label and not chart.categories else 0.0
+    margin = _margin([line for lines in labels for line in lines])
+    names = min(1.2, max((_width(words) for _, words in direct), default=0.0)) + 0.08 * bool(direct)
+    if chart.categories:
+        slot = (whole - margin - names - 0.1) / len(panels)
+        starts, width = [margin + rank * slot for rank in range(len(panels))], slot - _GAP
+    else:
+        slot = (whole - title - names) / len(panels)
+        starts = [title + rank * slot + margin for rank in range(len(panels))]
+        width = slot - margin - _GAP
+    tall = 1.3 if len(panels) > 2 else 1.6 if len(panels) == 2 else 1.8
     if chart.categories:
         tall = len(labels) * (0.06 + max(LINE * max(map(len, labels)), 0.1 * len(styles)))
-    head = LINE if chart.column else 0.0
+    heads = [_wrap(name, width) if name else [] for name, _ in panels]
+    head = LINE * max(map(len, heads))
+    x_title = chart.y_label if chart.categories else chart.x_label
+    feet = _wrap(x_title, slot) if x_title else []
+    foot = LINE * (1.3 + len(feet))
+    height = head + tall + foot + 0.15
 
-    def paint(figure: Figure, top: float) -> None:
-        for rank, column in enumerate(columns):
-            start = left + rank * (width + _GAP)
+    def paint(figure: Picture, top: float) -> None:
+        wide, high = figure.get_size_inches()
+        if title:
+            figure.text(0.6 * LINE / wide, (top - head - 0.5 * tall) / high, chart.y_label,
+                        rotation=90, va="center", ha="center", color=_SOFT)  # fmt: skip
+        for rank, ((_, own), start) in enumerate(zip(panels, starts, strict=True)):
             axis = _axes(figure, start, top - head - tall - 0.04, width, tall)
-            if chart.column:
-                _write(figure, start, top, [_name(column)])
-            mine = rows[rows[chart.column] == column] if chart.column else rows
-            _points(axis, chart, mine, places, styles)
+            _write(figure, start, top, heads[rank], color=_INK)
+            _points(axis, chart, own, places, styles)
             _scales(axis, chart, places, ends, ticks, width)
-            shown = ["\n".join(lines) if rank == 0 else "" for lines in labels]
+            shown = ["\n".join(lines) if rank == 0 or not chart.categories else ""
+                     for lines in labels]  # fmt: skip
             axis.set_yticks(list(places.values()) if chart.categories else ticks, shown)
+            _write(figure, start + width / 2, top - head - tall - 1.3 * LINE, feet, ha="center")
+            if not chart.categories:
+                first = 0.0 if rank == 0 else start - margin
+                _part(figure, first, top, start + width + _GAP + names - first, height)
+            if direct:
+                _names(axis, chart, own, places, styles, width, tall)
 
-    return head + tall + LINE + 0.2, paint
+    return height, paint
+
+
+def _names(
+    axis: Axes,
+    chart: Chart,
+    rows: pd.DataFrame,
+    places: Mapping[Any, float],
+    styles: Mapping[Any, Mapping[str, Any]],
+    width: float,
+    tall: float,
+) -> None:
+    """Write the names of lines beside their last points, at least a line of text apart."""
+    (low, high), (left, right) = axis.get_ylim(), axis.get_xlim()
+    rows = rows.assign(place=[places[value] for value in rows[chart.x]])
+    last = rows.dropna(subset=[chart.y]).sort_values("place").groupby(chart.line, observed=True)
+    step, below = 0.85 * LINE / tall * (high - low), -math.inf
+    for row in last.tail(1).sort_values(chart.y).to_dict("records"):
+        below = max(row[chart.y], below + step)
+        words = " ".join(filter(None, (chart.line_label, _name(row[chart.line]))))
+        lines = _wrap(words, 1.2)
+        axis.annotate(
+            "\n".join(lines),
+            (right + 0.06 / width * (right - left), below),
+            color=styles[row[chart.line]]["color"],
+            va="center",
+            annotation_clip=False,
+        )
+        below += step * (len(lines) - 1)
 
 
 def _points(
@@ -467,7 +662,8 @@ def _points(
     points = pd.DataFrame({
         "line": lines, "value": rows[chart.x].astype(object),
         "place": [places[value] for value in rows[chart.x]], "score": rows[chart.y],
-        "spread": rows[chart.spread] if chart.spread else np.nan, "hollow": _hollow(rows),
+        "spread": rows[chart.spread] if chart.spread else np.nan,
+        "hollow": _hollow(rows), "refuted": _refuted(rows),
     }).dropna(subset=["line", "score"]).sort_values("place", kind="stable")  # fmt: skip
     for (value, score), line in _printed(chart, rows, lines).items():
         own = line in styles and points["line"].nunique() > 1
@@ -478,23 +674,23 @@ def _points(
         return
     points["infinite"] = points["value"] == math.inf
     points["place"] += _shifts(chart, points, places, [*styles])
-    look = {name: {line: style[name] for line, style in styles.items()}
-            for name in ("color", "marker", "dashes")}  # fmt: skip
     (x, y), bars = ("place", "score"), axis.vlines
     if chart.categories:
         (x, y), bars = (y, x), axis.hlines
-    low, high = points["score"] - points["spread"], points["score"] + points["spread"]
-    bars(points["place"], low, high, color=points["line"].map(look["color"]), linewidth=1, zorder=2)
-    drawn = {"x": x, "y": y, "hue": "line", "style": "line", "palette": look["color"],
-             "estimator": None, "legend": False, "ax": axis, "clip_on": False}  # fmt: skip
-    if not chart.categories:
-        sns.lineplot(points, units="infinite", dashes=look["dashes"], zorder=3, **drawn)
-    every = points.groupby("line")["place"]
-    shown = points[every.cumcount() % (1 + every.transform("size") // _MOST_MARKERS) == 0]
-    for hollow, some in shown.groupby("hollow"):
-        sns.lineplot(some, markers=look["marker"], dashes=False, linestyle="none", zorder=4,
-                     markeredgecolor="auto", markerfacecolor=_PAPER if hollow else "auto",
-                     markeredgewidth=mpl.rcParams["lines.markeredgewidth"], **drawn)  # fmt: skip
+    for line, own in points.groupby("line", sort=False):
+        style = styles[line]
+        low, high = own["score"] - own["spread"], own["score"] + own["spread"]
+        bars(own["place"], low, high, color=style["color"], linewidth=1, zorder=2)
+        if chart.joined and not chart.categories:
+            dashes = (0, style["dashes"]) if style["dashes"] else "-"
+            for _, part in own.groupby("infinite"):
+                axis.plot(part[x], part[y], linestyle=dashes, color=style["color"], zorder=3,
+                          clip_on=False)  # fmt: skip
+        shown = own.iloc[:: 1 + len(own) // _MOST_MARKERS]
+        for (hollow, refuted), some in shown.groupby(["hollow", "refuted"]):
+            axis.plot(some[x], some[y], linestyle="none", marker=style["marker"], zorder=4,
+                      color=_REFUTED if refuted else style["color"], clip_on=False,
+                      markerfacecolor=_PAPER if hollow else style["color"])  # fmt: skip
 
 
 def _references(axis: Axes, chart: Chart, rows: pd.DataFrame, places: Mapping[Any, float]) -> None:
@@ -505,6 +701,7 @@ def _references(axis: Axes, chart: Chart, rows: pd.DataFrame, places: Mapping[An
         if len(means) and (chart.categories or means.max() - means.min() < 5e-4):
             (axis.axvline if chart.categories else axis.axhline)(means.mean(), **style)
         else:
+            style |= {} if chart.joined else {"linestyle": "none", "marker": "_"}
             axis.plot([places[value] for value in means.index], means, clip_on=False, **style)
 
 

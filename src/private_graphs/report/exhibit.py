@@ -163,6 +163,8 @@ class Chart:
     """Values of x are equally spaced, whatever they are."""
     categories: bool = False
     """x values are names: markers without lines, names from top to bottom."""
+    joined: bool = True
+    """Whether lines join the points; not those of people or classes."""
     notes: Sequence[str] = ()
 
     @property

@@ -448,7 +448,7 @@ def _settings(rows: pd.DataFrame) -> str:
     values: dict[str, set[str]] = {}
     for text in rows.loc[rows["selected"].fillna(True).astype(bool), "settings"].dropna().unique():
         for name, value in json.loads(text).items():
-            values.setdefault(name, set()).add(said(name, value))
+            values.setdefault(name, set()).add(said(value))
     return "; ".join(f"{words(name)} {_several(pd.Series(sorted(known)))}"
                      for name, known in sorted(values.items()))  # fmt: skip
 

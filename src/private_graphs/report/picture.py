@@ -14,9 +14,9 @@ from private_graphs.report.exhibit import Bar
 _WIDTH, _LEFT, _SCALE, _ROW, _HEAD, _FOOT = 372, 116, 110, 24, 26, 42
 COLOURS = {
     "ink": ("#1b1e23", "#e8eaed"), "soft": ("#565d66", "#a8b0ba"), "line": ("#d8dce2", "#3a4048"),
-    "e1": ("#0b6b3a", "#4cc38a"), "e3": ("#2c7f47", "#7bd3a0"), "e10": ("#6a7410", "#c9d15c"),
-    "e20": ("#95650a", "#e3b04b"), "vacuous": ("#5f656e", "#9aa2af"),
-    "none": ("#a1361b", "#ffab8f"), "refuted": ("#b3261e", "#ff8a80"),
+    "e1": ("#0a5a33", "#8df59a"), "e3": ("#0a7391", "#51cde1"), "e10": ("#2a3f96", "#7aa2e6"),
+    "e20": ("#7a25c4", "#c377f7"), "vacuous": ("#63666b", "#9a9c9f"),
+    "none": ("#15171a", "#e3dfc4"), "refuted": ("#c21d14", "#ff7f76"),
 }  # fmt: skip
 """Light and dark colours of pages and pictures, including the scale of ε (``words.SCALE``)."""
 

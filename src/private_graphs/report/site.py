@@ -1,19 +1,21 @@
 """The site: ``results/index.html`` and its pages in ``results/site``.
 
 There is one page per exhibit, dataset, method and privacy statement, and per study one of every ε.
-All are static and need no network. A page shows every set of results (*shelf*) that has its
-subject, so that recorded results are next to the reader's own.
+All are static and need no network. A page holds every set of results that has its subject, and a
+switch shows one of them: the recorded results, or the reader's own run.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -54,17 +56,19 @@ from private_graphs.report.shelf import (
     read_shelves,
     title_of,
 )
-from private_graphs.report.table import Link, csv, html, layout_html, markdown, tex
+from private_graphs.report.table import Link, csv, html, layout_html
 from private_graphs.report.words import SCALE
 from private_graphs.report.write import draw, wait
 from private_graphs.studies import claims_of
 from private_graphs.tasks import SCENARIOS
 
 SITE, PRIVACY, CLAIMS, VERDICT = "site", "privacy", "claims", "index"
+RECORDED = "recorded"
 VERDICTS = "verdicts.txt"
 """File below ``site`` with a line on every study, which a finished run prints."""
 _TEMPLATES = Path(__file__).parent / "templates"
 _IDENTIFIER = re.compile(r"""(?<=\s)id="|url\(#|href="#""")
+_BOXES = re.compile(r'data-boxes="([^"]*)"')
 _ROLE = re.compile(r":\w+:`[~.]?([^`]*)`")
 _UNSAFE = re.compile(r"[^-.\w]")
 _DOCS_LINK = re.compile(r" \(\[[^]]*\]\([^)]*\)\)")
@@ -120,12 +124,15 @@ class StudyEntry:
 
     @cached_property
     def claims(self) -> dict[str, pd.DataFrame]:
-        """Verdicts on the text's claims, by name of the set of results; empty without claims."""
+        """Verdicts on the text's claims, by name of the set of results; empty without claims.
+
+        Synthetic data say nothing about them.
+        """
         claims = claims_of(self.study.id)
         return {
             shelf.name: self.verdicts[shelf.name] if shelf.name in self.verdicts
             else judged(claims, shelf.results)
-            for shelf in self.shelves if claims
+            for shelf in self.shelves if claims and not shelf.synthetic
         }  # fmt: skip
 
     @property
@@ -219,8 +226,10 @@ def write_pages(
             f"{root}: no results to show; expected finished or recorded ones: run snakemake"
         )
     entries = [
-        StudyEntry(members, (verdicts or {}).get(name, {})) for name, members in studies.items()
-    ]
+        StudyEntry(sorted(members, key=lambda each: each.name != RECORDED),
+                   (verdicts or {}).get(name, {}))
+        for name, members in studies.items()
+    ]  # fmt: skip
     entries.sort(key=lambda entry: (entry.study.rank, entry.study.id))
     site = _Site(root, entries, recorded_pictures)
     try:
@@ -268,7 +277,8 @@ class _Site:
         )  # fmt: skip
         self.templates.globals |= {
             "studies": entries, "protocols": PROTOCOLS.values(), "scale": SCALE,
-            "version": __version__, "title_of": title_of, "label_of": label_of, "name_of": name_of,
+            "version": __version__, "sets": _sets(self.shelves),
+            "title_of": title_of, "label_of": label_of, "name_of": name_of,
             "datasets": {self.dataset(name): known[0]["title"]
                          for name, known in sorted(self.statistics.items())},
             "methods": {self.method(name): each.title for name, each in self.methods.items()},
@@ -371,6 +381,7 @@ class _Site:
             address, "exhibit", shelves, entry=entry, title=title_of(exhibit),
             label=name_of(exhibit), finding=entry.finding(exhibit), meaning=exhibit.meaning,
             sections=sections, beside=entry.beside(address),
+            occurring=_occurring(sections, [shelf.rows_of(exhibit) for shelf in shelves]),
         )  # fmt: skip
 
     def section(self, shelf: Shelf, exhibit: Exhibit) -> dict[str, Any]:
@@ -382,7 +393,7 @@ class _Site:
         tables = [id(block) for block in blocks if isinstance(block, Table)] or list(
             map(id, drawn[:1])
         )
-        found = verdicts(blocks)
+        found = [] if shelf.synthetic else verdicts(blocks)
         parts = [_part(truth(found), statements)] if found else []
         for block in blocks:
             part = _part(block, statements)
@@ -399,7 +410,7 @@ class _Site:
             parts.append(part)
         return {
             "shelf": shelf, "missing": shelf.missing.get(exhibit.name, ()), "parts": parts,
-            "notes": notes(shelf, exhibit), "command": command(shelf, exhibit),
+            "notes": notes(shelf, exhibit), "command": command(shelf, exhibit), "statements": {},
         }  # fmt: skip
 
     def picture(self, shelf: Shelf, stem: str) -> Markup:
@@ -435,26 +446,28 @@ class _Site:
                 for shelf in self.with_runs(method=method)]  # fmt: skip
 
     def every(self, shelf: Shelf, address: str, table: Table) -> dict[str, Any]:
-        """Return a table outside any exhibit, with its own files next to the page."""
-        stem = f"{address.removesuffix('.html')}-{shelf.results.study.id}-{shelf.name}"
-        texts = {"csv": csv(table.frame), "md": markdown(table), "tex": tex(table)}
-        files = {f"{stem}.{form}": text for form, text in texts.items()}
-        self.files |= {self.root / name: text for name, text in files.items()}
+        """Return a table outside any exhibit, with its CSV next to the page."""
+        name = f"{address.removesuffix('.html')}-{shelf.results.study.id}-{shelf.name}.csv"
+        self.files[self.root / name] = csv(table.frame)
         part = _part(table, self.link(shelf, "../"))
-        return part | {"files": [(name.rsplit("/", 1)[1], name) for name in files]}
+        return part | {"files": [(name.rsplit("/", 1)[1], name)]}
 
     def appendix(
         self, entry: StudyEntry, name: str, meaning: str, table: Callable[[Shelf], Table]
     ) -> tuple[Path, str]:
         """Return a page of a study outside any exhibit, with one table per set of results."""
-        sections, address = [], entry.address(name)
-        for shelf in entry.shelves:
-            parts = [self.every(shelf, address, table(shelf))]
-            sections.append({"shelf": shelf, "missing": (), "notes": (), "command": "",
-                             "parts": parts})  # fmt: skip
+        address = entry.address(name)
+        shelves = [each for each in entry.shelves if name != CLAIMS or each.name in entry.claims]
+        sections = [
+            {"shelf": shelf, "missing": (), "notes": (), "command": "",
+             "parts": [self.every(shelf, address, table(shelf))],
+             "statements": self.kinds(entry, shelf) if name == PRIVACY else {}}
+            for shelf in shelves
+        ]  # fmt: skip
         return self.page(
-            address, "exhibit", entry.shelves, entry=entry, title=dict(entry.pages)[address],
+            address, "exhibit", shelves, entry=entry, title=dict(entry.pages)[address],
             finding="", meaning=meaning, sections=sections, beside=entry.beside(address),
+            occurring=_occurring(sections, [shelf.own.runs for shelf in shelves]),
         )  # fmt: skip
 
     def statements(self, entry: StudyEntry, shelf: Shelf) -> Iterator[tuple[Path, str]]:
@@ -462,32 +475,64 @@ class _Site:
         keys = ("study", *says.RUN_KEYS, "selected")
         runs = shelf.runs[[each for each in keys if each in shelf.runs]]
         rows = dict(iter(runs.groupby(shelf.runs["statement_id"])))
+        for address, members in self.members(entry, shelf).items():
+            members.sort(key=lambda each: (rows[each.statement_id]["epsilon"].min(),
+                                           each.statement_id))  # fmt: skip
+            methods = dict.fromkeys(each.method for each in members)
+            rests = list(dict.fromkeys(map(says.rests_on, members)))
+            alike, lines = _alike({name: says.runs_of(rows[name]) for name in
+                                   (each.statement_id for each in members)})  # fmt: skip
+            cards: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+            for each in members:  # a card for all that differ in nothing but runs and ε
+                like = *says.card(each), ("rests", rests.index(says.rests_on(each)) + 1)
+                cards.setdefault(like, []).append({
+                    "id": each.statement_id, "tone": says.headline(each).tone,
+                    "strength": says.strongly(each), "reason": says.reason(each),
+                    "runs": lines[each.statement_id],
+                })  # fmt: skip
+            yield self.page(
+                address, "statement", [shelf], entry=entry, shelf=shelf, title=self.kind(members),
+                alike=alike, rests=rests, json=Markup(escape(_in_json(members), quote=False)),
+                cards=[(dict(like), held) for like, held in cards.items()],
+                methods_told={self.method(name): self.methods[name].title for name in methods},
+                dataset=self.dataset(members[0].dataset),
+            )  # fmt: skip
+
+    def members(self, entry: StudyEntry, shelf: Shelf) -> dict[str, list[PrivacyStatement]]:
+        """Return the statements of a set of results that are on its study's pages, by address."""
         pages: dict[str, list[PrivacyStatement]] = {}
         for name, statement in shelf.statements.items():
             teller, address = self.places[shelf.name, name]
             if teller == entry.study.id:
-                pages.setdefault(address, []).append(statement)
-        for address, members in pages.items():
-            members.sort(key=lambda each: (rows[each.statement_id]["epsilon"].min(),
-                                           each.statement_id))  # fmt: skip
-            first, told = members[0], [_told(each) for each in members]
-            alike, lines = _alike([says.runs_of(rows[each.statement_id]) for each in members])
-            common = _shared(told)
-            methods = dict.fromkeys(each.method for each in members)
-            about = f"{self.methods[first.method].title} on {first.dataset}, "
-            yield self.page(
-                f"{SITE}/{address}", "statement", [shelf], entry=entry, shelf=shelf,
-                title=f"Without DP on {first.dataset}" if first.status == "not_private"
-                else about + PROTOCOLS[first.protocol].name,
-                common=_grouped(common, False), count=len(members),
-                methods_told={self.method(name): self.methods[name].title for name in methods},
-                dataset=self.dataset(first.dataset), alike=alike,
-                groups=_groups(zip(members, told, lines, strict=True), set(common)),
-            )  # fmt: skip
+                pages.setdefault(f"{SITE}/{address}", []).append(statement)
+        return pages
+
+    def kinds(self, entry: StudyEntry, shelf: Shelf) -> dict[str, str]:
+        """Return the title of every page with statements of a set of results, by address."""
+        found = {address: self.kind(members)
+                 for address, members in self.members(entry, shelf).items()}  # fmt: skip
+        return dict(sorted(found.items(), key=lambda item: item[1]))
+
+    def kind(self, members: Sequence[PrivacyStatement]) -> str:
+        """Return what the runs of the statements of a page are, as its title."""
+        first = members[0]
+        if first.status == "not_private":
+            return f"Without DP on {first.dataset}"
+        method = self.methods[first.method].title
+        return f"{method} on {first.dataset}, {first.scenario}, {PROTOCOLS[first.protocol].name}"
 
     def link(self, shelf: Shelf, up: str) -> Link:
         """Return a function from a set's statements to their addresses relative to ``up``."""
         return lambda name: f"{up}{self.places[shelf.name, name][1]}#{name}"
+
+
+def _sets(shelves: Iterable[Shelf]) -> dict[str, str]:
+    """Return the names of the sets of results, recorded ones first, with labels for the switch."""
+    names = sorted(dict.fromkeys(each.name for each in shelves), key=lambda name: name != RECORDED)
+    own = [name for name in names if name != RECORDED]
+    label = "the run you just made" if len(own) == 1 else "your run, scale {}"
+    return {name: "recorded on the papers’ data" if name == RECORDED else label.format(name)
+            for name in names}  # fmt: skip
 
 
 def _places(entries: Iterable[StudyEntry]) -> dict[tuple[str, str], tuple[str, str]]:
@@ -515,117 +560,36 @@ def _places(entries: Iterable[StudyEntry]) -> dict[tuple[str, str], tuple[str, s
     return places
 
 
-_Part = tuple[bool, str, str, str]
-"""Part of a statement: whether it is a field, its heading, its sentence or field name, and an
-item that the sentence lists or a value of the field (empty if none)."""
-
-
-_IN_WORDS = ("Several runs together", "What it rests on")
-"""Sections of fields that the sentences repeat in full, if a statement claims or proves
-anything."""
-
-
-def _told(statement: PrivacyStatement) -> list[_Part]:
-    """Return all parts of a statement, sentences and fields."""
-    parts: list[_Part] = []
-    paragraphs = says.paragraphs(statement)
-    for heading, told in paragraphs:
-        for each in told:
-            several = len(each.things) > 2
-            pairs = [(each.text, thing) for thing in each.things] if several else [(str(each), "")]
-            parts += [(False, heading, *pair) for pair in pairs]
-    words = " ".join(str(each) for _, told in paragraphs for each in told)
-    said = _said(statement, words)
-    for title, fields in says.sections(statement):
-        for name, value in fields:
-            if name in said or (title in _IN_WORDS and statement.status != "not_private"):
-                continue
-            values = [value] if isinstance(value, str) else value
-            parts += [(True, title, name, each) for each in values if not _is_in(each, words)]
-    return parts
-
-
-def _said(statement: PrivacyStatement, words: str) -> set[str]:
-    """Return the names of fields that the headline or the sentences already express."""
-    proved = says.SECTIONS["What is proved"]
-    said = {proved["epsilon_proved"], proved["vacuous"]}
-    if statement.epsilon_published is None or not statement.reads_nothing:
-        said.add(says.SECTIONS["What is claimed"]["epsilon_published"])
-    if statement.selection.data in words:
-        said.add(says.SECTIONS["What else could leak"]["selection"])
-    return said
-
-
-def _is_in(value: str, words: str) -> bool:
-    """Return whether the sentences contain a long field word for word."""
-    text = value.removeprefix("none: ")
-    return len(text) > _LONG and text in words
-
-
-def _alike(lines: Sequence[Sequence[str]]) -> tuple[str, list[list[str]]]:
+def _alike(lines: Mapping[str, Sequence[str]]) -> tuple[str, dict[str, list[str]]]:
     """Return the words that all lines about runs share, and the lines without them."""
-    parts = [[line.split(", ") for line in own] for own in lines]
-    every = [set(line) for own in parts for line in own]
+    parts = {name: [line.split(", ") for line in own] for name, own in lines.items()}
+    every = [set(line) for own in parts.values() for line in own]
     shared = set.intersection(*every) if len(every) > 1 else set()
     if any(line <= shared for line in every):
         shared = set()
-    words = [part for part in parts[0][0] if part in shared]
-    own = [[", ".join(part for part in line if part not in shared) for line in own]
-           for own in parts]  # fmt: skip
-    return ", ".join(words), own
+    first = next(iter(parts.values()))[0]
+    return ", ".join(part for part in first if part in shared), {
+        name: [", ".join(part for part in line if part not in shared) for line in own]
+        for name, own in parts.items()
+    }
 
 
-_Fields = dict[bool, dict[str, dict[str, list[str]]]]
+_SHOWN = {"statement_id", "proof", "assumptions", "public_facts", "preprocessing"}
+"""Fields of a statement that its page shows word by word."""
 
 
-def _shared(told: Sequence[Sequence[_Part]]) -> list[_Part]:
-    """Return the parts that several statements share, in the order of the first one."""
-    if len(told) < 2:
-        return []
-    by_all = set.intersection(*map(set, told))
-    return [part for part in told[0] if part in by_all]
-
-
-def _groups(
-    members: Iterable[tuple[PrivacyStatement, list[_Part], list[str]]], common: Collection[_Part]
-) -> list[dict[str, Any]]:
-    """Group statements of a method by their headline; return common and different parts.
-
-    ``members`` are statements with all their parts and lines about their runs; ``common`` are the
-    parts that all statements of the page share.
-    """
-    alike: dict[tuple[says.Headline, str], list[dict[str, Any]]] = {}
-    for statement, told, runs in members:
-        alike.setdefault((says.headline(statement), statement.method), []).append({
-            "id": statement.statement_id, "runs": runs, "noise": says.mechanisms(statement),
-            "told": [part for part in told if part not in common],
-        })  # fmt: skip
-    groups = []
-    for (headline, method), group in alike.items():
-        shared = _shared([each["told"] for each in group])
-        noise = group[0]["noise"]
-        alone = len(group) == 1 or any(each["noise"] != noise for each in group)
-        for each in group:
-            own = [part for part in each["told"] if part not in shared]
-            each |= {"own": _grouped(own, bool(common or shared))}
-            each |= {} if alone else {"noise": None}
-        groups.append({
-            "headline": headline, "method": method, "noise": None if alone else noise,
-            "shared": _grouped(shared, bool(common)), "members": group,
-        })  # fmt: skip
-    return groups
-
-
-def _grouped(parts: Iterable[_Part], rest: bool) -> _Fields:
-    """Return parts by kind, heading and sentence or name, as templates read them.
-
-    The fields of a ``rest`` have no headings.
-    """
-    found: _Fields = {False: {}, True: {}}
-    for field, heading, lead, thing in parts:
-        things = found[field].setdefault("" if field and rest else heading, {}).setdefault(lead, [])
-        things += [thing] if thing else []
-    return found
+def _in_json(members: Sequence[PrivacyStatement]) -> str:
+    """Return the other fields of statements as JSON; those that are the same in all stand once."""
+    values = {each.statement_id: each.model_dump(mode="json", exclude=_SHOWN) for each in members}
+    first, *others = values.values()
+    same = {name: value for name, value in first.items()
+            if others and all(each[name] == value for each in others)}  # fmt: skip
+    lines = {"the same in all": same} if same else {}
+    lines |= {name: {key: each[key] for key in each if key not in same}
+              for name, each in values.items()}  # fmt: skip
+    form = {"ensure_ascii": False, "separators": (",", ":")}
+    return "{" + ",\n".join(f'"{name}":{json.dumps(each, **form)}'
+                            for name, each in lines.items()) + "}"  # fmt: skip
 
 
 def _by_number(counts: Mapping[str, int] | None) -> dict[str, int] | None:
@@ -647,10 +611,6 @@ def _verdicts(claims: pd.DataFrame) -> Table:
     order = sorted(table.shown["id"].tolist(), key=lambda name: not run[name])  # not run: last
     lines = table.shown.set_index("id", drop=False).loc[order]
     return replace(table, columns=columns, notes=(*table.notes, *why), lines=lines)
-
-
-_LONG = 40
-"""Length from which a field is not repeated."""
 
 
 def _counted(claims: pd.DataFrame | None) -> list[str]:
@@ -691,6 +651,17 @@ def _part(block: Block, statements: Link = str) -> dict[str, Any]:
     return part
 
 
+def _occurring(
+    sections: Iterable[Mapping[str, Any]], runs: Iterable[pd.DataFrame]
+) -> dict[str, list[str]]:
+    """Return the tones and the protocols that occur on a page, for its legend."""
+    text = "".join(map(str, (table for section in sections for part in section["parts"]
+                             for table in part.get("tables", ()))))  # fmt: skip
+    names = {name for rows in runs for name in rows["protocol"]}
+    return {"tones": [tone for tone in SCALE if f'{tone}"' in text],
+            "protocols": [name for name in PROTOCOLS if name in names]}  # fmt: skip
+
+
 def _curves(shelf: Shelf, method: str) -> list[dict[str, Any]]:
     """Return the learning curves of a method as parts of its page."""
     if shelf.made:  # recorded results have no curves
@@ -706,5 +677,19 @@ def _curves(shelf: Shelf, method: str) -> list[dict[str, Any]]:
 
 
 def _for_page(text: str, name: str) -> Markup:
-    """Return an SVG without its XML head; ``name`` makes its identifiers unique in a page."""
-    return Markup(_IDENTIFIER.sub(rf"\g<0>{name}-", text[text.index("<svg") :]))
+    """Return an SVG without its XML head, and its parts again for a narrow window.
+
+    ``name`` makes its identifiers unique in a page.
+    """
+    whole = _IDENTIFIER.sub(rf"\g<0>{name}-", text[text.index("<svg") :])
+    boxes = _BOXES.search(whole)
+    parts = [box.split() for box in boxes[1].split(";")] if boxes and boxes[1] else []
+    if len(parts) < 2:
+        return Markup(whole)
+    shown = "".join(
+        f'<svg aria-hidden="true" viewBox="{" ".join(box)}" '
+        f'style="width:{float(box[2]) / 2.5:.0f}%"><use href="#{name}-figure_1"/></svg>'
+        for box in parts
+    )
+    return Markup(f'<div class="facets"><div class="whole">{whole}</div>'
+                  f'<div class="narrow">{shown}</div></div>')  # fmt: skip

@@ -1,7 +1,7 @@
 """A privacy statement in words, for a page, a file and the terminal.
 
-The sentences are those of :mod:`private_graphs.privacy.explain`; this file says the statement field
-by field, and which runs it stands for. Budgets are rounded up and lower bounds down, so that no
+The sentences are those of :mod:`private_graphs.privacy.explain`; this file puts them on a card, and
+says which runs a statement stands for. Budgets are rounded up and lower bounds down, so that no
 words promise more than the statement.
 """
 
@@ -20,8 +20,7 @@ from private_graphs.privacy.explain import (
     RELEASES,
     TEXTS,
     Sentence,
-    at_least,
-    at_most,
+    answers,
     explain,
     sentences,
 )
@@ -29,58 +28,6 @@ from private_graphs.privacy.explain import headline as one_line
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.exhibit import NOTHING
 from private_graphs.report.words import missing, strength
-
-SECTIONS: dict[str, dict[str, str]] = {
-    "What it is about": {
-        "study": "study",
-        "dataset": "dataset",
-        "features": "features",
-        "method": "method",
-        "scenario": "scenario",
-        "protocol": "protocol",
-        "package_version": "version of the package",
-        "data_fingerprint": "fingerprint of the dataset",
-    },
-    "What is claimed": {
-        "epsilon_published": "ε published",
-        "published_formula": "formula of the published ε",
-        "authors_accountant_epsilon": "ε of the authors’ own accountant",
-        "epsilon_target": "ε aimed at",
-    },
-    "What is proved": {
-        "status": "status",
-        "epsilon_proved": "ε proved, one run with settings fixed in advance",
-        "also_proved": "ε proved for other relations",
-        "proof": "proof",
-        "proof_of_file": "proof for all rows of this file",
-        "delta": "δ",
-        "unit": "unit that is protected",
-        "relation": "neighbouring relation",
-        "n_units": "number of units",
-        "vacuous": "too large to mean anything (ε above 20)",
-        "accountant": "accountant",
-        "epsilon_second_route": "ε by a second route",
-    },
-    "Several runs together": {
-        "n_runs_released": "runs released",
-        "epsilon_all_runs": "ε proved for all of them together",
-        "n_rows_counted": "private rows of this file",
-        "epsilon_of_file": "ε proved for all rows of this file together",
-        "n_rows_not_counted": "rows without DP in this file, which reveal the data",
-    },
-    "What it rests on": {
-        "assumptions": "assumptions",
-        "public_facts": "public by declaration",
-        "preprocessing": "preprocessing",
-        "noise_source": "source of the noise",
-    },
-    "What else could leak": {
-        "inference": "inference",
-        "selection": "selection",
-        "audit": "audit",
-    },
-}
-"""Fields of a statement by section, with the words for them; mechanisms have a table."""
 
 HEADINGS = dict(
     zip(
@@ -91,11 +38,6 @@ HEADINGS = dict(
     )
 )  # fmt: skip
 """What the texts of ``explain`` answer."""
-
-_EXACT = ("epsilon_target", "authors_accountant_epsilon", "epsilon_second_route", "delta")
-"""Numbers that are shown as they are: they promise nothing by themselves."""
-_FALLING = ("epsilon_lower", "confidence")
-"""Numbers that say more the larger they are: rounded down."""
 
 
 @dataclass(frozen=True)
@@ -117,56 +59,41 @@ def headline(statement: PrivacyStatement) -> Headline:
     return Headline(one_line(statement), tone)
 
 
-def sections(
-    statement: PrivacyStatement,
-) -> list[tuple[str, list[tuple[str, str | list[str]]]]]:
-    """Return every field but the mechanisms: (section, [(name, text or texts), …])."""
-    values = statement.model_dump(mode="json")
+def card(statement: PrivacyStatement) -> list[tuple[str, str]]:
+    """Return (heading, text) for the lines of a card that statements about like runs share."""
+    told = answers(statement)
     return [
-        (title, [(label, _field(name, values[name])) for name, label in names.items()])
-        for title, names in SECTIONS.items()
+        ("Protected", ". ".join(told["What is protected"])),
+        ("From whom", ". ".join(told["From whom"])),
+        ("Not covered", "; ".join(each.rstrip(".") for each in told["What is not covered"])),
     ]
 
 
-def _field(name: str, value: Any) -> str | list[str]:
-    if isinstance(value, list):
-        return [said(name, item) for item in value] or "none"
-    if name == "inference":
-        return RELEASES[value]
-    if name in ("unit", "relation", "status", "noise_source"):
-        return words(value)
-    if value is None:
-        return "none" if name.startswith("epsilon") else NOTHING
-    return said(name, value)
+def strongly(statement: PrivacyStatement) -> str:
+    """Return what its ε mean, of one run and of several, with what is printed and shown."""
+    return ". ".join(each.rstrip(".") for each in answers(statement)["How strongly"]) + "."
 
 
-def said(name: str, value: Any) -> str:
-    """Return a field of a statement, or a record in it, as text: ``runs: 2000; unit: node``."""
-    if isinstance(value, Mapping):
-        parts = (f"{words(key)}: {said(key, item)}" for key, item in value.items())
-        return "; ".join(parts)
+def reason(statement: PrivacyStatement) -> str:
+    """Return the proof of a statement, or why there is none."""
+    if statement.status == "not_private":
+        return ""
+    words = "no proof: " if statement.epsilon_proved is None else ""
+    return f"{words}{statement.proof.removeprefix('none: ').rstrip('.')}."
+
+
+def rests_on(statement: PrivacyStatement) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    """Return the assumptions, the public facts and the preprocessing of a statement."""
+    return statement.assumptions, statement.public_facts, statement.preprocessing
+
+
+def said(value: Any) -> str:
+    """Return the value of a setting as text."""
     if value is None:
         return NOTHING
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, float):
-        if name in _FALLING:
-            return at_least(value)
-        return at_most(value) if "epsilon" in name and name not in _EXACT else f"{value:.10g}"
-    return str(value)
-
-
-def mechanisms(statement: PrivacyStatement) -> list[str]:
-    """Return what was released under noise, a line per mechanism: what it has, in words."""
-    return [
-        f"{words(each.type)}: "
-        + ", ".join(
-            f"{words(name)} {said(name, value)}"
-            for name, value in each.model_dump(mode="json", exclude={"type"}).items()
-            if value not in (None, "none") and (name, value) != ("parts", 1)
-        )
-        for each in statement.mechanisms
-    ]
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 def paragraphs(statement: PrivacyStatement) -> list[tuple[str, list[Sentence]]]:
@@ -238,7 +165,7 @@ def settings_words(settings: str) -> str:
     if not settings:
         return ""
     values = json.loads(settings)
-    return ", ".join(f"{words(name)} {said(name, value)}" for name, value in values.items())
+    return ", ".join(f"{words(name)} {said(value)}" for name, value in values.items())
 
 
 def words(name: Any) -> str:

@@ -187,5 +187,7 @@ def _parts(
         else:
             pictures += 1
             title = tables.markdown_text(block.title)
-            yield f"![{title}]({_stem(exhibit, pictures)}.svg)" if drawn else f"**{title}**"
+            yield f"**{title}**"
+            if drawn:
+                yield f"![{title}]({_stem(exhibit, pictures)}.svg)"
             yield "\n".join(f"- {tables.markdown_text(note)}" for note in block.notes)

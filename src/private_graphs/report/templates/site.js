@@ -1,16 +1,25 @@
-// Tables: sort by a head, filter by dataset, protocol and words, hide the columns of a protocol. Commands: copy.
-// Pages are whole without it.
+// Results: show the recorded ones or the reader's own run. Tables: sort by a head, filter by dataset, protocol and
+// words, hide the columns of a protocol. Commands: copy. Pages are whole without it.
 "use strict";
-const value = (cell) => {
+const asked = new URLSearchParams(location.search);
+const remember = (name, value) => { // keep a choice in the address, from disk too
+  const there = new URL(location.href);
+  if (value) there.searchParams.set(name, value);
+  else there.searchParams.delete(name);
+  history.replaceState(null, "", there);
+};
+const value = (cell) => { // a number, words, or null where there is none
   const text = (cell ? cell.textContent : "").trim();
+  if (["", "–", "none", "not run"].includes(text)) return null;
   if (text === "∞" || text === "inf") return Infinity;
-  const number = text.match(/^[^\d–-]{0,12}(-?\d[\d,]*\.?\d*(e[+-]?\d+)?)/i);
+  const number = text.match(/^[^\d–-]{0,12}(-?\d*\.?\d[\d,]*\.?\d*(e[+-]?\d+)?)/i);
   return number ? parseFloat(number[1].replaceAll(",", "")) : text;
 };
-const order = (a, b) => {
+const order = (a, b, up) => { // missing values are last, in both directions
+  if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1;
   const [x, y] = [typeof a === "number", typeof b === "number"];
-  if (x && y) return a === b ? 0 : a - b;
-  return x ? -1 : y ? 1 : a.localeCompare(b);
+  const least = x && y ? (a === b ? 0 : a - b) : x ? -1 : y ? 1 : a.localeCompare(b);
+  return up ? least : -least;
 };
 const make = (tag, text) => Object.assign(document.createElement(tag), { textContent: text });
 const button = (text, press) => {
@@ -31,6 +40,15 @@ const heads = (table) => { // [head, number of its first column, group] of every
   }
   return found;
 };
+const stack = (table, columns) => { // cards on a phone: every cell says its column
+  table.classList.add("stacked");
+  for (const row of table.tBodies[0].rows) {
+    for (const [head, place, group] of columns) {
+      const words = [group, head.textContent].filter((each, i) => each && (i || each !== head.textContent));
+      row.cells[place]?.setAttribute("data-head", words.join(" "));
+    }
+  }
+};
 const sortable = (table) => {
   for (const [cell, place] of heads(table)) {
     const press = button("", () => {
@@ -38,7 +56,7 @@ const sortable = (table) => {
       for (const other of table.querySelectorAll("[aria-sort]")) other.removeAttribute("aria-sort");
       cell.setAttribute("aria-sort", up ? "ascending" : "descending");
       const rows = [...table.tBodies[0].rows].map((row) => [value(row.cells[place]), row]);
-      rows.sort((a, b) => (up ? 1 : -1) * order(a[0], b[0]));
+      rows.sort((a, b) => order(a[0], b[0], up));
       table.tBodies[0].append(...rows.map(([, row]) => row));
     });
     press.append(...cell.childNodes);
@@ -64,10 +82,10 @@ for (const panels of document.querySelectorAll(".tables")) {
   for (const name of ["dataset", "protocol"]) {
     const values = [...new Set(rows.map((row) => row.dataset[name]).filter(Boolean))];
     if (values.length < 2 || rows.length < 5) continue;
-    const asked = new URLSearchParams(location.search).get(name);
     const all = [["all", ""], ...values.map((each) => [each, each])].map(([text, only]) => {
       const one = button(text, () => {
         wanted[name] = only;
+        remember(name, only);
         for (const other of all) other.setAttribute("aria-pressed", String(other === one));
         filter();
       });
@@ -75,7 +93,7 @@ for (const panels of document.querySelectorAll(".tables")) {
       return one;
     });
     bar.append(make("span", name), ...all);
-    if (values.includes(asked)) all[values.indexOf(asked) + 1].click();
+    if (values.includes(asked.get(name))) all[values.indexOf(asked.get(name)) + 1].click();
   }
   const columns = tables.map(heads);
   const groups = [...new Set(columns.flat().map(([, , group]) => group).filter(Boolean))];
@@ -98,14 +116,23 @@ for (const panels of document.querySelectorAll(".tables")) {
     const box = document.createElement("input");
     box.type = "search";
     box.placeholder = box.ariaLabel = "Rows with …";
-    box.addEventListener("input", () => {
+    const search = () => {
       wanted.words = box.value.toLowerCase().split(/\s+/).filter(Boolean);
       filter();
+    };
+    box.addEventListener("input", () => {
+      search();
+      remember("rows", box.value);
     });
+    box.value = asked.get("rows") ?? "";
+    if (box.value) search();
     bar.append(box);
   }
   if (bar.childElementCount) panels.prepend(bar);
-  tables.forEach(sortable);
+  tables.forEach((table, i) => {
+    if (columns[i].length > 4) stack(table, columns[i]);
+    sortable(table);
+  });
 }
 for (const figure of document.querySelectorAll("figure")) { // a picture without a file can be saved too
   const svg = figure.querySelector("svg.chart");
@@ -141,3 +168,45 @@ for (const label of document.querySelectorAll("[data-finds]")) { // the search o
     }
   });
 }
+const sets = [...document.querySelectorAll("[data-results]")];
+const links = [...document.querySelectorAll("a[href]")].filter((link) =>
+  link.protocol === location.protocol && link.pathname.endsWith(".html") && !link.search.includes("results="));
+const buttons = [...document.querySelectorAll("[data-show]")];
+const show = (name) => { // where a page lacks the results asked for, it shows those that it has
+  const there = new Set(sets.map((each) => each.dataset.results));
+  const shown = there.has(name) ? name : buttons.map((each) => each.dataset.show).find((each) => there.has(each));
+  for (const each of sets) {
+    each.hidden = each.dataset.results !== shown;
+    if (each.tagName === "DETAILS") each.open = !each.hidden;
+  }
+  for (const each of buttons) {
+    each.setAttribute("aria-pressed", String(each.dataset.show === shown));
+    each.disabled = !there.has(each.dataset.show);
+  }
+  for (const link of links) {
+    const to = new URL(link.href);
+    if (name === buttons[0].dataset.show) to.searchParams.delete("results");
+    else to.searchParams.set("results", name);
+    link.href = to;
+  }
+};
+if (buttons.length && sets.length) {
+  document.documentElement.classList.add("switched");
+  buttons[0].parentElement.hidden = false;
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  show(target?.closest("[data-results]")?.dataset.results ?? asked.get("results") ?? buttons[0].dataset.show);
+  target?.scrollIntoView();
+  for (const each of buttons) {
+    each.addEventListener("click", () => {
+      remember("results", each === buttons[0] ? "" : each.dataset.show);
+      show(each.dataset.show);
+      wide();
+    });
+  }
+} else if (buttons.length && asked.get("results")) show(asked.get("results"));
+let folded = [];
+addEventListener("beforeprint", () => {
+  folded = [...document.querySelectorAll("details:not([open]):not([hidden])")];
+  for (const each of folded) each.open = true;
+});
+addEventListener("afterprint", () => { for (const each of folded) each.open = false; });

@@ -35,19 +35,20 @@ def build(results: Any) -> list[Block]:
     ):
         features = drawn["title"] == "FEATURES"  # has no K and is in every panel
         panels = [
-            pd.concat([part, drawn[features]]).assign(row=f"K = {number(top)}")
+            pd.concat([part, drawn[features]]).assign(column=f"K = {number(top)}")
             for top, part in drawn[~features].groupby("top")
         ]
-        drawn = pd.concat(panels) if panels else drawn.assign(row="")
-        for (dataset, protocol), part in drawn.groupby(["dataset", "protocol"]):
+        drawn = pd.concat(panels) if panels else drawn.assign(column="")
+        for dataset, part in drawn.groupby("dataset"):
             lines = {"one number for all": "one"} if "one" in part else references(part)
             blocks.append(
                 Chart(
-                    f"{_TITLE}, {name}: {dataset_title(results, dataset)}, {protocol}",
-                    part.sort_values(["title", "epsilon"], kind="stable"),
+                    f"{_TITLE}, {name}: {dataset_title(results, dataset)}",
+                    part.sort_values(["protocol", "title", "epsilon"], kind="stable"),
                     x="epsilon",
                     line="title",
-                    row="row",
+                    row="protocol",
+                    column="column",
                     references=lines,
                     x_label="ε claimed",
                     y_label=label,

@@ -147,20 +147,12 @@ def swept(results: Any, title: str, x: str, x_label: str, log_x: bool = False) -
     if len(fixed):
         drawn = beside(drawn, fixed, ["dataset", "protocol"])
     drawn = majority(results, drawn).sort_values(["dataset", "protocol", "title", "x"])
-    charts: list[Block] = [
-        Chart(
-            f"{title}: {dataset_title(results, dataset)}, {protocol}",
-            part,
-            x="x",
-            line="title",
-            references=references(part),
-            x_label=x_label,
-            y_label="test accuracy",
-            log_x=log_x,
-        )
-        for (dataset, protocol), part in drawn.groupby(["dataset", "protocol"])
-    ]
-    return [*charts, numbers(results, title, drawn)]
+    facets = drawn.assign(facet=[dataset_title(results, name) for name in drawn["dataset"]])
+    chart = Chart(
+        title, facets, x="x", line="title", row="facet", column="protocol",
+        references=references(drawn), x_label=x_label, y_label="test accuracy", log_x=log_x,
+    )  # fmt: skip
+    return [chart, numbers(results, title, drawn)]
 
 
 def _x(row: Mapping[str, Any], name: str) -> float:

@@ -29,19 +29,17 @@ def build(results: Any) -> list[Block]:
         vanilla=drawn["dataset"].map(best),
     ).sort_values(["dataset", "line", "epsilon"])
     drawn = drawn.assign(lead=drawn["mean"] - drawn["vanilla"])
-    charts: list[Block] = [
-        Chart(
-            f"{_TITLE}: {dataset_title(results, dataset)}",
-            part,
-            x="epsilon",
-            line="line",
-            references={"VANILLA": "vanilla"} if part["vanilla"].notna().any() else {},
-            x_label="ε proved",
-            y_label="test accuracy",
-            steps=True,
-        )
-        for dataset, part in drawn.groupby("dataset")
-    ]
+    chart = Chart(
+        _TITLE,
+        drawn.assign(facet=[dataset_title(results, name) for name in drawn["dataset"]]),
+        x="epsilon",
+        line="line",
+        column="facet",
+        references={"VANILLA": "vanilla"} if drawn["vanilla"].notna().any() else {},
+        x_label="ε proved",
+        y_label="test accuracy",
+        steps=True,
+    )
     columns = [
         Column("dataset", lambda row: row["dataset"]),
         Column("method", lambda row: row["line"]),
@@ -59,7 +57,7 @@ def build(results: Any) -> list[Block]:
         SAMPLE_NOTE,
         *privacy_notes(drawn),
     )
-    return [*charts, Table(f"{_TITLE}: the numbers", drawn, columns, notes, "dataset")]
+    return [chart, Table(f"{_TITLE}: the numbers", drawn, columns, notes, "dataset")]
 
 
 def _line(row: dict[str, Any]) -> str:

@@ -277,11 +277,12 @@ def target_charts(results: Any, title: str) -> list[Block]:
     ]
     return [
         Chart(
-            f"{title}: {dataset}, {protocol}", part, x="target", line="line", row="level",
+            f"{title}: {dataset}", part, x="target", line="line", row="protocol", column="level",
+            joined=False,
             references={"no model": "no_model"}, y_label="distance", steps=True,
             x_label="person (the first ten)" if dataset in FACES else "digit", notes=[LINE_NOTE],
         )
-        for (dataset, protocol), part in points.groupby(["dataset", "protocol"], sort=True)
+        for dataset, part in points.groupby("dataset", sort=True)
     ]  # fmt: skip
 
 
@@ -339,8 +340,8 @@ def budget_charts(results: Any, title: str) -> list[Block]:
     points = pd.concat(parts, ignore_index=True)
     return [
         Chart(
-            f"{title}: {what}, {dataset}, {protocol}", part.sort_values("epsilon"), x="epsilon",
-            line="line", x_label="ε", y_label=what, steps=True,
+            f"{title}: {what}, {dataset}", part.sort_values(["protocol", "epsilon"]), x="epsilon",
+            line="line", column="protocol", x_label="ε", y_label=what, steps=True,
         )
-        for (dataset, protocol, what), part in points.groupby(["dataset", "protocol", "what"])
+        for (dataset, what), part in points.groupby(["dataset", "what"])
     ]  # fmt: skip

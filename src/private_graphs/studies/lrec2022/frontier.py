@@ -29,10 +29,12 @@ NOTES = (
 
 
 def build(results: Any) -> list[Block]:
-    """Return a chart per dataset, a row per scenario and a line per method, and the numbers."""
+    """Return a chart per dataset, a facet per scenario and a line per method, and the numbers."""
     points = proved_points(results)
     points = points[points["all_labels"]]
-    methods = list(dict.fromkeys(points.loc[points["epsilon"] > 0, "title"]))
+    fitted = points["fitted"].map({True: " (fits public labels)", False: ""})
+    points = points.assign(line=points["title"] + fitted)
+    methods = list(dict.fromkeys(points.loc[points["epsilon"] > 0, "line"]))
     titles = {item["name"]: item["title"] for item in results.statistics}
     printed, trained = printed_gcns(results), trained_gcns(results)
     printed = printed[np.isfinite(printed["epsilon"])]
@@ -46,21 +48,18 @@ def build(results: Any) -> list[Block]:
         gcns = {name: name for name in frame.columns if name.endswith("no DP")}
         charts.append(Chart(
             f"Private and useful: {titles[dataset]}",
-            frame.assign(title=pd.Categorical(frame["title"], methods)), x="epsilon", line="title",
-            words="note", row="heading", printed="published", log_x=True,
+            frame.assign(line=pd.Categorical(frame["line"], methods)), x="epsilon", line="line",
+            row="heading", printed="published", log_x=True,
             references={"public data alone": "public", "majority class": "majority"} | gcns,
             x_label="ε of one run; ∞: without DP", y_label="test micro-F1",
         ))  # fmt: skip
-    return [*charts, _table(points)]
+    return [*charts, _table(points.drop(columns="line"))]
 
 
 def _with_bars(rows: pd.DataFrame, printed: pd.DataFrame, trained: pd.DataFrame) -> pd.DataFrame:
     """Return the points of a place with their baselines, and the paper's printed scores."""
     public, place = public_row(rows, rows["validation_labels"].iloc[0]), rows.iloc[0]
-    rows = rows[rows["epsilon"] > 0].assign(
-        public=public and public["mean"],
-        note=rows["fitted"].map({True: "(fits public labels)", False: ""}),
-    )
+    rows = rows[rows["epsilon"] > 0].assign(public=public and public["mean"])
     here = (trained["dataset"] == place["dataset"]) & (trained["features"] == place["features"])
     for gcn in trained[here].to_dict("records"):
         rows[f"GCN, {gcn['title']}, no DP"] = gcn["mean"]
