@@ -99,7 +99,8 @@ def _layout(results: Any, frame: pd.DataFrame) -> Layout:
     def key(row: Mapping[str, Any]) -> tuple[str, str, str]:
         return row["dataset"], row["level"], row["line"]
 
-    graphs = dict.fromkeys([*theirs["dataset"], *results.datasets])
+    shown = [name for name in results.datasets if name in results.study.datasets]
+    graphs = dict.fromkeys([*theirs["dataset"], *shown])  # all columns have the other graphs
     places = [
         LayoutColumn("", lambda row: LEVELS[row["level"]], heading=True, per=("level",)),
         LayoutColumn("method", lambda row: row["line"], heading=True),
