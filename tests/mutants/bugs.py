@@ -87,7 +87,7 @@ BUGS = (
         "return max(math.sqrt(2.0), same)", "return max(math.sqrt(2.0), same) / 2",
         (replay("class_sums", "text"),
          test("methods/class_sums::the_sensitivity_is_attained"))),
-    Bug("2", "class sums: no constant coordinate, sensitivity still √2", "methods/class_sums.py",
+    Bug("2", "class sums: no constant coordinate, sensitivity still √2", "methods/public_rows.py",
         "    share = bias_square(n_classes)\n    constant", "    share = 0.0\n    constant",
         (test("methods/class_sums::the_sensitivity_is_attained"),)),
     Bug("3", "lattice noise: one column of noise for all", "mechanisms/door.py",
