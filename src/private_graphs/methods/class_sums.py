@@ -108,8 +108,12 @@ def fixed_rank(task: GraphTask, epsilon: float) -> int:
 
 
 def n_steps(task: GraphTask, epsilon: float) -> int:
-    """Return the number of residual steps; none for shards, which are read once."""
-    return STEPS if task.shards is None and signal(task, epsilon) >= MANY else 0
+    """Return the number of residual steps.
+
+    None for shards, which are read once, nor without DP: without noise their ridge would vanish.
+    """
+    private = math.isfinite(epsilon) and task.shards is None
+    return STEPS if private and signal(task, epsilon) >= MANY else 0
 
 
 def lattices(
