@@ -60,7 +60,7 @@ def _sums(task, epsilon, weights=None):
     return found * released.step.spacing, released.step.sensitivity
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(graph=st.booleans(), steps=st.booleans(), node=st.integers(0, 79), data=st.data())
 def test_replacing_a_training_node_moves_a_sum_by_at_most_the_sensitivity(graph, steps, node, data):
     task = make_task("graph" if graph else "text")
