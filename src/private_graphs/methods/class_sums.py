@@ -537,6 +537,7 @@ METHODS = (
         query=SumQuery,
         stated=stated,
         fits_validation_labels=True,
+        validates_without_labels=True,
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
         canary=Canary(words=2, units=3),
