@@ -117,13 +117,16 @@ def n_steps(task: GraphTask, epsilon: float) -> int:
 
 
 def lattices(
-    task: GraphTask, epsilon: float, columns: int, steps: int
+    task: GraphTask, epsilon: float, steps: int
 ) -> tuple[LatticeGaussian, LatticeGaussian | None]:
-    """Return the noise of the (columns, K) class sum and of each step's sum; None without steps.
+    """Return the noise of the class sum and of each step's sum; None without steps.
 
     Together they keep ε: the class sum has FIRST_SHARE of μ², the steps equal parts of the rest.
+    The lattice is fine enough for as many columns as the rule allows; if public data have fewer
+    axes, the noise, and so the statement, is the same.
     """
-    size = columns * task.n_classes
+    kinds = 2 if task.scenario.name == "graph" else 1
+    size = (kinds * fixed_rank(task, epsilon) + 1) * task.n_classes
     sizes = {"dimension": size, "entries": size, "contributions": 2, "releases": 1 + steps}
     if not steps:
         sums = LatticeGaussian.calibrate(epsilon, task.delta, sensitivity(task.n_classes), **sizes)
@@ -368,7 +371,7 @@ class Released:
         self.public, self.task = public, task
         self.rows = RowMap.of(task, public.text, public.coordinates, fixed_rank(task, epsilon))
         self.steps = n_steps(task, epsilon)
-        self.first, self.step = lattices(task, epsilon, self.rows.size + 1, self.steps)
+        self.first, self.step = lattices(task, epsilon, self.steps)
         self.evaluated = with_constant(self.rows.evaluated(task), task.n_classes)
         side = self.evaluated[: public.text.public.shape[0]]
         scale = task.n_units / len(side)
@@ -522,9 +525,9 @@ def queries(
 
 
 def stated(task: GraphTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
-    """See ``Method.stated``; ``chosen`` has the rank and the number of steps."""
+    """See ``Method.stated``; ``chosen`` has the number of steps."""
     steps = int(chosen["residual_steps"])
-    noise = lattices(task, request.epsilon, int(chosen["rank"]) + 1, steps)
+    noise = lattices(task, request.epsilon, steps)
     return {"events": queries(task, *noise, steps), "noise_generator": NOISE_GENERATOR}
 
 
