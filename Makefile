@@ -1,6 +1,6 @@
 # `make` alone says what there is. Everything is installed into .venv and nowhere else.
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce paper test test-all golden lint docs lock clean
+.PHONY: help install reproduce site guides paper test test-all golden lint docs lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,6 +10,7 @@ SUITES = $(filter-out $(SLOW) tests/conftest.py tests/__pycache__ tests/__init__
 
 help:
 	@echo "make reproduce   install, then compute every table and figure from embedded data: results/index.html"
+	@echo "make site        write all pages without computing anything: recorded results, your own, documentation"
 	@echo "make paper       write a LaTeX folder with every table and figure: paper/"
 	@echo "make test        install, then run every test"
 	@echo "make test-all    also plant every known bug, compute the whole demo, audit mechanisms, replay methods,"
@@ -26,6 +27,16 @@ install:
 
 reproduce: install
 	@$(BIN)/snakemake
+	@$(MAKE) --no-print-directory guides
+
+site: install
+	@$(BIN)/private-graphs site
+	@$(MAKE) --no-print-directory guides
+
+# Documentation beside the pages of results; a warning is an error.
+guides:
+	@$(BIN)/python -m sphinx -W --keep-going -q -d build/doctrees docs results/docs
+	@echo "Documentation: results/docs/index.html"
 
 paper: install
 	@$(BIN)/private-graphs paper

@@ -39,7 +39,7 @@ onsuccess:
     from private_graphs.report.site import findings
 
     LOCK.end()
-    for line in findings(RESULTS):
+    for line in findings(Path(RESULTS).parent):
         say(line)
     say("Results: results/index.html; files: results/*/exhibits/")
 

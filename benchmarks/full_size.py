@@ -70,14 +70,20 @@ SECTIONS: dict[str, tuple[str, str, str]] = {
 INTRODUCTION = """\
 # Benchmarks
 
-Speed and memory of reading data and of making features, at full size, and of training ProGAP and
-PATE's teachers. How fast training on graphs is, against a plain PyTorch loop, and how its time
-grows: [pages of their own](benchmarks/README.md).
+Each page and section is what its command printed. Run a command again on a machine that does
+nothing else.
 
-This page is written by `python benchmarks/full_size.py --out docs/benchmarks.md`; each section
-below is what its command printed. Run it on a machine that does nothing else.
+- [Training on graphs](benchmarks/README.md): batches of replicas beside a plain PyTorch loop, on
+  [Cora](benchmarks/training_cora.md), [CiteSeer](benchmarks/training_citeseer.md) and
+  [PubMed](benchmarks/training_pubmed.md), and how time [grows](benchmarks/growth.md) with size.
+- [On a GPU](benchmarks/gpu.md): training and BERT.
+- [PyTorch Geometric and Opacus alone](benchmarks/reference.md): the scores of the reference engine
+  beside those of the compiled one.
+- [The door](benchmarks/door.md): speed before and after private data left through one object.
 
-Training and BERT on a GPU: [a page of their own](benchmarks/gpu.md).
+`python benchmarks/full_size.py --out docs/benchmarks.md` writes this page, which has speed and
+memory of reading data and of making features at full size, and of training ProGAP and
+PATE's teachers.
 """
 
 

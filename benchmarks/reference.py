@@ -123,7 +123,9 @@ def main() -> None:
     """Make the replicas that are missing, and write their rows and the page after each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mirror", help="folder with the raw files")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs", help="folder of the page")
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "docs" / "benchmarks", help="folder of the page"
+    )
     parser.add_argument("--most", type=int, help="replicas to make at most")
     options = parser.parse_args()
     torch.set_num_threads(1)

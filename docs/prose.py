@@ -1,15 +1,17 @@
-"""Pages whose sentences hold numbers: every number is a value of a CSV that a command wrote.
+"""Pages whose sentences hold numbers: every number is a value of a table of recorded results.
 
 A page ``docs/NAME.md`` with numbers of results is made from the template ``docs/NAME.md.j2``, whose
 expressions call the functions of ``NAMES``: ``{{ at("lrec2022/table1", dataset="cora", ...) }}``.
-``python docs/tables.py`` makes the pages, after ``private-graphs publish`` made the tables.
+``python docs/tables.py`` makes the pages.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import jinja2
@@ -17,20 +19,39 @@ import numpy as np
 import pandas as pd
 
 from private_graphs.errors import UserError
+from private_graphs.report.claims import write_claims
+from private_graphs.report.record import read_recorded
+from private_graphs.report.shelf import Shelf, recorded_shelf
+from private_graphs.report.write import write_texts
+from private_graphs.studies import claims_of
 
 DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
 ENDING = ".md.j2"
+
+_recorded = cache(read_recorded)
+
+
+@cache
+def shelf(study: str) -> Shelf:
+    """Return the recorded results of a study."""
+    return recorded_shelf(ROOT / "recorded" / study, _recorded)
 
 
 @cache
 def frame(file: str) -> pd.DataFrame:
-    """Return a CSV below docs/results, by its path without the ending."""
-    path = DOCS / "results" / f"{file}.csv"
-    if not path.is_file():
-        raise UserError(
-            f"{path}: no such file; expected a table that 'private-graphs publish' wrote"
-        )
-    return pd.read_csv(path)
+    """Return a table of recorded results, read as from its file: ``lrec2022/table1_2`` is the
+    second one of that table's exhibit, ``claims/lrec2022`` has the verdicts on a text's claims."""
+    study, _, stem = file.partition("/")
+    with TemporaryDirectory() as folder:
+        if study == "claims":
+            return pd.read_csv(write_claims(claims_of(stem), shelf(stem).results, Path(folder)))
+        for exhibit in shelf(study).exhibits:
+            if re.fullmatch(rf"{exhibit.name}(_\d+)?", stem):
+                write_texts(exhibit, shelf(study).blocks(exhibit), Path(folder), ("csv",))
+                if (path := Path(folder, f"{stem}.csv")).is_file():
+                    return pd.read_csv(path)
+    raise UserError(f"{file}: no such table of recorded results; expected STUDY/EXHIBIT_NUMBER")
 
 
 def rows(file: str, **where: Any) -> pd.DataFrame:
@@ -42,7 +63,7 @@ def rows(file: str, **where: Any) -> pd.DataFrame:
     for name, value in where.items():
         found = found[found[name].isin(value if isinstance(value, list) else [value])]
     if found.empty:
-        raise UserError(f"docs/results/{file}.csv: no row with {where}; the page needs one")
+        raise UserError(f"{file}: no row with {where}; the page needs one")
     return found
 
 
@@ -56,7 +77,7 @@ def at(file: str, column: str = "mean", decimals: int = 2, **where: Any) -> str:
     """Return the one value of a column at a place."""
     found = rows(file, **where)[column]
     if len(found) != 1:
-        raise UserError(f"docs/results/{file}.csv: {len(found)} rows with {where}; expected one")
+        raise UserError(f"{file}: {len(found)} rows with {where}; expected one")
     return short(float(found.iloc[0]), decimals)
 
 
@@ -76,7 +97,7 @@ def _differences(file: str, where: dict[str, Any]) -> pd.Series:
     found = rows(file, **where).dropna(subset=["published"])
     found = found[found["n"] > 0]
     if found.empty:
-        raise UserError(f"docs/results/{file}.csv: nothing is printed at {where}")
+        raise UserError(f"{file}: nothing is printed at {where}")
     return found["mean"] - found["published"]
 
 
@@ -118,7 +139,7 @@ def difference(
     for place in (one, other):
         values = rows(file, **where, **place)["mean"]
         if len(values) != 1:
-            raise UserError(f"docs/results/{file}.csv: {len(values)} rows with {where}, {place}")
+            raise UserError(f"{file}: {len(values)} rows with {where}, {place}")
         found.append(float(values.iloc[0]))
     return short(found[0] - found[1], decimals)
 

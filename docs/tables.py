@@ -22,7 +22,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
+from typer.testing import CliRunner
 
+from private_graphs.cli import COMMANDS, application
 from private_graphs.cost import Costs, duration_on, recorded_times
 from private_graphs.datasets import registry
 from private_graphs.datasets.sources import DatasetSources, load_models, load_sources, supply
@@ -47,7 +49,8 @@ from private_graphs.privacy.audits import (
 )
 from private_graphs.privacy.calibration import gdp_noise, moments_noise, pld_noise
 from private_graphs.privacy.fourier import fourier_epsilon
-from private_graphs.report.claims import claims_table, read_claims, reasons
+from private_graphs.report.claims import claims_table, judged, reasons
+from private_graphs.report.picture import picture
 from private_graphs.report.table import markdown
 from private_graphs.studies import claims_of, exhibits_by_name
 from private_graphs.study import Run, load_study, study_ids, write_schemas
@@ -66,6 +69,13 @@ def _markdown(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     lines.append(["---"] * len(lines[0]))
     lines += [[str(cell) for cell in row] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def odds_table() -> str:
+    """How sure of the true one of two equally likely datasets an attacker can become."""
+    budgets = (0.1, 0.5, 1, 2, 4, 8, 20)
+    sure = (f"{100 / (1 + math.exp(-epsilon)):.4g}" for epsilon in budgets)
+    return _markdown(("ε", *budgets), [("at most, %", *sure)])
 
 
 def routes_table() -> str:
@@ -351,14 +361,31 @@ def counts(mirror: str) -> str:
 def claims_in_text(study: str, page: str) -> str:
     """What a source says in its text, and what its recorded rows say; reasons of artefacts.
 
-    Verdicts are those that ``private-graphs publish`` wrote. ``page`` is where the table stands,
-    below docs/.
+    ``page`` is where the table stands, below docs/.
     """
-    frame = read_claims(claims_of(study), ROOT / "docs" / "results" / "claims" / f"{study}.csv")
+    frame = judged(claims_of(study), prose.shelf(study).results)
     table = markdown(claims_table(frame, load_study(study).title))
     up = "../" * page.count("/")
     whys = (f"- *{claim}*: {why.replace('](', f']({up}')}" for claim, why in reasons(frame))
     return "\n".join([table, *whys])
+
+
+def commands_text() -> str:
+    """What every command of ``private-graphs`` prints with ``--help``."""
+    application_ = application()
+    parts = []
+    for name in COMMANDS:
+        answer = CliRunner().invoke(
+            application_, [name, "--help"], prog_name="private-graphs", terminal_width=100
+        )
+        parts.append(f"## {name}\n\n```text\n{answer.stdout.strip()}\n```")
+    return "\n\n".join(parts)
+
+
+def overview_picture() -> str:
+    """The picture of README and of the page of recorded results."""
+    answer = prose.shelf("lrec2022").answer
+    return picture(answer.bars, answer.axis, alone=True) + "\n"
 
 
 def plan_table() -> str:
@@ -443,6 +470,7 @@ def claim_pages() -> dict[str, dict[str, Callable[[], str]]]:
 
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/cluster.md": {"plan": plan_table},
+    "docs/epsilon.md": {"odds": odds_table},
     "docs/privacy.md": {
         "routes": routes_table,
         "table3": table3,
@@ -456,6 +484,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/audits.md": {"replay": replay_table},
     "docs/data.md": {"sources": sources},
+    "docs/commands.md": {"commands": commands_text},
     "docs/running.md": {"studies": studies_table},
     "docs/benchmarks/gpu.md": {"gpu": gpu_table},
     **{prose.page_of(each).relative_to(ROOT).as_posix(): {} for each in prose.templates()},
@@ -466,6 +495,8 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
 
 PATH = "docs/path.md"
 """The page that names files with the numbers of their lines."""
+PICTURE = "docs/overview.svg"
+"""The picture of the finding."""
 
 
 def text_of(page: str) -> str:
@@ -499,6 +530,7 @@ def main() -> None:
         if mirror and page == "docs/data.md":
             tables = {**tables, "counts": lambda: counts(mirror)}
         write_text(ROOT / page, refreshed(text_of(page), tables))
+    write_text(ROOT / PICTURE, overview_picture())
     write_text(ROOT / PATH, lines.with_lines(text_of(PATH)))
     write_schemas(ROOT / "workflow" / "schemas")
 

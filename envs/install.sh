@@ -56,7 +56,19 @@ if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then
 fi
 rm -f "$stamp"
 printf '%s\n' "Installing $(grep -c == requirements.lock) packages into $venv (some minutes the first time)"
-"$venv/bin/python" -m pip install --disable-pip-version-check --no-input -r requirements.lock
+# pip says nothing but errors; a line a minute shows that it is at work.
+(
+    minutes=0
+    while sleep 60 >/dev/null 2>&1; do
+        minutes=$((minutes + 1))
+        printf '%s\n' "Still installing after $minutes min"
+    done
+) &
+beat=$!
+trap 'kill "$beat" 2>/dev/null || true' EXIT
+trap 'exit 130' INT TERM
+"$venv/bin/python" -m pip install --disable-pip-version-check --no-input --quiet \
+    -r requirements.lock
 "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --quiet \
     --no-deps --no-build-isolation -e .
 printf '%s' "$wanted" >"$stamp"

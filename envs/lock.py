@@ -61,7 +61,8 @@ def main() -> None:
     """Write ``requirements.lock`` beside ``pyproject.toml``."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     table = project["project"]
-    needed = [*table["dependencies"], *table["optional-dependencies"]["test"]]
+    extras = table["optional-dependencies"]
+    needed = [*table["dependencies"], *extras["test"], *extras["docs"]]
     found = pins([*needed, *project["build-system"]["requires"], *BUILD])
     lines = [f"{name}=={version}" for name, version in sorted(found.items())]
     path = ROOT / "requirements.lock"

@@ -222,7 +222,7 @@ def test_explain_refuses_what_is_missing_or_was_changed(run, train, tmp_path):
     refused(run("explain", tmp_path), 1, "manifest.json", "not finished")
 
 
-# --- record and publish -----------------------------------------------------------------------
+# --- record -----------------------------------------------------------------------------------
 
 
 def test_finished_jobs_are_recorded_with_the_commands_that_made_them(run, train, tmp_path):
@@ -240,6 +240,6 @@ def test_finished_jobs_are_recorded_with_the_commands_that_made_them(run, train,
     assert kept.made.commands == ("one", "two") and len(kept.rows) == 1
 
 
-@pytest.mark.parametrize("command", ["record", "publish"])
-def test_nothing_to_record_or_publish_is_an_error(run, tmp_path, command):
-    refused(run(command, tmp_path / "nowhere", tmp_path / "out"), 1, "nowhere")
+def test_nothing_to_record_or_to_show_is_an_error(run, tmp_path):
+    refused(run("site", tmp_path / "out", "--recorded", tmp_path / "nowhere"), 1, "nothing")
+    refused(run("record", tmp_path / "nowhere", tmp_path / "out"), 1, "nowhere")

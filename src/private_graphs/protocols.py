@@ -42,6 +42,15 @@ class Protocol:
     prepares: str = ""
     """Preprocessing of features beyond the method's, as a sentence for the privacy statement."""
 
+    @property
+    def title(self) -> str:
+        """Name on pages; files and commands have ``name``."""
+        return _TITLES[self.name]
+
+
+_TITLES = {
+    "released": "the authors’ code", "paper": "as the paper describes it", "sound": "corrected",
+}  # fmt: skip
 
 RELEASED = Protocol(
     name="released",

@@ -135,11 +135,51 @@ class Published(_Strict):
     set: dict[str, Any] = {}
 
 
+_Texts = str | _NamesList
+"""A sentence, or several of which the first one is said whose numbers are all known."""
+
+
+class Number(_Strict):
+    """A number in a sentence, filled in from the rows with some values in their columns."""
+
+    show: Literal["proved", "together", "shown", "score"]
+    """``proved``: the largest proved ε; ``together``: that of one run of each of the selected
+    guarantees; ``shown``: the largest ε that an attack shows; ``score``: the mean on test records,
+    of each dataset."""
+    where: dict[str, Any] = Field(min_length=1)
+    """Column -> value, or a list of values."""
+
+
+class Sentences(_Strict):
+    """What pages say about a paper: ``{name}`` is one of ``numbers`` or of ``overview.numbers``."""
+
+    prints: _Texts = ("ε = {printed}", "no ε")
+    """The sentence "It prints …"."""
+    truth: _Texts = (
+        "No: {refuted} of {budgets} printed ε are refuted (an attack shows ε > {shown})",
+        "Larger: {unproved} of {budgets} printed ε have no proof; what is proved is up to {larger}",
+        "No proof of {unproved} of {budgets} printed ε",
+        "Yes: all {hold} printed ε are proved, one by one",
+        "inconclusive: nothing was run that decides it",
+    )
+    """The answer to "Is that true?"."""
+    instead: _Texts = ("see its tables and figures",)
+    """The answer to "What can I have instead?"."""
+    numbers: dict[str, Number] = {}
+    findings: dict[str, _Texts] = {}
+    """Table or figure -> its finding, which is its title."""
+
+
 class Study(_Strict):
     """One source document at one scale."""
 
     id: str = Field(pattern="^[a-z0-9]+$")
     title: str
+    called: str = ""
+    """Short name with the venue, as pages call the paper; default: the title."""
+    rank: int = 100
+    """Place in the list of papers, the most important one first."""
+    says: Sentences = Sentences()
     citation: str
     url: str
     datasets: _NamesList
@@ -158,6 +198,11 @@ class Study(_Strict):
     configurations: dict[str, Configuration] = {}
     groups: dict[str, Group] = Field(min_length=1)
     published: dict[str, Published] = {}
+
+    @property
+    def name(self) -> str:
+        """What pages call it."""
+        return self.called or self.title
 
     def on_request(self, groups: Iterable[str]) -> bool:
         """Whether the jobs of all ``groups`` are made only on request."""

@@ -62,7 +62,7 @@ SCENARIOS: dict[str, Scenario] = {
     for scenario in (
         Scenario(
             name="text",
-            title="node level, only the validation set public",
+            title="node level, public: the validation documents",
             unit="node",
             relation="replace",
             inference="params_only",

@@ -9,7 +9,7 @@ import reference
 
 @pytest.fixture(scope="module")
 def both(root) -> tuple[pd.DataFrame, pd.DataFrame]:
-    return pd.read_csv(root / "docs" / "reference.csv"), reference.recorded()
+    return pd.read_csv(root / "docs" / "benchmarks" / "reference.csv"), reference.recorded()
 
 
 def test_every_mean_is_within_the_limit(both):
@@ -28,4 +28,4 @@ def test_replicas_have_the_noise_and_seeds_of_the_recorded_runs(both):
 
 
 def test_the_page_is_that_of_its_replicas(both, root):
-    assert (root / "docs" / "reference.md").read_text() == reference.page(*both)
+    assert (root / "docs" / "benchmarks" / "reference.md").read_text() == reference.page(*both)

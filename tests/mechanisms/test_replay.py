@@ -173,4 +173,4 @@ def test_the_table_in_docs_has_every_case_and_no_failure():
     rows = json.loads((ROOT / "docs" / "replay.json").read_text())
     assert {(row["method"], row["scenario"], row["protocol"]) for row in rows} == set(all_cases())
     assert all(row["passed"] for row in rows)
-    assert all(row["neighbours"] >= (200 if row["protocol"] == "sound" else 20) for row in rows)
+    assert all(row["neighbours"] >= 200 for row in rows)

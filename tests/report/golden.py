@@ -145,10 +145,14 @@ def processor() -> str:
 
 
 def exhibit_texts(study: str, name: str) -> dict[str, str]:
-    """Return the Markdown of an exhibit and the data of its charts, by file name."""
+    """Return the Markdown of an exhibit, its tables in the paper's layout and with all columns, and
+    the data of its charts, by file name."""
     exhibit = exhibits_by_name(study)[name]
     blocks = results(study).build(exhibit)
-    texts = {f"{name}.md": markdown(exhibit, blocks)}
+    both = [each for block in blocks for each in (
+        (block, replace(block, layout=None)) if getattr(block, "layout", None) else (block,)
+    )]  # fmt: skip
+    texts = {f"{name}.md": markdown(exhibit, both)}
     charts = [block for block in blocks if isinstance(block, Chart)]
     for number, chart in enumerate(charts, 1):
         texts[f"{name}_chart{number}.csv"] = csv(chart.frame.round(6))

@@ -15,11 +15,13 @@ from private_graphs.report.record import Made
 from private_graphs.report.results import Results
 from private_graphs.report.shelf import Shelf
 from private_graphs.report.store import tidy
+from private_graphs.study import Sentences
 
 MADE = Made("0.1.0", "2026-01-02", "a machine", 1.5, ("snakemake --config scale=full",))
 STUDY = SimpleNamespace(
     id="small", title="A small study", citation="Nobody.", url="https://x.org",
-    published={"table1": "printed.csv"}, seeds=3, recorded_scale="full",
+    published={"table1": "printed.csv"}, seeds=3, recorded_scale="full", rank=1,
+    name="Small (2026)", says=Sentences(),
 )  # fmt: skip
 PROVED = {"released": None, "paper": 3.38021, "sound": 1.99998}
 AUDIT = {

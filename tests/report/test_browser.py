@@ -13,7 +13,9 @@ import pytest
 from small_shelves import shelf
 
 from private_graphs.report.publish import write_all
+from private_graphs.report.shelf import recorded_shelf
 from private_graphs.report.site import write_pages
+from private_graphs.report.table import layout_html
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 QUIET = (
@@ -24,7 +26,10 @@ QUIET = (
 PROBE = """
 <script>
 addEventListener("load", () => {
+  const boxes = [...document.querySelectorAll(".scroll")];
   const told = {wide: document.documentElement.scrollWidth, window: innerWidth};
+  told.cut = boxes.map((box) => box.scrollWidth - box.clientWidth);
+  told.tall = boxes.map((box) => box.scrollHeight);
   const columns = (table, place) => [...table.tBodies[0].rows].filter((row) => !row.hidden)
     .map((row) => row.cells[place].textContent);
   const press = (text, within) => [...within.querySelectorAll("button")]
@@ -76,6 +81,14 @@ def site(tmp_path_factory):
     pictures = tmp_path_factory.mktemp("pictures")
     (root / "recorded/exhibits/small").rename(pictures / "small")  # not beside the pages
     write_pages(root, shelves, recorded_pictures=pictures)
+    layouts = []
+    for study, name in (("lrec2022", "table1"), ("progap", "table2")):
+        found = recorded_shelf(Path(__file__).parents[2] / "recorded" / study)
+        table = found.blocks({each.name: each for each in found.exhibits}[name])[0]
+        layouts.append(f'<div class="scroll" style="width: {PAGE}px">{layout_html(table)}</div>')
+    head = '<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="site.css">'
+    page = f"{head}<body>{''.join(layouts)}</body>"
+    (root / TABLES).write_text(page, encoding="utf-8")
     return root
 
 
@@ -85,7 +98,9 @@ PAGES = (
 )  # fmt: skip
 PRIVACY, FIGURE = "site/small/privacy.html", "site/small/figure1.html"
 WINDOWS = [(page, width, "") for page in PAGES for width in (390, 1280)]
-WINDOWS.append((PRIVACY, 1280, "?dataset=cora&protocol=paper"))
+TABLES, PAGE = "site/tables.html", 990
+"""Tables of the papers with the most columns, in the width that a page of 1280 pixels has."""
+WINDOWS += [(TABLES, 1280, ""), (PRIVACY, 1280, "?dataset=cora&protocol=paper")]
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +140,12 @@ def test_a_table_is_sorted_and_filtered_by_its_reader_and_by_a_link(told):
     assert table["filtered"] == ["sound", "sound"]
     assert set(table["protocols"]) == {"released", "paper", "sound"}
     assert set(told[WINDOWS[-1]]["protocols"]) == {"paper"}
+
+
+def test_tables_in_the_layout_of_their_papers_are_not_cut_and_fit_a_screen_and_a_half(told):
+    tables = told[TABLES, 1280, ""]
+    assert max(tables["cut"]) <= 1
+    assert tables["tall"][0] <= 1.5 * 900
 
 
 def test_a_picture_that_is_in_no_file_can_be_saved(told):

@@ -58,7 +58,7 @@ def test_every_sentence_and_number_of_a_statement_is_the_present_codes(study, pr
         row = {key: recorded.rows.at[place, key] for key in told} | {"statement_id": name}
         row = {key: None if pd.isna(value) else value for key, value in row.items()}
         wrong += [f"{job}: {field}" for field in (*fields, *differing(row, told))]
-    assert wrong == [], "run: private-graphs restate, then private-graphs publish"
+    assert wrong == [], "run: private-graphs restate, then make docs"
 
 
 def test_what_real_runs_say_is_what_is_made_of_their_rows_alone(prices):

@@ -14,14 +14,22 @@ import pytest
 from small_shelves import AUDIT, FIGURE, TABLE, shelf
 
 from private_graphs.errors import UserError
-from private_graphs.files import write_text
 from private_graphs.report import site
 from private_graphs.report import statement as says
 from private_graphs.report.claims import COLUMNS
 from private_graphs.report.exhibit import Exhibit, Table
-from private_graphs.report.overview import finding, guarantees, truth, verdicts
+from private_graphs.report.overview import (
+    Verdict,
+    finding,
+    guarantees,
+    numbers,
+    study_verdict,
+    truth,
+    verdicts,
+)
 from private_graphs.report.publish import write_all
 from private_graphs.report.site import write_pages
+from private_graphs.study import Sentences
 
 VOID = {"meta", "link", "br", "img", "input"}
 HOSTILE = "<script>alert('x')</script>\"&"
@@ -75,6 +83,11 @@ def exhibit_page(root: Path, name: str = "table1") -> Page:
     return Page(root / "site" / "small" / f"{name}.html")
 
 
+def names(root: Path) -> Path:
+    """The page with the names of methods, which shows no result."""
+    return root / "site" / "methods" / "index.html"
+
+
 def statement_pages(root: Path, name: str = "full") -> list[Page]:
     return [Page(path) for path in (root / "site" / "statements" / name).glob("*.html")]
 
@@ -82,8 +95,9 @@ def statement_pages(root: Path, name: str = "full") -> list[Page]:
 def test_every_link_of_every_page_points_to_a_file_or_anchor_that_exists(tmp_path):
     build(tmp_path, shelf(), shelf("recorded"), shelf("demo", dataset="synthetic-npz"))
     pages = [*tmp_path.rglob("*.html")]
-    # index; exhibits and every ε; datasets; a method; statements of three protocols and without DP
-    assert len(pages) == 1 + 3 + 2 + 1 + 3 * 4
+    # index; verdict, exhibits and every ε; datasets; methods; statements of three protocols and
+    # without DP
+    assert len(pages) == 1 + 4 + 2 + 2 + 3 * 4
     for path in pages:
         for link in Page(path).links:
             if link.startswith(("https://", "data:")):
@@ -116,7 +130,7 @@ def test_hostile_names_stay_text_on_every_page(tmp_path):
     hostile = shelf("demo", dataset=HOSTILE, title=HOSTILE, exhibits=(exhibit, FIGURE),
                     missing={"table1": (HOSTILE,)}, **changes)  # fmt: skip
     index = build(tmp_path, hostile)
-    for path in tmp_path.rglob("*.html"):
+    for path in {*tmp_path.rglob("*.html")} - {names(tmp_path)}:
         page = Page(path)
         scripts = [values for tag, values in page.tags if tag == "script"]
         assert len(scripts) == 1 and scripts[0]["src"].endswith("site/site.js")
@@ -138,8 +152,9 @@ def test_equal_results_give_equal_bytes(tmp_path):
 
 def test_recorded_results_stand_beside_own_ones_and_are_marked(tmp_path):
     index = build(tmp_path, shelf(), shelf("recorded", missing={"table1": ("PubMed: none.",)}))
-    marks = [values["class"] for _, values in index.tags if "card " in (values.get("class") or "")]
-    assert marks == ["card full", "card recorded"]
+    assert "from recorded runs" in index.text
+    verdict = exhibit_page(tmp_path, "index")
+    assert {"full", "recorded"} <= verdict.anchors and "Table 1: PubMed: none." in verdict.text
     page = exhibit_page(tmp_path)
     assert page.text.count("A paragraph of words.") == 2
     recorded = page.text.partition("PubMed: none.")[2]
@@ -157,7 +172,7 @@ def test_synthetic_and_private_data_are_marked_and_published_data_are_not(tmp_pa
     build(tmp_path / "c", shelf(dataset="my_graph", title="Mine"))
     marks = ("embedded synthetic data (Made up)", "scores and counts of private data (my_graph)")
     for folder, expected in (("a", None), ("b", marks[0]), ("c", marks[1])):
-        for path in (tmp_path / folder).rglob("*.html"):
+        for path in {*(tmp_path / folder).rglob("*.html")} - {names(tmp_path / folder)}:
             text = Page(path).text
             assert [mark for mark in marks if mark in text] == ([expected] if expected else [])
 
@@ -200,31 +215,83 @@ def test_verdicts_hold_printed_numbers_against_seeds_and_proofs():
     assert plain.budgets == 0 and "true" not in plain.answer.text and "0" not in plain.answer.text
 
 
-def test_a_study_has_one_line_on_its_claimed_epsilons_and_its_claims():
-    said = finding(shelf("demo", audit=AUDIT))  # refutes ε = 2 as released and as printed
-    assert said == (
-        "small: released: 0 of 1 claimed ε hold (1 refuted by an attack); paper: 0 of 1 claimed ε "
-        "hold (1 refuted by an attack); sound: 1 of 1 ε proved"
+CLAIMS = pd.DataFrame(
+    [["of_all.cora", "", 2.0, "paper", 70.0, 70.0, 70.0, "fails", ""],
+     ["of_all.pubmed", "", 2.0, "paper", 65.0, 65.0, 65.0, "fails", ""],
+     ["in_part.cora", "", None, "paper", 1.0, 1.0, 1.0, "holds", ""],
+     ["in_part.pubmed", "", None, "paper", 1.0, 0.0, 2.0, "undecided", ""],
+     ["by_hand", "", None, "", 0.001, 0.001, 0.001, "fails", ""]],
+    columns=COLUMNS,
+)  # fmt: skip
+LOST = Verdict("released", 4, 3, budgets=2, hold=0, refuted=1, shown=4.789, larger=None)
+
+
+def saying(**texts):
+    """A recorded shelf whose study says other sentences."""
+    held = shelf("recorded", audit=AUDIT)
+    study = SimpleNamespace(**vars(held.results.study) | {"says": Sentences(**texts)})
+    return replace(held, results=replace(held.results, study=study))
+
+
+def test_sentences_are_filled_from_rows_claims_and_attacks():
+    sound = {"study": "small", "protocol": "sound"}
+    held = saying(
+        prints="a bound of {printed of_all}",
+        truth=["{no such number}", "No: {fails of_all} and {fails by_hand}, attack {attack}"],
+        instead="{score} at {proved}, all {together}",
+        numbers={
+            "attack": {"show": "shown", "where": {"protocol": "released"}},
+            "score": {"show": "score", "where": sound | {"epsilon": 2}},
+            "proved": {"show": "proved", "where": sound | {"epsilon": [2, 3]}},
+            "together": {"show": "together", "where": sound | {"epsilon": 2}},
+        },
     )
-    met = shelf(protocols=("paper",), epsilons=(4.0, 2.0, math.inf))  # 3.38 is proved of either
-    assert finding(met) == "small: paper: 1 of 2 claimed ε hold"
-    claims = pd.DataFrame({"verdict": ["fails", "holds", "fails", "not_run"]})
-    plain = shelf(epsilons=(math.inf,))
-    assert finding(plain, claims) == "small: claims of the text: 1 hold, 2 fail"
-    assert finding(plain, claims[3:]) == "small: claims of the text: none was run"
-    assert finding(plain) == "small: nothing private was run"
+    found = study_verdict(held, CLAIMS, [])
+    assert found.prints == "a bound of 2"
+    assert found.truth == "No: 65 to 70 and 0.001, attack 3.28" and found.tone == "refuted"
+    assert found.instead == "0.55 at 2.00, all 2.00" and found.scores.startswith("not on the data")
+    assert found.line("Small").startswith("Small: it prints a bound of 2; true? No: 65")
+    assert "holds in_part" not in numbers(held, CLAIMS, [])  # elsewhere it is undecided
+    unproved = {"unproved": {"show": "proved", "where": {"protocol": "released"}}}
+    assert "unproved" not in numbers(saying(numbers=unproved), None, [])
 
 
-def test_the_lines_of_a_scale_have_its_verdicts(tmp_path, monkeypatch):
-    claim = SimpleNamespace(id="a", because="")
-    monkeypatch.setattr(site, "claims_of", lambda study: [claim])
-    monkeypatch.setattr(site, "own_shelves", lambda folder: [shelf(folder.name)])
-    assert "claims" not in site.findings(tmp_path / "demo")[0]
-    row = pd.DataFrame([["a", "says a", None, "paper", 0.5, 0.4, 0.6, "holds", ""]],
-                       columns=COLUMNS)  # fmt: skip
-    write_text(tmp_path / "demo" / "claims" / "small.csv", row.to_csv(index=False))
-    (line,) = site.findings(tmp_path / "demo")
-    assert line.endswith("sound: 1 of 1 ε proved; claims of the text: 1 hold")
+def test_a_study_without_sentences_of_its_own_has_a_verdict():
+    truth = study_verdict(shelf("recorded"), None, [LOST]).truth
+    assert truth == "No: 1 of 2 printed ε are refuted (an attack shows ε > 4.78)"
+    larger = replace(LOST, refuted=0, shown=None, larger=3.38)
+    assert "up to 3.38" in study_verdict(shelf("recorded"), None, [larger]).truth
+    held = replace(LOST, hold=2, refuted=0, shown=None)
+    assert study_verdict(shelf("recorded"), None, [held]).tone == "e1"
+    ours = replace(held, protocol="sound")  # of this project's noise, not of the paper's
+    assert study_verdict(shelf("recorded"), None, [ours]).tone == "soft"
+    assert "not asked" in ours.answer.text
+
+
+def test_synthetic_data_decide_nothing_of_a_paper_but_calculations_and_attacks():
+    sound = {"score": {"show": "score", "where": {"protocol": "sound"}}}
+    attack = {"attack": {"show": "shown", "where": {"protocol": "released"}}}
+    made_up = replace(saying(numbers=sound | attack), name="demo")
+    made_up.results.statistics[0]["synthetic"] = True
+    known = numbers(made_up, CLAIMS, [LOST])
+    assert known == {"fails by_hand": "0.001", "attack": "3.28"}
+
+
+def test_a_table_has_its_finding_as_title():
+    held = saying(findings={"figure1": "All is {fails by_hand}"})
+    assert finding(held, FIGURE, CLAIMS, []) == "All is 0.001"
+    assert finding(held, TABLE, CLAIMS, [LOST]) == "None of the 2 printed ε holds"
+    scores = finding(held, TABLE, None, [replace(LOST, budgets=0)])
+    assert scores.startswith("3 of 4 printed scores")
+    assert finding(held, TABLE, None, []) == ""
+
+
+def test_a_finished_run_prints_what_the_site_says(tmp_path):
+    assert site.findings(tmp_path) == []
+    build(tmp_path, shelf("recorded"))
+    (line,) = site.findings(tmp_path)
+    assert line.startswith("Small (2026): it prints no ε; true? inconclusive")
+    assert "inconclusive" in exhibit_page(tmp_path, "index").text
 
 
 def test_statements_of_like_runs_share_a_page_and_what_they_share_stands_once(tmp_path):
@@ -242,7 +309,10 @@ def test_statements_of_like_runs_share_a_page_and_what_they_share_stands_once(tm
         whole = " ".join(f"{common} {text}".replace(";", " ").split())
         for title, fields in says.sections(statement):
             for field, value in fields if title not in site._IN_WORDS else ():
-                if field in ("selection", "vacuous (ε above 20)"):  # told in other words, below
+                if field in (
+                    "selection",
+                    "too large to mean anything (ε above 20)",
+                ):  # told in other words, below
                     continue
                 for part in [value] if isinstance(value, str) else value:
                     words = part.removeprefix("none: ").replace(";", " ")

@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 
 from private_graphs.privacy.statements import Inference, Status, Unit
 from private_graphs.report.exhibit import NOTHING
-from private_graphs.report.words import SCALE, bound, budget, guarantee, guarantees, strength, unit
+from private_graphs.report.words import (
+    MODEL_ONLY,
+    SCALE,
+    VACUOUS,
+    bound,
+    budget,
+    guarantee,
+    guarantees,
+    strength,
+    unit,
+)
 
 EPSILONS = st.floats(1e-9, 1e9) | st.floats(0.01, 300)
 
@@ -47,11 +57,11 @@ def test_a_phrase_never_promises_more_than_the_statement(point):
     else:
         assert float(per[1]) >= point["epsilon_proved"]
         assert per[2] == unit(point["unit"])
-        assert ("model only" in cell.text) == (point["inference"] == "leaks")
+        assert (MODEL_ONLY in cell.text) == (point["inference"] == "leaks")
     shown = re.search(r"refuted: ε > ([\d.e+]+)", cell.text)
     assert (shown is not None) == (point["status"] == "refuted") == (cell.tone == "refuted")
     assert shown is None or float(shown[1]) <= point["audit_epsilon_lower"]
-    assert ("vacuous" in cell.text) == point["vacuous"]
+    assert (VACUOUS in cell.text) == point["vacuous"]
     assert (cell.text == "no DP") == (point["status"] == "not_private")
     held = point["status"] in ("proved", "proved_if_seed_secret")
     assert (cell.tone == strength(point["epsilon_proved"]) != "none") == held
@@ -74,7 +84,7 @@ def test_the_words_along_a_line_hold_for_every_point_of_it(rows):
         assert high >= max(proved)
         assert ("none for some" in cell.text) == (len(proved) < len(private))
         leaks = any(row["inference"] == "leaks" and row["epsilon_proved"] for row in private)
-        assert ("model only" in cell.text) == leaks
+        assert (MODEL_ONLY in cell.text) == leaks
 
 
 @pytest.mark.parametrize(

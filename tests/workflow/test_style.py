@@ -141,6 +141,7 @@ def test_lock_pins_versions_only(root: Path) -> None:
 
 def test_lock_has_everything_that_the_project_names(root: Path) -> None:
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    named = [*project["dependencies"], *project["optional-dependencies"]["test"]]
+    extras = project["optional-dependencies"]
+    named = [*project["dependencies"], *extras["test"], *extras["docs"]]
     locked = pins((root / "requirements.lock").read_text())
     assert not [each for each in named if re.split(r"[><=]", each)[0] not in locked]

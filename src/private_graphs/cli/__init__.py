@@ -25,7 +25,7 @@ COMMANDS = {
     "audit": "audit",
     "record": "results",
     "restate": "results",
-    "publish": "results",
+    "site": "results",
     "paper": "results",
 }
 """Command -> module in this package with the function of the same name."""

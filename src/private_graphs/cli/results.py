@@ -1,4 +1,4 @@
-"""``private-graphs record``, ``restate``, ``publish`` and ``paper``: results in other formats."""
+"""``private-graphs record``, ``restate``, ``site`` and ``paper``: results in other formats."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from private_graphs.cli.terminal import say
-from private_graphs.errors import UserError
 
 
 def record(
@@ -39,7 +38,7 @@ def restate(
 ) -> None:
     """Make the privacy statements of recorded results again, with the current code.
 
-    Example: private-graphs restate, then private-graphs publish
+    Example: private-graphs restate, then make docs
     """
     from private_graphs.report.restate import restate as write
 
@@ -47,23 +46,20 @@ def restate(
         say(f"wrote {path}")
 
 
-def publish(
-    recorded: Annotated[Path, typer.Argument(help="What 'record' wrote.")] = Path("recorded"),
-    docs: Annotated[
-        Path, typer.Argument(help="Folder with a folder for every study.")
-    ] = Path("docs/results"),
-) -> None:  # fmt: skip
-    """Write the exhibits of recorded results as tables and pictures for the documentation."""
-    from private_graphs.report.publish import publish as write
+def site(
+    results: Annotated[Path, typer.Argument(help="Your own results; pages go there.")] = Path(
+        "results"
+    ),
+    recorded: Annotated[Path, typer.Option(help="What 'record' wrote.")] = Path("recorded"),
+) -> None:
+    """Write the pages of all results, recorded and your own, without running anything.
 
-    paths = write(recorded, docs)
-    if not paths:
-        raise UserError(
-            f"{recorded}: no recorded results; expected folders of studies: write them with "
-            "'private-graphs record'"
-        )
-    for path in paths:
-        say(f"wrote {path}")
+    Example: private-graphs site, then open results/index.html
+    """
+    from private_graphs.report.site import write_site
+
+    pages = write_site(results, recorded, -1)
+    say(f"wrote {results / 'index.html'} and {len(pages) - 1} pages behind it")
 
 
 def paper(

@@ -544,5 +544,7 @@ METHODS = (
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
         canary=Canary(words=2, units=3),
+        summary="Noisy class averages of texts and places in the public graph, and a linear "
+        "classifier computed from them.",
     ),
 )

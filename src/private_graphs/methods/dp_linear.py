@@ -31,5 +31,6 @@ METHODS = (
         assumptions=(CONSTANTS,),
         # Many units: weights move so little that every step sees the same clipped gradient.
         canary=Canary(words=2, units=50_000),
+        summary="Softmax regression on documents, by noisy full-batch gradient descent from zero.",
     ),
 )

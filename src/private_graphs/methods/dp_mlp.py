@@ -39,5 +39,6 @@ METHODS = (
         assumptions=(CONSTANTS,),
         # Many axes: the first unit starts with a large weight, so that the canary is clipped.
         canary=Canary(words=16, units=50_000),
+        summary="Two-layer perceptron on documents, by noisy full-batch gradient descent.",
     ),
 )

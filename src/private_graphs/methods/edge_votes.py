@@ -263,5 +263,6 @@ METHODS = (
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
         canary=Canary(words=1, units=0),
+        summary="Noisy votes of neighbours, sent where the receiver still errs (edge-level DP).",
     ),
 )

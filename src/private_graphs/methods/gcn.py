@@ -220,5 +220,7 @@ METHODS = (
         epsilon_of=epsilon_of_noise,
         names_majority=True,
         stated=stated,
+        summary="Two-layer graph convolutional network; under DP with clipped, noisy "
+        "gradients (DP-SGD, DP-Adam).",
     ),
 )

@@ -42,5 +42,6 @@ METHODS = (
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
         identity=_identity,
+        summary="Two-layer GCN with one noisy sum of per-node gradients in each epoch.",
     ),
 )

@@ -202,5 +202,6 @@ METHODS = (
         stated=POISSON.stated,
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
+        summary="Two-layer GCN on Poisson-sampled parts of the graph, by DP-SGD.",
     ),
 )

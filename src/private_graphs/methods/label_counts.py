@@ -166,5 +166,6 @@ METHODS = (
         stated=stated,
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
+        summary="Noisy counts of the neighbours’ labels, as features of each node (edge-level DP).",
     ),
 )

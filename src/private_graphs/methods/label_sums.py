@@ -167,5 +167,6 @@ METHODS = (
         protocols={"sound": PROTOCOLS["sound"]},
         prepares="features are used as they are",
         stated=stated_by(_budget),
+        summary="Noisy sums of the neighbours’ labels, then a small network on them by DP-SGD.",
     ),
 )

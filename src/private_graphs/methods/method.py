@@ -205,6 +205,8 @@ class Method:
     """Supported scenarios, which say what is private and public (``tasks.SCENARIOS``); the first
     is the default."""
     settings: type[Settings] = Settings
+    summary: str = ""
+    """What it does, in one line below its name."""
     protocols: Mapping[str, Protocol] = field(default_factory=lambda: {"sound": SOUND})
     """Protocols by name, with the fields that this method reads."""
     data: Literal["graph", "images"] = "graph"

@@ -332,5 +332,6 @@ METHODS = (
         reads_private=False,
         stated=stated,
         fits_validation_labels=True,
+        summary="Baseline: ridge regression on the public labels; nothing private is read.",
     ),
 )

@@ -233,17 +233,24 @@ def _method(name: str, title: str, **more: Any) -> Method:
 
 
 METHODS = (
-    _method("scattering", "scattering, noisy steps", run=run),
+    _method(
+        "scattering",
+        "scattering, noisy steps",
+        run=run,
+        summary="Softmax regression on scattering features, by a few noisy Newton steps.",
+    ),
     _method(
         "scattering_labels",
         "scattering, noisy steps and public labels",
         run=partial(run, labels=True),
+        summary="The same noisy Newton steps, with the labels of public images beside.",
         fits_validation_labels=True,
     ),
     _method(
         "scattering_public",
         "scattering, public labels alone",
         run=partial(run, private=False, labels=True),
+        summary="Baseline: the same regression on public images and labels alone.",
         reads_private=False,
         fits_validation_labels=True,
     ),

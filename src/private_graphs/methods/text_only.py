@@ -239,5 +239,6 @@ METHODS = (
         prepares=UNIT_ROWS,
         reads_private=False,
         stated=stated,
+        summary="Baseline: the best classifier on texts and training labels; no edge is read.",
     ),
 )

@@ -498,5 +498,6 @@ METHODS = (
         data="images",
         stated=stated,
         prepares="pixels are divided by 255",
+        summary="DP-SGD for records, for whole classes, or for parts of classes.",
     ),
 )

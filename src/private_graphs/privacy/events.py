@@ -202,7 +202,7 @@ def lattice_distance(ratio: float, numbers: int) -> float:
 @dataclass(frozen=True, kw_only=True)
 class LaplaceQuery(_Query):
     """Each release is ``dimension`` numbers of joint L1 sensitivity ``sensitivity``, each plus
-    independent Laplace noise with density exp(-|x|/scale)/(2 scale)."""
+    independent Laplace noise with density ``exp(-|x|/scale)/(2 scale)``."""
 
     sensitivity: float
     scale: float

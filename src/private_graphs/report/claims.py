@@ -28,7 +28,8 @@ from private_graphs.report.words import missing, number
 PUBLISHED = "claims"
 """Name of the published claims in a study file."""
 CONFIDENCE = 0.95
-VERDICTS = ("holds", "fails", "undecided", "not_run")
+VERDICTS = {"holds": "holds", "fails": "fails", "undecided": "inconclusive", "not_run": "not run"}
+"""Verdicts, with their words for readers."""
 COLUMNS = ("id", "claim", "printed", "protocol", "measured", "low", "high", "verdict", "command")
 
 
@@ -273,7 +274,7 @@ def claims_table(frame: pd.DataFrame, title: str) -> Table:
         Column("printed", lambda row: Cell(number(row["printed"]), tone="published")),
         *(
             Column(
-                name or "no run needed",
+                PROTOCOLS[name].title if name else "by calculation",
                 lambda row, name=name: _found(at.get((row["id"], name))),
             )
             for name in protocols
@@ -282,9 +283,9 @@ def claims_table(frame: pd.DataFrame, title: str) -> Table:
     note = (
         "In brackets: the 95 % interval of the mean over the seeds, the range over the seeds of a "
         "choice, or what an attack shows and what is proved of an ε. holds, fails: all or nothing "
-        "of it is what the claim allows; undecided: a part of it. no bound: of one run, or of "
-        "runs that do not meet the premise of the claim: models that learned nothing, or that are "
-        "not of equal accuracy."
+        "of it is what the claim allows; inconclusive: the interval overlaps. no bound: of one "
+        "run, or of runs that do not meet the premise of the claim: models that learned nothing, "
+        "or that are not of equal accuracy."
     )
     lines = frame.drop_duplicates("id").drop(columns="protocol")  # a row covers all protocols
     return Table(title, frame[list(COLUMNS)], columns, (note,), lines=lines, stacked=True)
@@ -304,13 +305,14 @@ def _graph(row: dict[str, Any]) -> str:
 def _found(row: dict[str, Any] | None) -> Cell:
     """Format verdict and measurement."""
     if row is None or missing(row["measured"]):
-        return Cell() if row is None else Cell(row["verdict"].replace("_", " "))
+        return Cell() if row is None else Cell(VERDICTS[row["verdict"]])
     value, low, high = (_short(row[name]) for name in ("measured", "low", "high"))
     around = "" if row["low"] == row["high"] else f" [{low}, {high}]"
     if math.isinf(row["low"]):
         around = " [no bound]"
     return Cell(
-        f"{row['verdict']}: {value}{around}", tone="refuted" if row["verdict"] == "fails" else ""
+        f"{VERDICTS[row['verdict']]}: {value}{around}",
+        tone="refuted" if row["verdict"] == "fails" else "",
     )
 
 

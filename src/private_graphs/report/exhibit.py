@@ -39,6 +39,55 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Line:
+    """A score of ours below a printed number, with the ε that it really has."""
+
+    label: str
+    """Short name of its protocol; empty for what all protocols share."""
+    score: str
+    spread: str = ""
+    epsilon: Cell = Cell("")
+    """Its tone colours the ε; its statement is linked from the line."""
+
+    @property
+    def text(self) -> str:
+        """The line as plain text: ``code .361 ± .051 ε>4.78 ✗``."""
+        around = f"± {self.spread}" if self.spread else ""
+        return " ".join(filter(None, (self.label, self.score, around, self.epsilon.text)))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Cell of a paper's table: what the paper prints, and our scores below it."""
+
+    text: str = ""
+    """The printed number; empty where the paper has no such cell."""
+    note: str = ""
+    """Small text after it: the printed spread, or why there is no score of ours."""
+    lines: Sequence[Line] = ()
+    heading: bool = False
+    """Whether it names its row."""
+    refuted: bool = False
+    """Whether an attack refutes the ε of the printed number, which is then struck through."""
+    muted: bool = False
+    """Whether no score of ours stands in its part of the table."""
+    rows: int = 1
+    """Number of rows that it spans."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A table as its paper prints it: the paper's head, rows and columns."""
+
+    columns: Sequence[tuple[str, str, str]]
+    """(group, head, note) of every column."""
+    rows: Sequence[Sequence[Entry | None]]
+    """Cells by row; None is covered by the cell above."""
+    key: Sequence[tuple[str, str]]
+    """(mark, meaning) of the labels and marks that occur."""
+
+
+@dataclass(frozen=True)
 class Table:
     """A displayed table over a machine-readable frame (``data`` is the content of the CSV)."""
 
@@ -53,6 +102,9 @@ class Table:
     stacked: bool = False
     """On a narrow screen each row becomes a card: for cells of words, which are not compared by
     column."""
+    layout: Layout | None = None
+    """The same numbers as the paper arranges them, which every form shows in place of ``columns``;
+    a page has these below, on request."""
 
     @property
     def data(self) -> pd.DataFrame:
@@ -155,28 +207,33 @@ Block = Table | Chart | Heatmap | Pictures | str
 
 @dataclass(frozen=True)
 class Bar:
-    """A score in the overview's picture."""
+    """A score in the first page's picture."""
 
     label: str
     value: float
     tone: str = ""
     """As ``Cell.tone``; empty if no private data are read."""
+    words: str = ""
+    """Its ε in words."""
 
 
 @dataclass(frozen=True)
 class StudyAnswer:
-    """The overview's entry of a study: question, sentences, picture, best result."""
+    """What the first page says of its first study, beside the verdict."""
 
     question: str
-    verdict: str
-    """The answer, in one sentence."""
-    sentences: Sequence[tuple[str, str]]
-    """(first word, rest), for example ("Printed", "scores of …")."""
+    answer: str
+    because: Sequence[str]
+    """Why the printed ε is not true, in sentences."""
+    instead: Sequence[str]
+    """What can be had instead, in sentences."""
     bars: Mapping[str, Sequence[Bar]]
     """By dataset: scores from 0 to 1."""
     caption: str
-    best: str
-    """Short text with the scores of the best proved methods."""
+    axis: str
+    """Name of the score."""
+    numbers: Mapping[str, str]
+    """Numbers for the sentences of the study file (``study.Sentences``)."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +247,8 @@ class Exhibit:
     """Run groups that it reads: of its own study, or of another one as ``lrec2022.B``."""
     build: Callable[[Any], Sequence[Block]]
     """``build(results)`` with a ``report.results.Results``."""
+    label: str = ""
+    """The paper's own name of it: Figures 5.4-5.5; default: ``name`` in words."""
     meaning: str = ""
     """What a reader learns from it, in one or two sentences."""
     answer: Callable[[Any], StudyAnswer | None] | None = None

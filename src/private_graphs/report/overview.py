@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
+from private_graphs.errors import UserError
+from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.report.exhibit import NOTHING, Block, Cell, Column, Exhibit, Table
 from private_graphs.report.shelf import Shelf
 from private_graphs.report.statement import headline, said, words
 from private_graphs.report.words import bound, budget, missing, number
+from private_graphs.studies import claims_of
+from private_graphs.study import Number
 
 NOISE_SOURCES = {
     "seeded": "from seeds, so that a run can be repeated; every proved ε supposes that the seeds "
@@ -53,8 +58,10 @@ class Verdict:
         """Return whether the printed ε are true, in words."""
         if not self.budgets:
             return Cell("no ε is printed")
+        if PROTOCOLS[self.protocol].calibration == "proved":
+            return Cell("not asked: the noise is not the paper's, but made for a proof")
         if self.hold == self.budgets:
-            return Cell(f"yes, all {self.budgets} are proved")
+            return Cell(f"yes, each of the {self.budgets} is proved by itself")
         parts = [f"{self.hold} of {self.budgets} hold" if self.hold else "no"]
         if self.refuted:
             seen = "" if self.shown is None else f": an attack shows ε > {bound(self.shown)}"
@@ -65,43 +72,213 @@ class Verdict:
         return Cell(", ".join(parts), tone="refuted" if self.refuted else "none")
 
 
-VERDICT_WORDS = {"holds": "hold", "fails": "fail", "undecided": "undecided"}
-"""Plural verbs for the verdicts on claims."""
+VERDICT_WORDS = {"holds": "hold", "fails": "fail", "undecided": "inconclusive"}
+"""Plural words for the verdicts on claims."""
 
 
-def finding(shelf: Shelf, claims: pd.DataFrame | None = None) -> str:
-    """Return one line on the verdicts of a study's runs on its paper's ε and claims.
+@dataclass(frozen=True)
+class StudyVerdict:
+    """What pages and the terminal say about a paper, in the sentences of its study file."""
 
-    A claimed ε holds if the proved ε is not larger; ``claims`` are the verdicts of
-    ``claims.judged``, if the study has any.
+    prints: str
+    truth: str
+    instead: str
+    scores: str
+    """How many of the printed scores were reproduced."""
+    data: str
+    """Datasets with runs, and those of the paper without."""
+
+    @property
+    def tone(self) -> str:
+        """CSS class of the answer to "Is that true?"."""
+        return {"No": "refuted", "Yes": "e1", "inconclusive": "soft"}.get(
+            re.split(r"\W", self.truth)[0], "e20"
+        )
+
+    @property
+    def parts(self) -> tuple[tuple[str, str], ...]:
+        """The three sentences, with their heads."""
+        return (("It prints", self.prints), ("Is that true?", self.truth),
+                ("What can be had instead?", self.instead))  # fmt: skip
+
+    def line(self, name: str) -> str:
+        """Return all in one line, for the terminal."""
+        return f"{name}: it prints {self.prints}; true? {self.truth}; instead: {self.instead}"
+
+
+def study_verdict(
+    shelf: Shelf, claims: pd.DataFrame | None, found: Sequence[Verdict]
+) -> StudyVerdict:
+    """Return the verdict on a study's paper; ``claims`` and ``found`` as in ``numbers``."""
+    known, says = numbers(shelf, claims, found), shelf.results.study.says
+    parts = (filled(each, known) for each in (says.prints, says.truth, says.instead))
+    scores = filled("{met} of {scores} printed scores (within 2 s.d.)", known)
+    return StudyVerdict(*parts, scores or "not on the data of the paper", _data(shelf))
+
+
+def finding(
+    shelf: Shelf, exhibit: Exhibit, claims: pd.DataFrame | None, found: Sequence[Verdict]
+) -> str:
+    """Return what a table or figure shows, in one sentence: its title; empty if nothing is known.
+
+    The sentence is one of the study file, or counts printed ε, printed scores or claims. ``found``
+    are the verdicts on its tables.
     """
-    study = shelf.results.study.id
-    private = [each for each in shelf.statements.values()
-               if each.study == study and each.status != "not_private"]  # fmt: skip
-    parts = []
-    for protocol in PROTOCOLS:
-        own = [each for each in private if each.protocol == protocol]
-        claimed = [each for each in own if each.epsilon_published is not None]
-        proved = sum(each.epsilon_proved is not None for each in own)
-        if claimed:
-            hold = sum(map(_holds, claimed))
-            refuted = sum(each.status == "refuted" for each in claimed)
-            attacked = f" ({refuted} refuted by an attack)" if refuted else ""
-            parts.append(f"{protocol}: {hold} of {len(claimed)} claimed ε hold{attacked}")
-        elif own:
-            parts.append(f"{protocol}: {proved} of {len(own)} ε proved")
+    known = numbers(shelf, claims, found)
+    known |= _counted_claims(shelf, exhibit, claims)
+    own = shelf.results.study.says.findings.get(exhibit.name, ())
+    return filled(own, known) or filled(_FINDINGS, known)
+
+
+_FINDINGS = (
+    "None of the {none} printed ε holds",
+    "{hold} of {budgets} printed ε hold",
+    "{met} of {scores} printed scores reproduced (within 2 s.d.)",
+    "Claims checked here: {claims}",
+)
+"""Findings of a table or figure of any study, in the order of what is said first."""
+
+
+def filled(texts: str | Sequence[str], known: Mapping[str, str]) -> str:
+    """Return the first text whose numbers are all known, filled in; empty if there is none."""
+    for text in [texts] if isinstance(texts, str) else texts:
+        if all(name in known for name in _FIELD.findall(text)):
+            return _FIELD.sub(lambda match: known[match[1]], text)
+    return ""
+
+
+_FIELD = re.compile(r"\{([^{}]+)\}")
+
+
+def numbers(shelf: Shelf, claims: pd.DataFrame | None, found: Sequence[Verdict]) -> dict[str, str]:
+    """Return all numbers that sentences about a study may name, as text.
+
+    ``printed``: the printed ε, ``printed table1``: those of a table; ``budgets``, ``hold``,
+    ``refuted``, ``unproved``, ``shown``, ``larger``, ``scores``, ``met``: of the verdicts
+    ``found``, where not 0, and ``none`` for ``budgets`` if none holds; ``fails ID``, ``holds ID``:
+    measured by a claim with that verdict wherever it is decided; ``printed ID``: what the claim
+    prints; the study's own ``Sentences.numbers``, and those of its ``Exhibit.answer``. Rows of
+    synthetic data say nothing of a paper: of these, calculations and attacks alone count.
+    """
+    study, known = shelf.results.study, {}
+    printed = shelf.results.rows
+    printed = printed[(printed["source"] == "published") & (printed["study"] == study.id)
+                      & (printed["group"] != "claims")]  # fmt: skip
+    printed = printed[_private(printed["epsilon"])]
+    for where, rows in [("", printed), *printed.groupby("group")]:
+        if epsilons := sorted(rows["epsilon"].unique()):
+            known[f"printed {where}".strip()] = _listed(list(map(number, epsilons)))
     if claims is not None:
-        counts = claims["verdict"].value_counts()
-        found = [f"{counts[name]} {word}" for name, word in VERDICT_WORDS.items() if name in counts]
-        parts.append(f"claims of the text: {', '.join(found) or 'none was run'}")
-    return f"{study}: {'; '.join(parts) or 'nothing private was run'}"
+        known |= _of_claims(claims[claims["protocol"] == ""] if shelf.synthetic else claims)
+    if not shelf.synthetic:
+        known |= _of_verdicts(found)
+        known |= shelf.answer.numbers if shelf.answer else {}
+    for name, each in study.says.numbers.items():
+        if (each.show == "shown" or not shelf.synthetic) and (text := _number(shelf, each)):
+            known[name] = text
+    return known
 
 
-def _holds(statement: PrivacyStatement) -> bool:
-    """Return whether the published ε is proved."""
-    proved, published = statement.epsilon_proved, statement.epsilon_published
-    held = proved is not None and proved <= published * (1 + 1e-9)
-    return held and statement.status != "refuted"
+def _listed(texts: Sequence[str]) -> str:
+    if len(texts) > 3:
+        return f"{texts[0]} to {texts[-1]}"
+    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
+
+
+def _of_claims(claims: pd.DataFrame) -> dict[str, str]:
+    known = {}
+    decided = claims[~claims["verdict"].isin(["not_run"])]
+    for name, rows in decided.groupby(decided["id"].str.partition(".")[0]):
+        values = sorted({round(value, 2) or value for value in rows["measured"].dropna()})
+        if len(kinds := set(rows["verdict"])) == 1 and values:
+            ends = dict.fromkeys(number(float(f"{end:.3g}")) for end in (values[0], values[-1]))
+            known[f"{kinds.pop()} {name}"] = " to ".join(ends)
+        if not missing(rows["printed"].iloc[0]):
+            known[f"printed {name}"] = number(rows["printed"].iloc[0])
+    return known
+
+
+def _counted_claims(shelf: Shelf, exhibit: Exhibit, claims: pd.DataFrame | None) -> dict[str, str]:
+    """Return how many of an exhibit's claims hold, under the first protocol with some."""
+    if claims is None or shelf.synthetic:
+        return {}
+    shown = {claim.id for claim in claims_of(shelf.results.study.id)
+             if claim.exhibit == exhibit.name}  # fmt: skip
+    rows = claims[claims["id"].str.partition(".")[0].isin(shown)]
+    rows = rows[rows["verdict"] != "not_run"]
+    first = next((name for name in PROTOCOLS if name in set(rows["protocol"])), "")
+    counts = rows.loc[rows["protocol"] == first, "verdict"].value_counts()
+    texts = [f"{counts[name]} {word}" for name, word in VERDICT_WORDS.items() if name in counts]
+    return {"claims": ", ".join(texts)} if texts else {}
+
+
+def _of_verdicts(found: Iterable[Verdict]) -> dict[str, str]:
+    """Return the counts of the first protocol whose noise follows the paper's formula."""
+    theirs = [each for each in found if PROTOCOLS[each.protocol].calibration == "published"]
+    counted = [each for each in theirs if each.budgets] or theirs
+    if not counted:
+        return {}
+    first = counted[0]
+    counts = {name: getattr(first, name) for name in ("budgets", "hold", "refuted", "unproved")}
+    counts |= {"none": 0 if first.hold else first.budgets, "scores": first.scores}
+    known = {name: str(count) for name, count in counts.items() if count}
+    known |= {"met": str(first.met) if first.met else "None"} if first.scores else {}
+    known |= {} if first.shown is None else {"shown": bound(first.shown)}
+    return known | ({} if first.larger is None else {"larger": budget(first.larger)})
+
+
+def _number(shelf: Shelf, wanted: Number) -> str:
+    """Return a number of a study's sentences as text; empty if no row has it."""
+    rows = shelf.results.runs
+    rows = rows[rows["selected"].fillna(True).astype(bool)]
+    for column, value in wanted.where.items():
+        if column not in rows:
+            return ""
+        rows = rows[rows[column].isin(value if isinstance(value, list | tuple) else [value])]
+    if rows.empty:
+        return ""
+    if wanted.show == "score":
+        column = "test_micro_f1" if rows["test_micro_f1"].notna().any() else "test_accuracy"
+        means = rows.groupby("dataset")[column].mean().dropna()
+        texts = [f"{mean:.2f}" for mean in means]
+        if len(means) > 1:
+            called = shelf.called(means.index).values()
+            texts = [f"{text} ({name})" for text, name in zip(texts, called, strict=True)]
+        return ", ".join(texts)
+    held = [PrivacyStatement.model_validate(shelf.results.statements[name])
+            for name in rows["statement_id"].dropna().unique()]  # fmt: skip
+    if wanted.show == "shown":
+        bounds = [each.audit.epsilon_lower for each in held if each.status == "refuted"]
+        return bound(max(bounds)) if bounds else ""
+    proved = [each.epsilon_proved for each in held]
+    if None in proved:
+        return ""
+    return budget(max(proved) if wanted.show == "proved" else _together(held))
+
+
+def _together(held: Sequence[PrivacyStatement]) -> float:
+    """Return the ε of one run of each of several guarantees by Gaussian DP, whose μ² add up."""
+    for each in held:
+        kinds = {(event.type, event.sampling) for event in each.mechanisms}
+        if not kinds <= {("gaussian", "none"), ("gaussian_gradient", "none")}:
+            raise UserError(
+                f"study.yaml of {each.study}: show: together of {each.method}, whose releases are "
+                "not all Gaussian without sampling; expected such guarantees"
+            )
+    mu = math.hypot(*(gdp_mu(each.epsilon_proved, each.delta) for each in held))
+    return gdp_epsilon(mu, held[0].delta)
+
+
+def _data(shelf: Shelf) -> str:
+    """Return the datasets with runs, and those of the printed numbers that were not run."""
+    rows = shelf.results.rows
+    run = dict.fromkeys(shelf.own.runs["dataset"])
+    run |= dict.fromkeys(shelf.runs["dataset"]) if not run else {}
+    printed = rows[(rows["source"] == "published") & (rows["study"] == shelf.results.study.id)]
+    absent = [name for name in printed["dataset"].dropna().unique() if name not in run]
+    called = shelf.called([*run, *absent])
+    text = ", ".join(called[name] for name in run)
+    return f"{text} (not run: {', '.join(called[name] for name in absent)})" if absent else text
 
 
 _PRINTED = {"protocol", "published", "mean", "std", "epsilon", "status", "epsilon_proved"}
@@ -135,17 +312,17 @@ def _verdict(protocol: str, rows: pd.DataFrame) -> Verdict:
 
 
 def truth(found: Sequence[Verdict]) -> Table:
-    """Return verdicts as a table: whether the printed ε is true, and the printed scores are met."""
+    """Return verdicts as a table: whether printed ε are true, and printed scores reproduced."""
     columns = [
-        Column("as in", lambda row: PROTOCOLS[row["protocol"]].name),
-        Column("printed scores met", lambda row: f"{row['met']} of {row['scores']}"),
+        Column("as in", lambda row: PROTOCOLS[row["protocol"]].title),
+        Column("printed scores reproduced", lambda row: f"{row['met']} of {row['scores']}"),
         Column("is the printed ε true?", lambda row: row["answer"]),
     ]
     rows = [{"protocol": each.protocol, "met": each.met, "scores": each.scores,
              "answer": each.answer} for each in found]  # fmt: skip
     note = (
-        "met: within two standard deviations of our seeds, after rounding as printed. Each ε is "
-        "per node or record, as its statement says."
+        "reproduced: within two standard deviations of our seeds, after rounding as printed. Each "
+        "ε is per node or record, as its statement says."
     )
     return Table("What is true of the printed numbers", pd.DataFrame(rows), columns, (note,))
 
@@ -207,7 +384,7 @@ def guarantees(shelf: Shelf, method: str = "") -> Table:
         "all seeds and settings that were compared. Both are rounded up. Scores are means over the "
         "seeds, from the lowest to the highest of all settings."
     )
-    return Table("Score and privacy of every ε", pd.DataFrame(found), columns, notes=(note,))
+    return Table("All privacy guarantees", pd.DataFrame(found), columns, notes=(note,))
 
 
 def _range(row: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
-"""The overview's picture: scores by dataset as one SVG, for a page and for the README.
+"""The first page's picture: scores by dataset as bars with an axis, for a page and for the README.
 
-Text has the size of the surrounding page, colours follow dark mode, and every number is next to its
-mark, so that the picture can be read aloud.
+Text has the size of the surrounding page, colours follow dark mode, and every score is next to its
+bar with its ε in words, so that the picture can be read aloud.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from html import escape
 
 from private_graphs.report.exhibit import Bar
 
-_WIDTH, _LEFT, _ROW, _HEAD = 320, 150, 23, 26
-_SCALE = _WIDTH - _LEFT - 40
+_WIDTH, _LEFT, _SCALE, _ROW, _HEAD, _FOOT = 372, 116, 110, 24, 26, 42
 COLOURS = {
     "ink": ("#1b1e23", "#e8eaed"), "soft": ("#565d66", "#a8b0ba"), "line": ("#d8dce2", "#3a4048"),
     "e1": ("#0b6b3a", "#4cc38a"), "e3": ("#2c7f47", "#7bd3a0"), "e10": ("#6a7410", "#c9d15c"),
@@ -27,19 +26,19 @@ def variables(dark: bool) -> str:
     return "".join(f"--{name}:{values[dark]};" for name, values in COLOURS.items())
 
 
-def picture(bars: Mapping[str, Sequence[Bar]], *, alone: bool = False) -> str:
-    """Return an SVG with the bars of all datasets side by side.
+def picture(bars: Mapping[str, Sequence[Bar]], axis: str, *, alone: bool = False) -> str:
+    """Return an SVG with the bars of all datasets side by side; ``axis`` names their score.
 
     ``alone``: a separate file, which includes its colours; otherwise the page's colours apply.
     """
     rows = max(map(len, bars.values()))
-    width, height = _WIDTH * len(bars) + 20 * (len(bars) - 1), _HEAD + rows * _ROW + 6
-    said = "; ".join(
-        f"{name}: " + ", ".join(f"{bar.label} {bar.value:.2f}" for bar in group)
+    width = _WIDTH * len(bars) + 20 * (len(bars) - 1)
+    told = "; ".join(
+        f"{name}: " + ", ".join(f"{bar.label} {bar.value:.2f}, {bar.words}" for bar in group)
         for name, group in bars.items()
     )
     panels = (
-        f'<g transform="translate({place * (_WIDTH + 20)} 0)">{_panel(name, group)}</g>'
+        f'<g transform="translate({place * (_WIDTH + 20)} 0)">{_panel(name, group, axis, rows)}</g>'
         for place, (name, group) in enumerate(bars.items())
     )
     style = (
@@ -48,29 +47,35 @@ def picture(bars: Mapping[str, Sequence[Bar]], *, alone: bool = False) -> str:
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="bars" role="img" '
-        f'viewBox="0 0 {width} {height}"><title>{escape(said)}</title>'
+        f'viewBox="0 0 {width} {_HEAD + rows * _ROW + _FOOT}">'
+        f"<title>{escape(f'{axis}. {told}')}</title>"
         f"{style if alone else ''}{''.join(panels)}</svg>"
     )
 
 
-def _panel(name: str, bars: Sequence[Bar]) -> str:
+def _panel(name: str, bars: Sequence[Bar], axis: str, rows: int) -> str:
     parts = [f'<text y="15" fill="var(--ink)" font-weight="600">{escape(name)}</text>']
     for row, bar in enumerate(bars):
-        y, x = _HEAD + row * _ROW + _ROW / 2, _LEFT + _SCALE * bar.value
+        y, length = _HEAD + row * _ROW + _ROW / 2, _SCALE * bar.value
         colour = {"published": "ink", "": "soft"}.get(bar.tone, bar.tone)
-        broken = ' stroke-dasharray="3 3"' if bar.tone in ("refuted", "none", "vacuous") else ""
-        mark = f'<rect x="{x - 3:.1f}" y="{y - 7}" width="6" height="14" fill="var(--{colour})"/>'
-        if bar.tone not in ("published", ""):
-            fill = "none" if broken else f"var(--{colour})"
-            mark = (
-                f'<circle cx="{x:.1f}" cy="{y}" r="6" fill="{fill}" stroke="var(--{colour})" '
-                'stroke-width="2"/>'
-            )
+        fill = f'fill="var(--{colour})"'
+        if bar.tone in ("refuted", "none", "vacuous"):
+            fill += f' fill-opacity=".2" stroke="var(--{colour})" stroke-dasharray="3 2"'
         parts.append(
             f'<text x="{_LEFT - 8}" y="{y + 4}" text-anchor="end" fill="var(--ink)">'
             f"{escape(bar.label)}</text>"
-            f'<line x1="{_LEFT}" x2="{x - 6:.1f}" y1="{y}" y2="{y}" stroke="var(--{colour})" '
-            f'stroke-width="2"{broken}/>{mark}'
-            f'<text x="{x + 10:.1f}" y="{y + 4}" fill="var(--ink)">{bar.value:.2f}</text>'
+            f'<rect x="{_LEFT}" y="{y - 7}" width="{length:.1f}" height="14" {fill}/>'
+            f'<text x="{_LEFT + length + 6:.1f}" y="{y + 4}" fill="var(--ink)">{bar.value:.2f} '
+            f'<tspan fill="var(--soft)">{escape(bar.words)}</tspan></text>'
         )
+    y = _HEAD + rows * _ROW + 4
+    parts.append(f'<path d="M{_LEFT} {y}h{_SCALE}" stroke="var(--line)"/>')
+    for value, text in ((0, "0"), (0.5, "0.5"), (1, "1")):
+        x = _LEFT + _SCALE * value
+        parts.append(
+            f'<path d="M{x:g} {y}v4" stroke="var(--line)"/><text x="{x:g}" y="{y + 17}" '
+            f'text-anchor="middle" fill="var(--soft)">{text}</text>'
+        )
+    parts.append(f'<text x="{_LEFT + _SCALE / 2:g}" y="{y + 33}" text-anchor="middle" '
+                 f'fill="var(--soft)">{escape(axis)}</text>')  # fmt: skip
     return "".join(parts)

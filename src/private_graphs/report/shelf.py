@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.datasets.registry import declared_graphs
+from private_graphs.datasets.registry import dataset_spec, declared_graphs
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.exhibit import Block, Exhibit, StudyAnswer
 from private_graphs.report.record import Made, Recorded, read_recorded
@@ -58,6 +58,15 @@ class Shelf:
     def private(self) -> tuple[str, ...]:
         """Names of users' own graphs among its datasets."""
         return declared_graphs(each["name"] for each in self.statistics)
+
+    def called(self, datasets: Iterable[str]) -> dict[str, str]:
+        """Return short titles of datasets: their first words, as far as these differ."""
+        known = {each["name"]: each["title"] for each in self.results.statistics}
+        titles = {name: (known.get(name) or dataset_spec(name).title).partition(" (")[0]
+                  for name in datasets}  # fmt: skip
+        first = Counter(title.partition(",")[0] for title in titles.values())
+        return {name: title.replace(",", "") if first[title.partition(",")[0]] > 1
+                else title.partition(",")[0] for name, title in titles.items()}  # fmt: skip
 
     @property
     def statistics(self) -> list[Mapping[str, Any]]:
@@ -226,13 +235,22 @@ def label_of(name: str) -> str:
 
 
 def name_of(exhibit: Exhibit) -> str:
-    """Return what a list calls an exhibit: its label where that has a number, else its title."""
-    numbered = re.fullmatch(r"[a-z]+[\d_]+", exhibit.name) or len(exhibit.title) > 40
-    return label_of(exhibit.name) if numbered else exhibit.title
+    """Return what a list calls an exhibit: its number in the paper, else its title, if that
+    is short."""
+    short = _numbered(exhibit) or len(exhibit.title) > 40
+    return exhibit.label or (label_of(exhibit.name) if short else exhibit.title)
 
 
 def title_of(exhibit: Exhibit) -> str:
-    """Return label and title of an exhibit, once where the title begins with the label."""
-    label = label_of(exhibit.name)
+    """Return label and title of an exhibit; the title alone where the paper has no such exhibit,
+    or where it begins with the label."""
+    if not exhibit.label and not _numbered(exhibit):
+        return exhibit.title
+    label = exhibit.label or label_of(exhibit.name)
     begins = exhibit.title.lower().startswith(label.lower())
     return exhibit.title if begins else f"{label}. {exhibit.title}"
+
+
+def _numbered(exhibit: Exhibit) -> bool:
+    """Return whether an exhibit is a numbered table or figure of its paper."""
+    return re.fullmatch(r"(table|figure)[\d_]+", exhibit.name) is not None

@@ -8,6 +8,7 @@ subject, so that recorded results are next to the reader's own.
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -34,10 +35,12 @@ from private_graphs.report.curves import learning_curves
 from private_graphs.report.exhibit import Block, Exhibit, Table
 from private_graphs.report.overview import (
     VERDICT_WORDS,
+    StudyVerdict,
     command,
     finding,
     guarantees,
     notes,
+    study_verdict,
     truth,
     verdicts,
 )
@@ -48,17 +51,18 @@ from private_graphs.report.shelf import (
     exhibit_files,
     label_of,
     name_of,
-    own_shelves,
     read_shelves,
     title_of,
 )
-from private_graphs.report.table import Link, csv, html, markdown, tex
+from private_graphs.report.table import Link, csv, html, layout_html, markdown, tex
 from private_graphs.report.words import SCALE
 from private_graphs.report.write import draw, wait
 from private_graphs.studies import claims_of
 from private_graphs.tasks import SCENARIOS
 
-SITE, PRIVACY, CLAIMS = "site", "privacy", "claims"
+SITE, PRIVACY, CLAIMS, VERDICT = "site", "privacy", "claims", "index"
+VERDICTS = "verdicts.txt"
+"""File below ``site`` with a line on every study, which a finished run prints."""
 _TEMPLATES = Path(__file__).parent / "templates"
 _IDENTIFIER = re.compile(r"""(?<=\s)id="|url\(#|href="#""")
 _ROLE = re.compile(r":\w+:`[~.]?([^`]*)`")
@@ -91,8 +95,28 @@ class StudyEntry:
     def pages(self) -> list[tuple[str, str]]:
         """Return (address, label) of its pages, in order."""
         exhibits = [(self.address(name), name_of(each)) for name, each in self.exhibits.items()]
-        claims = [(self.address(CLAIMS), "Claims of the text")] if self.claims else []
-        return [*exhibits, *claims, (self.address(PRIVACY), "Every ε")]
+        claims = [(self.address(CLAIMS), "Claims checked")] if self.claims else []
+        return [(self.address(VERDICT), "Verdict"), *exhibits, *claims,
+                (self.address(PRIVACY), "All privacy guarantees")]  # fmt: skip
+
+    @cached_property
+    def judge(self) -> Shelf:
+        """The results that the verdict is about: recorded ones, else those on the paper's data."""
+        return min(self.shelves, key=lambda shelf: (not shelf.made, bool(shelf.synthetic)))
+
+    @cached_property
+    def verdict(self) -> StudyVerdict:
+        """The verdict on the study's paper."""
+        printed = [each for each in self.judge.exhibits if each.name in self.study.published]
+        found = verdicts([block for each in printed for block in self.judge.blocks(each)])
+        return study_verdict(self.judge, self.claims.get(self.judge.name), found)
+
+    def finding(self, exhibit: Exhibit) -> str:
+        """Return what a table or figure shows, in one sentence; empty if nothing is known."""
+        if exhibit.name not in {each.name for each in self.judge.exhibits}:
+            return ""
+        found = verdicts(self.judge.blocks(exhibit))
+        return finding(self.judge, exhibit, self.claims.get(self.judge.name), found)
 
     @cached_property
     def claims(self) -> dict[str, pd.DataFrame]:
@@ -152,14 +176,10 @@ def write_site(
         return write_pages(root, shelves, being_drawn, Path(pictures), by_study(verdicts))
 
 
-def findings(scale_folder: str | Path) -> list[str]:
-    """Return one line on each study of a finished scale: findings of its exhibits and claims."""
-    folder = Path(scale_folder)
-    judgements = by_study(sorted((folder / CLAIMS).glob("*.csv")))
-    return [
-        finding(shelf, judgements.get(shelf.results.study.id, {}).get(shelf.name))
-        for shelf in own_shelves(folder)
-    ]
+def findings(results_root: str | Path) -> list[str]:
+    """Return the verdict on every study's paper, as the last site says it, in one line each."""
+    path = Path(results_root) / SITE / VERDICTS
+    return path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
 
 
 def by_study(paths: Iterable[Path]) -> dict[str, dict[str, pd.DataFrame]]:
@@ -201,6 +221,7 @@ def write_pages(
     entries = [
         StudyEntry(members, (verdicts or {}).get(name, {})) for name, members in studies.items()
     ]
+    entries.sort(key=lambda entry: (entry.study.rank, entry.study.id))
     site = _Site(root, entries, recorded_pictures)
     try:
         pages = dict(site.pages())
@@ -214,7 +235,9 @@ def write_pages(
         style = style.replace(f"/* {mark} */", variables(dark))
     write_text(root / SITE / "site.css", style)
     shutil.copyfile(_TEMPLATES / "site.js", root / SITE / "site.js")
-    kept = {*pages, root / SITE / "site.css", root / SITE / "site.js"}
+    lines = (entry.verdict.line(entry.study.name) for entry in entries)
+    write_text(root / SITE / VERDICTS, "\n".join(lines) + "\n")
+    kept = {*pages, *(root / SITE / name for name in ("site.css", "site.js", VERDICTS))}
     for path in (root / SITE).rglob("*"):
         if path.is_file() and path not in kept:
             path.unlink()
@@ -260,6 +283,13 @@ class _Site:
         """Return the address of a method's page."""
         return f"{SITE}/methods/{name}.html"
 
+    def docs(self, page: str) -> str:
+        """Return the address of a page of the documentation relative to ``index.html``; empty
+        where it is absent."""
+        places = (self.root / "docs" / f"{page}.html", self.root.parent / "docs" / f"{page}.md")
+        return next((Path(os.path.relpath(path, self.root)).as_posix()
+                     for path in places if path.is_file()), "")  # fmt: skip
+
     def page(
         self, address: str, kind: str, shelves: Iterable[Shelf], **values: Any
     ) -> tuple[Path, str]:
@@ -272,10 +302,28 @@ class _Site:
 
     def pages(self) -> Iterator[tuple[Path, str]]:
         """Yield path and text of every page, except those of exhibits, which have pictures."""
-        cards = [self.card(entry, shelf) for entry in self.entries for shelf in entry.shelves]
-        first = next((card for card in cards if card["answer"]), None)
-        yield self.page("index.html", "index", self.shelves, cards=cards, first=first)
+        known = (entry for entry in self.entries if not entry.judge.synthetic)
+        first = next((entry for entry in known if entry.judge.answer), None)
+        bars = first.judge.answer.bars if first else {}
+        pictures = [Markup(picture({name: group}, first.judge.answer.axis))
+                    for name, group in bars.items()]  # fmt: skip
+        yield self.page(
+            "index.html",
+            "index",
+            self.shelves,
+            first=first,
+            pictures=pictures,
+            listed=self.method("index"),
+            own_documents=self.docs("your-own-graph"),
+        )
+        yield self.page(self.method("index"), "methods", (), known=self.methods)
         for entry in self.entries:
+            yield self.page(
+                entry.address(VERDICT), "study", entry.shelves, entry=entry,
+                claims={shelf.name: _counted(entry.claims.get(shelf.name))
+                        for shelf in entry.shelves},
+                beside=entry.beside(entry.address(VERDICT)),
+            )  # fmt: skip
             yield self.appendix(entry, PRIVACY, "What was asked for and claimed, what is proved, "
                                 "and what an attack showed.", guarantees)  # fmt: skip
             if entry.claims:
@@ -313,19 +361,6 @@ class _Site:
             for exhibit in entry.exhibits.values():
                 yield self.exhibit(entry, exhibit)
 
-    def card(self, entry: StudyEntry, shelf: Shelf) -> dict[str, Any]:
-        """Return the overview's card of a set of results."""
-        printed = [each for each in shelf.exhibits if each.name in entry.study.published]
-        found = verdicts([block for each in printed for block in shelf.blocks(each)])
-        answer = shelf.answer
-        return {
-            "entry": entry, "shelf": shelf, "answer": answer,
-            "pictures": [Markup(picture({name: bars})) for name, bars in answer.bars.items()]
-            if answer else [],
-            "truth": [Markup(text) for text in html(truth(found))] if found else [],
-            "claims": _counted(entry.claims.get(shelf.name)),
-        }  # fmt: skip
-
     def exhibit(self, entry: StudyEntry, exhibit: Exhibit) -> tuple[Path, str]:
         """Return the page of an exhibit, with one section per set of results that has it."""
         shelves = [shelf for shelf in entry.shelves if exhibit.name in
@@ -334,7 +369,8 @@ class _Site:
         address = entry.address(exhibit.name)
         return self.page(
             address, "exhibit", shelves, entry=entry, title=title_of(exhibit),
-            meaning=exhibit.meaning, sections=sections, beside=entry.beside(address),
+            label=name_of(exhibit), finding=entry.finding(exhibit), meaning=exhibit.meaning,
+            sections=sections, beside=entry.beside(address),
         )  # fmt: skip
 
     def section(self, shelf: Shelf, exhibit: Exhibit) -> dict[str, Any]:
@@ -418,7 +454,7 @@ class _Site:
                              "parts": parts})  # fmt: skip
         return self.page(
             address, "exhibit", entry.shelves, entry=entry, title=dict(entry.pages)[address],
-            meaning=meaning, sections=sections, beside=entry.beside(address),
+            finding="", meaning=meaning, sections=sections, beside=entry.beside(address),
         )  # fmt: skip
 
     def statements(self, entry: StudyEntry, shelf: Shelf) -> Iterator[tuple[Path, str]]:
@@ -604,7 +640,8 @@ def _verdicts(claims: pd.DataFrame) -> Table:
     """Return verdicts as a table, with the reasons of artefacts below, without links to docs/."""
     table = claims_table(claims, "Claims")
     why = (f"{claim}: {_DOCS_LINK.sub('', reason)}" for claim, reason in reasons(claims))
-    columns = [replace(each, group=each.head, head="verdict") if each.head in PROTOCOLS else each
+    ours = {each.title for each in PROTOCOLS.values()}
+    columns = [replace(each, group=each.head, head="verdict") if each.head in ours else each
                for each in table.columns]  # fmt: skip
     run = claims.assign(run=claims["verdict"] != "not_run").groupby("id")["run"].any()
     order = sorted(table.shown["id"].tolist(), key=lambda name: not run[name])  # not run: last
@@ -622,13 +659,14 @@ def _counted(claims: pd.DataFrame | None) -> list[str]:
         return []
     numbers = claims.groupby(["protocol", "verdict"]).size()
     found = {protocol: numbers[protocol] for protocol in numbers.index.unique("protocol")}
-    lines = (
-        (protocol or "no run needed", [f"{found[protocol][name]} {word}"
-                                       for name, word in VERDICT_WORDS.items()
-                                       if name in found[protocol]])
-        for protocol in (*PROTOCOLS, "") if protocol in found
-    )  # fmt: skip
-    return [f"{protocol}: {', '.join(words)}" for protocol, words in lines if words]
+    texts = []
+    for protocol in (*PROTOCOLS, ""):
+        counts = found.get(protocol, {})
+        words = [f"{counts[name]} {word}" for name, word in VERDICT_WORDS.items() if name in counts]
+        if words:
+            title = PROTOCOLS[protocol].title if protocol else "by calculation"
+            texts.append(f"{title}: {', '.join(words)}")
+    return texts
 
 
 def _reasons(statements: Iterable[PrivacyStatement]) -> list[tuple[str, list[str]]]:
@@ -648,6 +686,8 @@ def _part(block: Block, statements: Link = str) -> dict[str, Any]:
     part = {"title": block.title, "notes": block.notes, "files": ()}
     if isinstance(block, Table):  # each panel scrolls separately
         part["tables"] = [Markup(text) for text in html(block, statements)]
+        if block.layout:
+            part["layout"], part["key"] = Markup(layout_html(block, statements)), block.layout.key
     return part
 
 

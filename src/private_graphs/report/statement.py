@@ -57,7 +57,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "unit": "unit that is protected",
         "relation": "neighbouring relation",
         "n_units": "number of units",
-        "vacuous": "vacuous (ε above 20)",
+        "vacuous": "too large to mean anything (ε above 20)",
         "accountant": "accountant",
         "epsilon_second_route": "ε by a second route",
     },

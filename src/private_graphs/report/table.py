@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import groupby
 from typing import Any
@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from private_graphs.report.exhibit import Cell, Column, Table
+from private_graphs.report.exhibit import NOTHING, Cell, Entry, Layout, Line, Table
 from private_graphs.report.words import missing
 
 FILTERS = ("dataset", "protocol")
 """Row columns by which a page can be filtered."""
 
+_MANY = 10
+"""Number of columns from which a paper's layout is set in smaller letters."""
 _LONG = 28
 """Length in letters from which a first cell may be broken: it stays visible during scrolling."""
 _TEX = {
@@ -24,6 +26,7 @@ _TEX = {
     "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
     "ε": r"$\varepsilon$", "δ": r"$\delta$", "σ": r"$\sigma$", "±": r"$\pm$", "≤": r"$\leq$",
     "≥": r"$\geq$", "∞": r"$\infty$", "–": "--", "’": "'", "·": r"$\cdot$", "“": "``", "”": "''",
+    "✓": r"$\surd$", "✗": r"$\times$", "†": r"\textdagger{}",
 }  # fmt: skip
 _MARKDOWN = {mark: f"\\{mark}" for mark in "\\`*_[]|"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
@@ -51,10 +54,36 @@ def _plain(value: object) -> str:
 
 def markdown(table: Table) -> str:
     """Return a GitHub table with its title above and its notes below."""
-    heads = [f"{column.group} {column.head}".strip() for column in table.columns]
-    rows = [heads, ["---"] * len(heads), *([cell.text for cell in row] for row in cells(table))]
-    lines = [f"| {' | '.join(map(markdown_text, row))} |" for row in rows]
-    return markdown_titled(table.title, lines, table.notes)
+    if table.layout:
+        heads = [" ".join(filter(None, head)) for head in table.layout.columns]
+        body = [[_markdown_entry(entry) for entry in row] for row in table.layout.rows]
+    else:
+        heads = [f"{column.group} {column.head}".strip() for column in table.columns]
+        body = [[markdown_text(cell.text) for cell in row] for row in cells(table)]
+    rows = [[*map(markdown_text, heads)], ["---"] * len(heads), *body]
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return markdown_titled(table.title, lines, _notes(table))
+
+
+def _notes(table: Table) -> list[str]:
+    """Return the notes of a table, those on the marks of its layout first."""
+    key = table.layout.key if table.layout else ()
+    return [*(f"{mark}: {meaning}" for mark, meaning in key), *table.notes]
+
+
+def _is_number(entry: Entry) -> bool:
+    """Return whether an entry has a printed number."""
+    return entry.text not in ("", NOTHING) and not entry.heading
+
+
+def _markdown_entry(entry: Entry | None) -> str:
+    if entry is None:
+        return ""
+    text = markdown_text(entry.text)
+    if _is_number(entry):
+        text = f"~~**{text}**~~" if entry.refuted else f"**{text}**"
+    first = " ".join(filter(None, (text, markdown_text(entry.note))))
+    return "<br>".join(filter(None, (first, *(markdown_text(each.text) for each in entry.lines))))
 
 
 def markdown_titled(title: str, lines: Sequence[str], notes: Sequence[str]) -> str:
@@ -69,25 +98,42 @@ def markdown_text(text: str) -> str:
 
 
 def tex(table: Table) -> str:
-    """Return a ``table*`` environment with a booktabs ``tabular``; all text is escaped."""
-    body = [" & ".join(tex_text(cell.text) for cell in row) + r" \\" for row in cells(table)]
-    lines = [
-        r"% needs \usepackage{booktabs}",
-        r"\begin{table*}",
-        r"\centering\footnotesize\setlength{\tabcolsep}{4pt}",
-        rf"\caption{{{tex_text(table.title)}}}",
-        rf"\begin{{tabular}}{{{'l' * len(table.columns)}}}",
-        r"\toprule",
-        *_tex_groups(table.columns),
-        " & ".join(tex_text(column.head) for column in table.columns) + r" \\",
-        r"\midrule",
-        *body,
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-    if table.notes:
-        lines += ["", r"\smallskip", *(tex_text(note) + r"\par" for note in table.notes)]
-    return "\n".join([*lines, r"\end{table*}"]) + "\n"
+    """Return ``table*`` environments with a booktabs ``tabular`` each, one per page.
+
+    All text is escaped; the notes are below the last one.
+    """
+    if table.layout:
+        heads, head = table.layout.columns, [_STRUCK]
+        bodies = [list(_tex_layout(part)) for part in _tex_parts(table.layout)]
+    else:
+        heads, head = [(column.group, column.head, "") for column in table.columns], []
+        rows = [_tex_row(tex_text(cell.text) for cell in row) for row in cells(table)]
+        bodies = [rows[i : i + _TALL] for i in range(0, len(rows), _TALL)] or [[]]
+    groups, names, small = zip(*heads, strict=True)
+    lines = [r"% needs \usepackage{booktabs}", *head]
+    for place, body in enumerate(bodies):
+        lines += [
+            r"\begin{table*}",
+            r"\centering\footnotesize\setlength{\tabcolsep}{4pt}",
+            rf"\caption{{{tex_text(table.title)}{' (continued)' * bool(place)}}}",
+            rf"\begin{{tabular}}{{{'l' * len(heads)}}}",
+            r"\toprule",
+            *_tex_groups(groups),
+            _tex_row(map(tex_text, names)),
+            *([_tex_row(map(_tex_small, small))] if any(small) else []),
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+        if place + 1 == len(bodies) and (notes := _notes(table)):
+            lines += ["", r"\smallskip", *(tex_text(note) + r"\par" for note in notes)]
+        lines.append(r"\end{table*}")
+    return "\n".join(lines) + "\n"
+
+
+def _tex_row(texts: Iterable[str]) -> str:
+    return " & ".join(texts) + r" \\"
 
 
 def tex_text(text: str) -> str:
@@ -95,7 +141,63 @@ def tex_text(text: str) -> str:
     return _escaped(text, _TEX)
 
 
-def _tex_groups(columns: Sequence[Column]) -> list[str]:
+_STRUCK = r"\providecommand{\struck}[1]{\setbox0\hbox{#1}\rlap{\rule[.5ex]{\wd0}{.6pt}}\box0}"
+"""LaTeX command that strikes a number through; no package has to be there."""
+
+
+_TALL = 44
+"""Largest number of lines of a table on a page."""
+
+
+def _tex_parts(layout: Layout) -> Iterator[list[Sequence[Entry | None]]]:
+    """Yield the rows of a layout by page; the first row of a page repeats the headings above it."""
+    part: list[Sequence[Entry | None]] = []
+    above: Sequence[Entry | None] = [None] * len(layout.columns)
+    height = 0
+    for row in layout.rows:
+        above = [old if new is None else new for old, new in zip(above, row, strict=True)]
+        tall = _tall(row)
+        if height + tall > _TALL and part:
+            yield part
+            part, height = [], 0
+            row = [Entry(old.text, heading=True) if new is None and old.heading else new
+                   for old, new in zip(above, row, strict=True)]  # fmt: skip
+        part.append(row)
+        height += tall
+    yield part
+
+
+def _tall(row: Sequence[Entry | None]) -> int:
+    return 1 + max(len(entry.lines) for entry in row if entry is not None)
+
+
+def _tex_layout(rows: Sequence[Sequence[Entry | None]]) -> Iterator[str]:
+    """Yield rows of a layout: a line of printed numbers, then one for each line of ours."""
+    for place, row in enumerate(rows):
+        if place and row[0] is not None:
+            yield r"\addlinespace"
+        yield _tex_row(map(_tex_entry, row))
+        for line in range(_tall(row) - 1):
+            yield _tex_row(_tex_small(entry.lines[line].text)
+                           if entry is not None and line < len(entry.lines) else ""
+                           for entry in row)  # fmt: skip
+
+
+def _tex_small(text: str) -> str:
+    return rf"\scriptsize {tex_text(text)}" if text else ""
+
+
+def _tex_entry(entry: Entry | None) -> str:
+    if entry is None:
+        return ""
+    text = tex_text(entry.text)
+    if _is_number(entry):
+        text = rf"\textbf{{{text}}}"
+        text = rf"\struck{{{text}}}" if entry.refuted else text
+    return " ".join(filter(None, (text, _tex_small(entry.note))))
+
+
+def _tex_groups(columns: Sequence[str]) -> list[str]:
     heads, rules, start = [], [], 1
     for group, span in _groups(columns):
         name = rf"\multicolumn{{{span}}}{{c}}{{{tex_text(group)}}}"
@@ -103,13 +205,12 @@ def _tex_groups(columns: Sequence[Column]) -> list[str]:
         if group:
             rules.append(rf"\cmidrule(lr){{{start}-{start + span - 1}}}")
         start += span
-    return [" & ".join(heads) + r" \\", " ".join(rules)] if rules else []
+    return [_tex_row(heads), " ".join(rules)] if rules else []
 
 
-def _groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
+def _groups(columns: Sequence[str]) -> list[tuple[str, int]]:
     """Return (group, number of columns) for adjacent columns of one group."""
-    runs = groupby(column.group for column in columns)
-    return [(group, len(list(members))) for group, members in runs]
+    return [(group, len(list(members))) for group, members in groupby(columns)]
 
 
 Link = Callable[[str], str]
@@ -193,6 +294,56 @@ def _line(cell: Cell, statements: Link) -> str:
         return f'<a class="{f"e {tone}" if tone else "soft"}" href="{address}">{text}</a>'
     kind = tone if tone in ("", "published") else f"e {tone}"
     return f'<span class="{kind}">{text}</span>' if kind else text
+
+
+def layout_html(table: Table, statements: Link = str) -> str:
+    """Return a table in its paper's layout; lines link to their ``statements``."""
+    layout = table.layout
+    grouped = any(group for group, _, _ in layout.columns)
+    first, second = "", ""
+    for group, members in groupby(layout.columns, key=lambda column: column[0]):
+        heads = [f'{escape(head)}{f"<small>{escape(note)}</small>" if note else ""}</th>'
+                 for _, head, note in members]  # fmt: skip
+        if group:
+            first += f'<th scope="colgroup" colspan="{len(heads)}">{escape(group)}</th>'
+            second += "".join(f'<th scope="col">{head}' for head in heads)
+        else:
+            span = ' rowspan="2"' * grouped
+            first += "".join(f'<th scope="col"{span}>{head}' for head in heads)
+    lines = [
+        f'<table class="paper{" many" * (len(layout.columns) > _MANY)}">',
+        f"<caption><span>{escape(table.title)}</span></caption>",
+        f"<thead><tr>{first}</tr>{f'<tr>{second}</tr>' * grouped}</thead>",
+        "<tbody>",
+    ]
+    for row in layout.rows:
+        block = ' class="block"' if row[0] is not None else ""
+        entries = (_entry(entry, statements) for entry in row if entry is not None)
+        lines.append(f"<tr{block}>{''.join(entries)}</tr>")
+    return "\n".join([*lines, "</tbody>", "</table>"])
+
+
+def _entry(entry: Entry, statements: Link) -> str:
+    tag, scope = ("th", ' scope="row"') if entry.heading else ("td", "")
+    span = f' rowspan="{entry.rows}"' if entry.rows > 1 else ""
+    text = escape(_flat(entry.text))
+    if _is_number(entry):
+        kind = "s" if entry.refuted else "b"
+        text = f"<{kind}>{text}</{kind}>"
+    note = f"<small>{escape(_flat(entry.note))}</small>" if entry.note else ""
+    own = "".join(_score(line, statements) for line in entry.lines)
+    return f"<{tag}{scope}{span}{' class=muted' * entry.muted}>{text}{note}{own}</{tag}>"
+
+
+def _score(line: Line, statements: Link) -> str:
+    around = f"<small>±{escape(line.spread)}</small>" if line.spread else ""
+    label = f"<i>{escape(line.label)}</i> " if line.label else ""
+    epsilon, tone = escape(line.epsilon.text), escape(line.epsilon.tone)
+    epsilon = f' <b class="{tone}">{epsilon}</b>' if epsilon else ""
+    text = f"{label}{escape(line.score)}{around}{epsilon}"
+    if not line.epsilon.statement:
+        return f"<div>{text}</div>"
+    return f'<div><a href="{escape(statements(line.epsilon.statement))}">{text}</a></div>'
 
 
 def _escaped(text: str, marks: Mapping[str, str]) -> str:

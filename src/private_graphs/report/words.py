@@ -30,7 +30,7 @@ OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
 
 SCALE = {
     "e1": "ε ≤ 1: strong", "e3": "ε ≤ 3: good", "e10": "ε ≤ 10: weak", "e20": "ε ≤ 20: very weak",
-    "vacuous": "above 20: vacuous, next to no promise",
+    "vacuous": "ε > 20: too large to mean anything",
     "none": "none: no finite ε is proved",
     "refuted": "refuted: an attack shows more than is claimed (99.9 %)",
 }  # fmt: skip
@@ -47,11 +47,12 @@ REFUTED_NOTE = (
     "that ε is above x and hence above the claim; the statement names what was attacked "
     "(docs/privacy.md §10, §11)."
 )
+MODEL_ONLY = "covers the model, not the predictions"
 MODEL_ONLY_NOTE = (
-    "model only: the proved ε covers the trained parameters; the scored predictions were computed "
-    "from private edges and reveal more."
+    f"{MODEL_ONLY}: the proved ε is of the trained parameters; the scored predictions were "
+    "computed from private edges and reveal more."
 )
-VACUOUS_NOTE = "vacuous: ε above 20, which promises next to nothing."
+VACUOUS = "too large to mean anything (> 20)"
 SEED_NOTE = (
     "ε proved supposes that the seeds were secret; these rows are made with published seeds, so "
     "that they can be made again."
@@ -63,7 +64,9 @@ _LARGE = 1e6
 
 def unit(name: str) -> str:
     """Return the name of a guarantee's unit."""
-    return {"edge_undirected": "edge"}.get(name, name.replace("_", " "))
+    names = {"edge_undirected": "edge",
+             "node_out_list": "person with the list of friends they keep"}  # fmt: skip
+    return names.get(name, name.replace("_", " "))
 
 
 def features(kind: str, dataset: str) -> str:
@@ -147,8 +150,8 @@ def tone(point: Mapping[str, Any]) -> str:
 def guarantee(point: Mapping[str, Any] | None) -> Cell:
     """Return what is proved, refuted or open for a point, with its statement.
 
-    ``3.39 per node, model only``; ``none`` without a proof, ``refuted: ε > 3.16`` if an attack
-    shows more than the claim, ``no DP`` without DP. A point has ``status``, ``epsilon_proved``,
+    ``3.39 per node``; ``none`` without a proof, ``refuted: ε > 3.16`` if an attack shows more than
+    the claim, ``no DP`` without DP. A point has ``status``, ``epsilon_proved``,
     ``unit``, ``inference``, ``vacuous`` and ``statement_id`` of its statement, and the requested
     ``epsilon``: 0 if nothing private is read.
     """
@@ -173,7 +176,7 @@ def _refuted(lower: Any) -> str:
 
 
 def limits(point: Mapping[str, Any]) -> list[str]:
-    """Return the limits of a point's ε: ``authors’ accountant: …``, ``model only``, ``vacuous``.
+    """Return the limits of a point's ε: ``authors’ accountant: …``, ``MODEL_ONLY``, ``VACUOUS``.
 
     The authors' own number is included if it differs from the claim in two decimals.
     """
@@ -184,14 +187,14 @@ def limits(point: Mapping[str, Any]) -> list[str]:
     if authors not in (NOTHING, claimed):
         limits.append(f"authors’ accountant: {authors}")
     if not missing(point["epsilon_proved"]) and point["inference"] == "leaks":
-        limits.append("model only")
+        limits.append(MODEL_ONLY)
     if not missing(point["vacuous"]) and point["vacuous"]:
-        limits.append("vacuous")
+        limits.append(VACUOUS)
     return limits
 
 
 def guarantees(points: pd.DataFrame) -> Cell:
-    """Return what is proved for several points: ``1.59 to 13.21 per node, model only``.
+    """Return what is proved for several points: ``1.59 to 13.21 per node``.
 
     Ranges are those of the proved ε; ``none for some`` means that some points have no proof.
     """
@@ -212,10 +215,10 @@ def guarantees(points: pd.DataFrame) -> Cell:
         text = _refuted(refuted["audit_epsilon_lower"].min())
         words.append(text if len(refuted) == len(private) else f"{text} for some")
     if (proved["inference"] == "leaks").any():
-        words.append("model only")
+        words.append(MODEL_ONLY)
     vacuous = private["vacuous"].fillna(False).astype(bool)
     if vacuous.any():
-        words.append("vacuous" if vacuous.all() else "vacuous in part")
+        words.append(VACUOUS if vacuous.all() else f"in part {VACUOUS}")
     weakest = strength(private["epsilon_proved"].max() if len(proved) == len(private) else None)
     return Cell(", ".join(words), "", "refuted" if len(refuted) else weakest)
 
@@ -228,7 +231,6 @@ def privacy_notes(points: pd.DataFrame) -> list[str]:
         PROVED_NOTE: len(private) > 0,
         REFUTED_NOTE: (private["status"] == "refuted").any(),
         MODEL_ONLY_NOTE: (proved & (private["inference"] == "leaks")).any(),
-        VACUOUS_NOTE: private["vacuous"].fillna(False).astype(bool).any(),
         SEED_NOTE: (private["status"] == "proved_if_seed_secret").any(),
     }
     return [note for note, needed in notes.items() if needed]

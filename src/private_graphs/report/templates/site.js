@@ -129,3 +129,15 @@ for (const line of document.querySelectorAll(".cmd")) {
     navigator.clipboard.writeText(line.querySelector("code").textContent).then(() => { press.textContent = "copied"; });
   }));
 }
+for (const label of document.querySelectorAll("[data-finds]")) { // the search of the first page
+  const list = document.getElementById(label.dataset.finds);
+  label.hidden = false;
+  label.querySelector("input").addEventListener("input", (event) => {
+    const words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
+    list.open = words.length > 0;
+    for (const item of list.querySelectorAll("li")) {
+      const text = item.textContent.toLowerCase();
+      item.hidden = !words.every((word) => text.includes(word));
+    }
+  });
+}

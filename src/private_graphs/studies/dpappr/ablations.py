@@ -12,7 +12,7 @@ from private_graphs.report.words import guarantee, number, privacy_notes, score
 from private_graphs.studies.dpappr.points import SAMPLE_NOTE, difference, gain, points
 
 _GROUPS = ("appr_ablations", "appr_ablations_proved")
-_TITLE = "What single choices are worth"
+_TITLE = "Ablations"
 _CHANGES = {
     "propagations": (2, "local: no graph at prediction"),
     "optimizer": ("adam", "plain SGD"),
@@ -46,7 +46,7 @@ def build(results: Any) -> list[Table]:
     notes = (
         "difference: mean over the seeds with its 95 % interval; test nodes and sample of a seed "
         "are the same, what is drawn in training is not. Algorithm 9 writes plain gradient steps; "
-        "all other exhibits have Adam, as the authors' code has.",
+        "all other tables and figures have Adam, as the authors' code has.",
         SAMPLE_NOTE,
         *privacy_notes(frame),
     )

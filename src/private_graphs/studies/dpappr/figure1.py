@@ -109,7 +109,8 @@ def _of_others(row: dict[str, Any]) -> str:
 
 EXHIBIT = Exhibit(
     "figure1",
-    "Accuracy against the budget of the rows (Figures 5.1-5.3)",
+    "Accuracy against the budget of the rows",
+    label="Figures 5.1-5.3",
     groups=("appr_budgets", "appr_proved"),
     build=build,
     meaning="What private neighbourhoods add to training on features alone, as published and where "

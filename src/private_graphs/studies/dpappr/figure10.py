@@ -16,7 +16,8 @@ def build(results: Any) -> list[Block]:
 
 EXHIBIT = Exhibit(
     "figure10",
-    "Accuracy against the clip of the rows (Figures 5.10-5.11)",
+    "Accuracy against the clip of the rows",
+    label="Figures 5.10-5.11",
     groups=("appr_row_clips", "appr_row_clips_proved"),
     build=build,
     meaning="Whether the clip of the rows matters. As released columns are scaled to sum 1 after "

@@ -15,7 +15,8 @@ def build(results: Any) -> list[Block]:
 
 EXHIBIT = Exhibit(
     "figure12",
-    "Accuracy against the clip of gradients (Figures 5.12-5.13)",
+    "Accuracy against the clip of gradients",
+    label="Figures 5.12-5.13",
     groups=("appr_clips",),
     build=build,
     meaning="Adam divides by the size of its steps, so that below the norm at which all gradients "

@@ -82,7 +82,8 @@ def _table(frame: pd.DataFrame) -> Table:
 
 EXHIBIT = Exhibit(
     "figure4",
-    "Degrees that hidden layers tell (Figures 5.4-5.5)",
+    "Degrees guessed from hidden layers",
+    label="Figures 5.4-5.5",
     groups=("appr_degrees",),
     build=build,
     meaning="Whether an attacker learns degrees from hidden layers; most degrees of the sample are "

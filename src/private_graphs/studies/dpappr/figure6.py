@@ -66,7 +66,8 @@ def _table(frame: pd.DataFrame) -> Table:
 
 EXHIBIT = Exhibit(
     "figure6",
-    "Pictures of hidden layers (Figures 5.6-5.7)",
+    "Pictures of hidden layers",
+    label="Figures 5.6-5.7",
     groups=("appr_pictures",),
     build=build,
     meaning="Whether classes separate in the hidden layers of training nodes as the budget grows.",

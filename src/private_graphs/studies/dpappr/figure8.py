@@ -15,7 +15,8 @@ def build(results: Any) -> list[Block]:
 
 EXHIBIT = Exhibit(
     "figure8",
-    "Accuracy against the batch size (Figures 5.8-5.9)",
+    "Accuracy against the batch size",
+    label="Figures 5.8-5.9",
     groups=("appr_batches",),
     build=build,
     meaning="What larger batches change at a fixed budget of the published accounting.",

@@ -37,7 +37,7 @@ def build(results: Any) -> list[Table]:
         "δ times the training nodes is above 1: nothing is proved there.",
         "GM and EM release rows first; how many other rows a node stands in is read from them.",
     )
-    return [Table("What published rows prove", frame, columns, notes, "dataset")]
+    return [Table("What the noise of the published rows proves", frame, columns, notes, "dataset")]
 
 
 def _bound(row: dict[str, Any]) -> str:
@@ -47,7 +47,7 @@ def _bound(row: dict[str, Any]) -> str:
 
 EXHIBIT = Exhibit(
     "proofs",
-    "What published rows prove",
+    "What the noise of the published rows proves",
     groups=("appr_budgets",),
     build=build,
     meaning="The distance between the ε that is claimed and what the same noise proves.",

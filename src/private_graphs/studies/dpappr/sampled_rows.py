@@ -45,12 +45,12 @@ def build(results: Any) -> list[Table]:
         "text names no loops, without which an isolated node has no row.",
         "these numbers read the private sample: no ε covers them.",
     )
-    return [Table("What a row holds", frame, columns, notes, "dataset")]
+    return [Table("Contents of a PPR row", frame, columns, notes, "dataset")]
 
 
 EXHIBIT = Exhibit(
     "sampled_rows",
-    "What a row holds",
+    "Contents of a PPR row",
     groups=("appr_budgets",),
     build=build,
     meaning="The sampled training graph is nearly empty, and private rows hold nodes that are "

@@ -6,10 +6,13 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.exhibit import Column, Exhibit, Table
+from private_graphs.report.exhibit import Column, Entry, Exhibit, Layout, Line, Table
+from private_graphs.report.layout import Place, laid_out, rows_of
 from private_graphs.report.words import number
 
 SIZES = {"nodes": "nodes", "edges": "edges", "features": "features", "classes": "classes"}
+NAMES = {"cora-ml": "Cora-ML", "pubmed": "PubMed", "ms-academic": "MS Academic"}
+"""The thesis's names."""
 _PRINTED = {"features": "features_printed"}
 
 
@@ -42,12 +45,31 @@ def build(results: Any) -> list[Table]:
     )
     frame = pd.DataFrame(rows).sort_values("dataset", ignore_index=True)
     return [Table("Table 5.1. Datasets: printed sizes and those after loading", frame, columns,
-                  (note,))]  # fmt: skip
+                  (note,), layout=_layout(results, frame))]  # fmt: skip
+
+
+def _layout(results: Any, frame: pd.DataFrame) -> Layout:
+    """Return the thesis's table: a row per graph; ours are the sizes after loading."""
+    theirs = results.published("table1").rename(columns={"features_printed": "features"})
+    sizes = ("classes", "features", "nodes", "edges")
+    printed = {(row["dataset"], name): Entry(number(row[name]))
+               for row in theirs.to_dict("records") for name in sizes}  # fmt: skip
+    lines = {(row["dataset"], name): [Line("here", number(row[name]))]
+             for row in frame.to_dict("records") for name in sizes}  # fmt: skip
+    kinds = theirs.set_index("dataset")["type"]
+    places = [
+        Place("dataset", lambda row: NAMES.get(row["dataset"], row["dataset"]), heading=True,
+              per=("dataset",)),
+        Place("type", lambda row: kinds.get(row["dataset"], ""), heading=True, per=("dataset",)),
+        *(Place(name, lambda row, name=name: (row["dataset"], name)) for name in sizes),
+    ]  # fmt: skip
+    return laid_out(rows_of(["dataset"], theirs, frame), places, printed, lines)
 
 
 EXHIBIT = Exhibit(
     "table1",
-    "Datasets (Table 5.1)",
+    "Datasets",
+    label="Table 5.1",
     groups=(),
     build=build,
     statistics=True,

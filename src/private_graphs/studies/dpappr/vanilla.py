@@ -10,7 +10,7 @@ from private_graphs.report.exhibit import Block, Chart, Column, Exhibit, Table
 from private_graphs.report.words import guarantee, number, privacy_notes, score
 from private_graphs.studies.dpappr.points import SAMPLE_NOTE, dataset_title, points
 
-_TITLE = "Proved without a sample, beside VANILLA on one"
+_TITLE = "Proven, without subsampling, beside VANILLA on a sample"
 
 
 def build(results: Any) -> list[Block]:
@@ -71,7 +71,7 @@ def _line(row: dict[str, Any]) -> str:
 
 EXHIBIT = Exhibit(
     "vanilla",
-    "Proved without a sample",
+    "Proven, without subsampling",
     groups=("appr_budgets", "appr_all_nodes", "appr_beside"),
     build=build,
     meaning="The sample costs more than it amplifies: who trains on all nodes, with a proof, is "

@@ -9,10 +9,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from private_graphs.report.exhibit import Block, Cell, Chart, Column, Pictures, Table
+from private_graphs.report.exhibit import (
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Entry,
+    Layout,
+    Pictures,
+    Table,
+)
+from private_graphs.report.layout import Place, laid_out, rows_of, score_lines, short
 from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
 
 FACES = ("att-faces", "faces", "faces94")
+NAMES = {"mnist": "MNIST", "faces94": "Faces94", "att-faces": "AT&T faces"}
 MODEL, ATTACK = "unit_gradients", "model_inversion"
 LEVELS = {"records": "record", "classes": "class", "subclasses": "subclass"}
 """Names of what DP protects, by scenario."""
@@ -155,7 +166,37 @@ def distance_table(
         columns += [ours(protocol, name) for name in names]
         columns += [line(protocol, "black", "all black"), line(protocol, "no_model", "no model")]
     notes = [LINE_NOTE, COMPARED_NOTE]
-    return [Table(title, frame, columns, notes, "dataset", lines)]
+    layout = _distance_layout(results.published(published), frame)
+    return [Table(title, frame, columns, notes, "dataset", lines, layout=layout)]
+
+
+def _distance_layout(theirs: pd.DataFrame, frame: pd.DataFrame) -> Layout:
+    """Return the thesis's table: a row per target, a column per attack and per baseline."""
+    theirs = theirs.assign(dataset=theirs["pictures"])
+    theirs["target"] -= theirs["dataset"].isin(FACES)
+    kinds = ["original", "enhanced"]
+    once = frame.drop_duplicates(["dataset", "target", "protocol"])
+    baselines = {"no_model": "no model", "black": "all black"}
+    own = pd.concat([
+        frame.rename(columns={"attack_words": "line", "distance": "mean"}),
+        *(once.assign(line=head, mean=once[name]) for name, head in baselines.items()),
+    ])  # fmt: skip
+    names = ["dataset", "target", "line"]
+    places = [
+        Place("", lambda row: NAMES.get(row["dataset"], row["dataset"]), heading=True,
+              per=("dataset",)),
+        Place("target", lambda row: target_words(row["dataset"], int(row["target"])), heading=True),
+        *(Place(line, lambda row, line=line: (row["dataset"], row["target"], line), "distance")
+          for line in dict.fromkeys([*kinds, *own["line"]])),
+    ]  # fmt: skip
+    printed = {
+        (row["dataset"], row["target"], kind): Entry(
+            short(number(row[kind], 3 if row["dataset"] in FACES else 2))
+        )
+        for row in theirs.to_dict("records") for kind in kinds
+    }  # fmt: skip
+    lines = score_lines(own.to_dict("records"), lambda row: tuple(row[name] for name in names))
+    return laid_out(rows_of(["dataset", "target"], theirs, own), places, printed, lines)
 
 
 def grids(results: Any, title: str, attack: str = "") -> list[Block]:

@@ -307,7 +307,7 @@ FALSE_THEOREM = (
 NO_STEPS = "The thesis prints no steps ([steps](studies/inversion.md#the-accountant))."
 STEPS = (
     "The thesis prints no steps: few where its accountant doubles the shift, several times as many "
-    "where it does not ([both](results/inversion/step_readings.md))."
+    "where it does not ([both](../results/site/inversion/step_readings.html))."
 )
 EMPTY_MODELS = (
     "The models of the printed pairs are not of equal accuracy here: at class and subclass level "

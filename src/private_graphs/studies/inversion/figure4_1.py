@@ -18,5 +18,5 @@ EXHIBIT = Exhibit(
     "Digits that attacks make of a model without DP",
     ("mnist_plain_attacks",),
     build,
-    meaning="What attacks make of a classifier of digits: the nearest pictures are the emptiest.",
+    meaning="What attacks make of a classifier of digits: the distance prefers blank images.",
 )

@@ -19,6 +19,6 @@ EXHIBIT = Exhibit(
     "Attacks on a face classifier without DP",
     ("faces_plain_attacks",),
     build,
-    meaning="How near attacks come to the pictures that a model was trained on, and how near one "
-    "comes who has no model at all.",
+    meaning="How near attacks come to the pictures that a model was trained on, beside the "
+    "baseline: no access to the model.",
 )

@@ -312,25 +312,25 @@ UNCLIPPED = (
 )
 WRONG_ANYWAY = (
     "A run that is wrong nearly everywhere is wrong on hard cases too: beside them the error on "
-    "all test nodes is as high ([Figure 6](results/lrec2022/figure6.md))."
+    "all test nodes is as high ([Figure 6](../results/site/lrec2022/figure6.html))."
 )
 VANISHES = (
-    "The formula is for a neighbour that vanishes, the paper's neighbour is replaced "
-    "([§3](#3-a-neighbour-that-is-replaced-not-one-that-vanishes)); the released code clips "
+    "The formula is for add/remove neighbouring, in the paper a neighbour is replaced "
+    "([§3](#3-replace-neighbouring-priced-as-addremove)); the released code clips "
     "nothing ([§1](#1-nothing-is-clipped))."
 )
 LEARNS_NOTHING = (
     "A model that learns nothing errs anywhere: where DP-SGD does not score above the majority "
-    "class ([Table 1](results/lrec2022/table1.md)) nothing is decided."
+    "class ([Table 1](../results/site/lrec2022/table1.html)) nothing is decided."
 )
 SHUFFLED = (
     "The formula takes shuffled visits for Poisson samples "
-    "([§4](#4-shuffled-visits-are-no-poisson-samples))."
+    "([§4](#4-shuffling-is-not-poisson-sampling))."
 )
 FACTOR = (
     "The factor is e²/e¹: ε = 1 with ten splits in place of 2 on the full graph. What is proved of "
     "ten splits under paper is more than of the full graph: the formula takes shuffled visits for "
-    "Poisson samples ([§4](#4-shuffled-visits-are-no-poisson-samples)). Under sound it is what was "
+    "Poisson samples ([§4](#4-shuffling-is-not-poisson-sampling)). Under sound it is what was "
     "asked for, and may be asked of the full graph too."
 )
 IN_PRINT = "The printed scores of Pokec on the full graph contradict it (Table 1)."
@@ -339,8 +339,8 @@ NOT_HERE = (
     "makes these runs."
 )
 CANCELLING = (
-    "The authors’ accountant cancels in float64 "
-    "([§5](#5-an-accountant-that-cancels-and-ε--1-that-cannot-be-reached))."
+    "Numerical cancellation in the authors’ accountant (float64) "
+    "([§5](#5-numerical-cancellation-in-the-accountant))."
 )
 ADDS_UP = (
     "Every run that a choice looks at is a release ([§8](#8-seeds-and-learning-rates-add-up))."

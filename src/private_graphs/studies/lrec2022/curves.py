@@ -103,7 +103,7 @@ def _of_protocol(rows: pd.DataFrame) -> pd.DataFrame:
     if len(proved):
         units = " or ".join(proved["unit"].unique()).replace("_", " ")
         leaks = (proved["inference"] == "leaks").any()
-        said = f"ε proved per {units} and run{', model only: predictions leak' if leaks else ''}"
+        said = f"ε proved per {units} and run{f', {words.MODEL_ONLY}' if leaks else ''}"
     along = {epsilon: f"→ {_proved(line)}" for epsilon, line in rows.groupby("epsilon")}
     return rows.assign(heading=rows["protocol"] + f"\n{said}", privacy=rows["epsilon"].map(along))
 

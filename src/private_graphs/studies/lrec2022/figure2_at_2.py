@@ -11,4 +11,5 @@ EXHIBIT = Exhibit(
     groups=("B_at_2",),
     build=partial(curves.build, figure="figure2", group="B_at_2", x="train_fraction", private=True),
     meaning="Whether more training data of a larger graph helps under DP.",
+    label="Figure 2 at ε = 2",
 )

@@ -12,4 +12,5 @@ EXHIBIT = Exhibit(
     build=partial(curves.build, figure="figure3", group="C_without_dp", x="splits", private=False),
     meaning="What the text says of PubMed in Figure 3: SGD without DP on the full graph and on "
     "random splits.",
+    label="Figure 3, SGD",
 )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from private_graphs.protocols import PROTOCOLS
-from private_graphs.report.exhibit import NOTHING, Cell, Chart, Column
+from private_graphs.report.exhibit import NOTHING, Cell, Column, Entry, Layout
+from private_graphs.report.layout import Place, laid_out, rows_of, score_lines, short
 from private_graphs.report.words import FEATURES, OPTIMIZERS, guarantee, number, score
 from private_graphs.report.words import features as features_words
 
@@ -23,6 +23,9 @@ SETTINGS = [*BASELINES, "no DP", "no DP, graph splits", "DP, full graph"]
 """Settings in row order; ``DP, 10 splits`` comes last."""
 PRINTED_SPLITS = {"non_private": 1, "dp_full": 1, "dp_split": 10}
 """Number of splits behind a setting that Table 1 prints (Section 6.3)."""
+PAPERS = {"citeseer": "CiteSeer", "cora": "Cora", "pubmed": "PubMed", "pokec": "Pokec",
+          "reddit": "Reddit"}  # fmt: skip
+"""The paper's names of its datasets."""
 TITLE = "{}: mean ± standard deviation over the seeds"
 
 
@@ -51,9 +54,8 @@ def with_baselines(results: Any, trained: pd.DataFrame) -> pd.DataFrame:
 
 
 def printed(results: Any, name: str) -> pd.DataFrame:
-    """Return the printed values of a table for datasets with runs: ``KEY`` and ``published``."""
+    """Return the printed values of a table in its order: ``KEY`` and ``published``."""
     rows = results.published(name).rename(columns={"test_micro_f1": "published"})
-    rows = rows[rows["dataset"].isin(results.datasets)]
     names = rows["setting"] if "setting" in rows else ["dp_full"] * len(rows)
     words = [
         PRINTED_BASELINES.get(name) or setting(PRINTED_SPLITS[name], epsilon)
@@ -67,38 +69,49 @@ def printed(results: Any, name: str) -> pd.DataFrame:
 
 def lines(*frames: pd.DataFrame) -> pd.DataFrame:
     """Return the displayed rows: every ``KEY`` of the frames once, in order."""
-    ranks = {"features": ["", *FEATURES], "setting": SETTINGS, "optimizer": ["", *OPTIMIZERS]}
-
-    def rank(column: pd.Series) -> pd.Series:
-        names = ranks.get(str(column.name))
-        if names is None:
-            return column.fillna(0)
-        return column.map(lambda name: names.index(name) if name in names else len(names))
-
     both = pd.concat([frame[KEY] for frame in frames], ignore_index=True).drop_duplicates()
-    return both.sort_values(KEY[:3] + ["epsilon", "optimizer"], key=rank, ignore_index=True)
+    return both.sort_values(KEY[:3] + ["epsilon", "optimizer"], key=_rank, ignore_index=True)
 
 
-def score_chart(results: Any, frame: pd.DataFrame, title: str) -> Chart:
-    """Return the chart of a score table's ``frame``: a dot per training and protocol."""
-    titles = {item["name"]: item["title"] for item in results.statistics}
-    majority = frame[frame["setting"] == "majority class"].drop_duplicates("dataset", keep="last")
-    majority = majority.set_index("dataset")["mean"]
-    several = frame.loc[frame["features"] != "", "features"].nunique() > 1
-    rows = lines(frame[~frame["setting"].isin(list(BASELINES))])
-    names, facets = [], []
-    for row in rows.to_dict("records"):
-        epsilon = "" if math.isinf(row["epsilon"]) else f", ε = {number(row['epsilon'])}"
-        names.append(f"{row['setting']}{epsilon}, {OPTIMIZERS[row['optimizer']]}")
-        kind = f", {features_words(row['features'], row['dataset'])}" if several else ""
-        facets.append(f"{titles.get(row['dataset'], row['dataset'])}{kind}")
-    rows = rows.assign(name=pd.Categorical(names, list(dict.fromkeys(names))), facet=facets)
-    drawn = rows.merge(frame, on=KEY)
-    drawn["majority"] = drawn["dataset"].map(majority)
-    drawn["protocol"] = pd.Categorical(drawn["protocol"], list(PROTOCOLS))
-    return Chart(
-        title, drawn, x="name", line="protocol", row="facet", printed="published", categories=True,
-        references={"majority class": "majority"}, y_label="test micro-F1",
+def _rank(column: pd.Series) -> pd.Series:
+    """Return the places of a column's values in the order of tables."""
+    orders = {"features": ["", *FEATURES], "setting": SETTINGS, "optimizer": ["", *OPTIMIZERS]}
+    names = orders.get(str(column.name))
+    if names is None:
+        return column.fillna(0)
+    return column.map(lambda name: names.index(name) if name in names else len(names))
+
+
+def dataset_place(per: Sequence[str] = ("dataset",)) -> Place:
+    """Return the column of a layout with the paper's names of datasets."""
+    return Place("", lambda row: PAPERS.get(row["dataset"], row["dataset"]), heading=True, per=per)
+
+
+def score_place(head: str, group: str, per: Sequence[str] = (), **at: Any) -> Place:
+    """Return the column of a layout with the scores at some of ``KEY``; the row has the others."""
+    fixed = {"features": "raw", "optimizer": ""} | at
+    return Place(head, lambda row: key(fixed | row | at), group, per=per)
+
+
+def in_layout(
+    ours: pd.DataFrame, theirs: pd.DataFrame, names: Sequence[str], places: Sequence[Place]
+) -> Layout:
+    """Return printed and own scores with a row for each combination of ``names``.
+
+    A printed ε is refuted if an attack refutes the claim of the authors' code: it is the same for
+    every dataset and optimizer (docs/privacy.md §11).
+    """
+    refuted = ours[(ours["protocol"] == "released") & (ours["status"] == "refuted")]
+    claims = set(zip(refuted["setting"], refuted["epsilon"], strict=True))
+    rows = [frame[frame["epsilon"] < math.inf] for frame in (theirs, ours)]
+    rows = [rows[0], rows[1].sort_values(list(KEY), key=_rank)]
+    return laid_out(
+        rows_of(names, *rows),
+        places,
+        {key(row): Entry(short(number(row["published"], 2))) for row in theirs.to_dict("records")},
+        score_lines(ours.to_dict("records"), key),
+        {key(row) for row in theirs.to_dict("records")
+         if (row["setting"], row["epsilon"]) in claims},
     )  # fmt: skip
 
 

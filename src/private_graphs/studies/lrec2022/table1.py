@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from private_graphs.report.exhibit import Block, Cell, Column, Exhibit, Table
-from private_graphs.report.words import number, privacy_notes
+from private_graphs.report.layout import Place
+from private_graphs.report.words import OPTIMIZERS, number, privacy_notes
 from private_graphs.studies.lrec2022.scores import (
     KEY,
     TITLE,
     by_key,
+    dataset_place,
     heads,
+    in_layout,
     key,
     lines,
     points,
     printed,
-    score_chart,
+    score_place,
     source,
     with_baselines,
 )
 
 
-def score_table(results: Any, name: str, title: str, *, features: bool = False) -> Table:
-    """Return the scores of every protocol next to those that table ``name`` prints."""
-    ours, theirs = with_baselines(results, points(results)), printed(results, name)
+def score_table(
+    results: Any,
+    name: str,
+    title: str,
+    names: Sequence[str],
+    places: Sequence[Place],
+    *,
+    features: bool = False,
+) -> Table:
+    """Return the scores of every protocol next to those that table ``name`` prints.
+
+    The paper's layout has a row for each combination of ``names``, and columns ``places``.
+    """
+    ours, every = with_baselines(results, points(results)), printed(results, name)
+    theirs = every[every["dataset"].isin(results.datasets)]
     at = by_key(theirs)
 
     def published(row: dict[str, Any]) -> Cell:
@@ -39,13 +56,34 @@ def score_table(results: Any, name: str, title: str, *, features: bool = False) 
         (*results.protocol_notes(), *privacy_notes(ours)),
         panel="dataset",
         lines=lines(ours, theirs),
+        layout=in_layout(ours, every, names, places),
     )
 
 
+def places(baselines: Mapping[str, str], settings: Mapping[str, str]) -> list[Place]:
+    """Return the columns of a table by dataset and ε: baselines, no DP, and groups of DP.
+
+    Both mappings are from heads to settings.
+    """
+    once, optimizers = ("dataset",), list(OPTIMIZERS.items())
+    return [
+        dataset_place(),
+        *(score_place(head, "", once, setting=of, features="", epsilon=math.nan)
+          for head, of in baselines.items()),
+        *(score_place(head, "Non-DP", once, setting="no DP", optimizer=name, epsilon=math.inf)
+          for name, head in optimizers),
+        Place("ε", lambda row: number(row["epsilon"]), heading=True),
+        *(score_place(head, group, setting=of, optimizer=name)
+          for group, of in settings.items() for name, head in optimizers),
+    ]  # fmt: skip
+
+
 def build(results: Any) -> list[Block]:
-    """Return the table and its chart."""
-    table = score_table(results, "table1", "Table 1. Micro-F1 on the test nodes")
-    return [table, score_chart(results, table.frame, "Table 1")]
+    """Return the table."""
+    groups = {"DP": "DP, full graph", "DP split (10)": "DP, 10 splits"}
+    columns = places({"Maj.": "majority class"}, groups)
+    title = "Table 1. Micro-F1 on the test nodes"
+    return [score_table(results, "table1", title, ["dataset", "epsilon"], columns)]
 
 
 EXHIBIT = Exhibit(

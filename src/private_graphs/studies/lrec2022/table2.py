@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
-
-from private_graphs.report.exhibit import Block, Column, Exhibit, Table
+from private_graphs.report.exhibit import Block, Exhibit
+from private_graphs.report.layout import Place
 from private_graphs.report.words import FEATURES, OPTIMIZERS, number
-from private_graphs.studies.lrec2022.scores import score_chart
+from private_graphs.studies.lrec2022.scores import dataset_place, score_place, setting
 from private_graphs.studies.lrec2022.table1 import score_table
 
 DATASET = "pokec"
@@ -17,36 +16,22 @@ DATASET = "pokec"
 
 
 def build(results: Any) -> list[Block]:
-    """Return table and chart, and the paper's printed scores if Pokec itself was not run."""
+    """Return the table."""
     title = "Table 2. Micro-F1 on the test nodes by kind of text features"
-    table = score_table(results, "table2", title, features=True)
-    notes = [*table.notes, f"published: the paper's values, on {DATASET} alone."]
-    table = replace(table, notes=notes)
-    elsewhere = [] if DATASET in results.datasets else [_printed(results)]
-    return [table, *elsewhere, score_chart(results, table.frame, "Table 2")]
-
-
-def _printed(results: Any) -> Table:
-    """Return the printed scores: a row per kind of features and optimizer, a column per ε."""
-    rows = results.published("table2")
-    scores = rows.pivot_table(
-        index=["features", "optimizer"], columns="epsilon", values="test_micro_f1", sort=False
-    )
+    *epsilons, infinite = sorted(results.published("table2")["epsilon"].unique())
     columns = [
-        Column("features", lambda row: FEATURES[row["features"]]),
-        Column("optimizer", lambda row: OPTIMIZERS[row["optimizer"]]),
-        *(
-            Column("no DP" if epsilon == float("inf") else f"ε = {number(epsilon)}",
-                   lambda row, epsilon=epsilon: number(row[epsilon], 2))
-            for epsilon in scores.columns
-        ),
+        dataset_place(),
+        Place("features", lambda row: FEATURES[row["features"]], heading=True,
+              per=("dataset", "features")),
+        Place("", lambda row: OPTIMIZERS[row["optimizer"]], heading=True),
+        score_place("Non-DP", "", setting=setting(1, infinite), epsilon=infinite),
+        *(score_place(number(epsilon), "DP, ε =", setting=setting(1, epsilon), epsilon=epsilon)
+          for epsilon in epsilons),
     ]  # fmt: skip
-    note = (
-        "Micro-F1 as the paper prints it for Pokec. That is another dataset than the one above: "
-        "these scores and those above cannot be compared."
-    )
-    frame: pd.DataFrame = rows[["features", "optimizer", "epsilon", "test_micro_f1"]]
-    return Table("The paper, on Pokec", frame, columns, [note], lines=scores.reset_index())
+    names = ["dataset", "features", "optimizer"]
+    table = score_table(results, "table2", title, names, columns, features=True)
+    notes = [*table.notes, f"published: the paper's values, on {DATASET} alone."]
+    return [replace(table, notes=notes)]
 
 
 EXHIBIT = Exhibit(

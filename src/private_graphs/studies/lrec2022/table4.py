@@ -34,7 +34,7 @@ MEANING = (
 )
 NOTES = (
     "ε formula: the noise is given, and this is the moments accountant's ε for it, with which the "
-    "printed one agrees but in the last row: there the authors' accountant cancels.",
+    "printed one agrees but in the last row: a numerical cancellation in the authors' accountant.",
     "ε proved is for a record that is replaced by any other; behind it, for one that is added or "
     "removed, or left out of lots of a fixed size.",
     "The authors' code has two branches. Its flag selects noise on the mean gradient of a lot; the "

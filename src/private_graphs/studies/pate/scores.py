@@ -9,10 +9,14 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.report.claims import interval
-from private_graphs.report.exhibit import Cell, Column, Table
+from private_graphs.report.exhibit import Cell, Column, Entry, Layout, Table
+from private_graphs.report.layout import Place, laid_out, rows_of, score_lines
 from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
 from private_graphs.studies.pate.methods.pate_student import FRAMEWORKS
 
+DATASETS = {"fashion-mnist-students": "Fashion-MNIST", "svhn": "SVHN"}
+"""The thesis's names."""
+SYMBOLS = {"epsilon": "ε", "beta": "β", "tau": "τ"}
 RATIOS = ["framework", "beta", "tau"]
 SETTINGS = {"beta": 0.2, "tau": 0.318}
 """Settings of the main rows of all tables."""
@@ -130,9 +134,43 @@ def network_note(results: Any) -> str:
     )
 
 
+def in_layout(
+    theirs: pd.DataFrame, frame: pd.DataFrame, rows: Sequence[str], over: str,
+    heads: Mapping[str, Callable[[Any], str]],
+) -> Layout:  # fmt: skip
+    """Return printed and own accuracies: a row for each combination of ``rows``, a column for each
+    value of ``over``.
+
+    ``theirs`` are printed rows; ``heads`` are the texts of values in the columns that name a row
+    and in the head, by name.
+    """
+
+    def key(row: Mapping[str, Any]) -> tuple:
+        return tuple(row[name] for name in (*rows, over))
+
+    def heading(name: str) -> Place:
+        above = () if name == rows[-1] else rows[: rows.index(name) + 1]
+        return Place(SYMBOLS.get(name, name), lambda row: heads[name](row[name]),
+                     heading=True, per=above)  # fmt: skip
+
+    own = frame.sort_values([*rows, over], kind="stable")
+    places = [
+        Place("", lambda row: DATASETS.get(row["dataset"], row["dataset"]), heading=True,
+              per=("dataset",)),
+        *(heading(name) for name in rows if name in heads),
+        *(Place(heads[over](value), lambda row, value=value: key(row | {over: value}),
+                SYMBOLS.get(over, ""))
+          for value in dict.fromkeys([*theirs[over], *own[over]])),
+    ]  # fmt: skip
+    printed = {key(row): Entry(number(row["accuracy_percent"], 1))
+               for row in theirs.to_dict("records")}  # fmt: skip
+    lines = score_lines(own.to_dict("records"), key, 1, 100)
+    return laid_out(rows_of(rows, theirs, own), places, printed, lines)
+
+
 def table(
     results: Any, title: str, frame: pd.DataFrame, first: list[Column], key: list[str],
-    notes: Sequence[str] = NOTES,
+    layout: Layout, notes: Sequence[str] = NOTES,
 ) -> Table:  # fmt: skip
     """Return a table of students, a line for each value of ``key``, protocols side by side."""
     found = {(*(row[name] for name in key), row["protocol"]): row
@@ -150,4 +188,4 @@ def table(
     lines = frame.drop_duplicates(key)
     columns = [Column("dataset", lambda row: row["dataset"]), *first]
     columns += protocol_columns(results, at)
-    return Table(title, shown, columns, notes, "dataset", lines)
+    return Table(title, shown, columns, notes, "dataset", lines, layout=layout)

@@ -10,6 +10,7 @@ from private_graphs.report.exhibit import Block, Column, Exhibit, Table
 from private_graphs.report.words import number, privacy_notes, score
 from private_graphs.studies.pate.scores import (
     FRAMEWORKS,
+    in_layout,
     in_percent,
     points,
     published,
@@ -51,9 +52,14 @@ def build(results: Any) -> list[Block]:
         Column("printed", lambda row: in_percent(row["published"])),
     ]
     title = "Table 3.1. Test accuracy of the student"
-    key = ["dataset", "epsilon", "line"]
+    key, frame = ["dataset", "epsilon", "line"], frame.drop(columns="order")
+    printed = results.published("table3_1")
+    layout = in_layout(
+        printed.assign(line=printed["framework"].map(FRAMEWORKS)), frame, ["dataset", "epsilon"],
+        "line", {"epsilon": number, "line": str},
+    )  # fmt: skip
     return [
-        table(results, title, frame.drop(columns="order"), first, key),
+        table(results, title, frame, first, key, layout),
         _around(results),
     ]
 

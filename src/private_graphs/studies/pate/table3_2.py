@@ -6,7 +6,14 @@ from typing import Any
 
 from private_graphs.report.exhibit import Block, Column, Exhibit
 from private_graphs.report.words import number
-from private_graphs.studies.pate.scores import FRAMEWORKS, in_percent, points, published, table
+from private_graphs.studies.pate.scores import (
+    FRAMEWORKS,
+    in_layout,
+    in_percent,
+    points,
+    published,
+    table,
+)
 
 SHOWN = ("pate_coteaching", "pate_plus")
 BOLD_NOTE = (
@@ -35,7 +42,9 @@ def build(results: Any) -> list[Block]:
     ]
     title = "Table 3.2. Test accuracy against β"
     key = ["dataset", "epsilon", "framework", "beta"]
-    return [table(results, title, frame, first, key), BOLD_NOTE]
+    layout = in_layout(results.published("table3_2"), frame, ["dataset", "epsilon", "framework"],
+                       "beta", {"framework": FRAMEWORKS.get, "beta": number})  # fmt: skip
+    return [table(results, title, frame, first, key, layout), BOLD_NOTE]
 
 
 EXHIBIT = Exhibit(

@@ -8,7 +8,14 @@ import pandas as pd
 
 from private_graphs.report.exhibit import Block, Column, Exhibit
 from private_graphs.report.words import number
-from private_graphs.studies.pate.scores import in_percent, points, published, table
+from private_graphs.studies.pate.scores import (
+    FRAMEWORKS,
+    in_layout,
+    in_percent,
+    points,
+    published,
+    table,
+)
 
 DECAY_NOTE = (
     "removed: labels that PATE++ takes away, and the share of them that is wrong. The count of "
@@ -43,7 +50,11 @@ def build(results: Any) -> list[Block]:
         Column("printed", lambda row: in_percent(row["published"])),
     ]
     title = "Table 3.3. Test accuracy of PATE++ against τ"
-    return [table(results, title, frame, first, ["dataset", "epsilon", "tau"]), DECAY_NOTE]
+    layout = in_layout(results.published("table3_3"), frame.assign(framework="pate_plus_plus"),
+                       ["dataset", "epsilon", "tau"], "framework",
+                       {"epsilon": number, "tau": number, "framework": FRAMEWORKS.get})  # fmt: skip
+    key = ["dataset", "epsilon", "tau"]
+    return [table(results, title, frame, first, key, layout), DECAY_NOTE]
 
 
 def _removed(row: dict[str, Any]) -> str:

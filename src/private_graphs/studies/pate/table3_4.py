@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from private_graphs.report.exhibit import Block, Cell, Column, Exhibit, Table
@@ -9,6 +10,7 @@ from private_graphs.report.words import number
 from private_graphs.studies.pate.scores import (
     FRAMEWORKS,
     LABEL_NOTES,
+    in_layout,
     in_percent,
     points,
     published,
@@ -36,9 +38,13 @@ TEST_NOTE = (
 
 def build(results: Any) -> list[Block]:
     """Return the table of runs if there are any, else of printed numbers."""
-    frame = points(results)
+    frame, printed = points(results), results.published("table3_4")
+    layout = in_layout(
+        printed.assign(line=printed["framework"].map(FRAMEWORKS)), frame, ["dataset", "epsilon"],
+        "line", {"epsilon": number, "line": str},
+    )  # fmt: skip
     if frame.empty:
-        return [_printed(results)]
+        return [replace(_printed(results), layout=layout)]
     theirs = published(results, "table3_4", "dataset", "epsilon", "framework")
     frame["published"] = [
         theirs.get((row["dataset"], row["epsilon"], row["framework"]))
@@ -52,7 +58,8 @@ def build(results: Any) -> list[Block]:
         Column("printed", lambda row: in_percent(row["published"])),
     ]
     notes = (TEST_NOTE, *LABEL_NOTES, SOURCES_NOTE, PRICE_NOTE)
-    return [table(results, TITLE, frame, first, ["dataset", "epsilon", "framework"], notes)]
+    return [table(results, TITLE, frame, first, ["dataset", "epsilon", "framework"], layout,
+                  notes)]  # fmt: skip
 
 
 def _printed(results: Any) -> Table:

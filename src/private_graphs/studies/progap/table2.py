@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
-from private_graphs.protocols import PROTOCOLS
-from private_graphs.report.exhibit import Block, Cell, Chart, Column, Exhibit, Table
+from private_graphs.report.exhibit import (
+    Block,
+    Cell,
+    Column,
+    Entry,
+    Exhibit,
+    Layout,
+    Table,
+)
+from private_graphs.report.layout import Place, laid_out, rows_of, score_lines, short
 from private_graphs.report.words import guarantee, number, privacy_notes, score
 from private_graphs.studies.progap.scores import (
     LEVELS,
@@ -20,6 +29,11 @@ from private_graphs.studies.progap.scores import (
     with_printed,
 )
 
+METHODS = {"graphsage": "GraphSAGE", "gap": "GAP", "progap": "ProGAP", "mlp": "MLP",
+           "edgerand": "EdgeRand", "dp_mlp": "DP-MLP", "dp_gnn": "DP-GNN"}  # fmt: skip
+GRAPHS = {"facebook": "Facebook", "reddit-8": "Reddit", "amazon": "Amazon", "fb100": "FB-100",
+          "wenet": "WeNet"}  # fmt: skip
+"""The paper's names."""
 LINE = ["dataset", "level", "method", "settings", "scenario", "epsilon"]
 UNIT_NOTES = (
     "edge level: every friendship is stored both ways, so that one of them moves two rows of a "
@@ -32,7 +46,7 @@ UNIT_NOTES = (
 
 
 def build(results: Any) -> list[Block]:
-    """Return the table, a panel per dataset, and its chart."""
+    """Return the table; with all columns, a panel per dataset."""
     frame = points(results)
     frame = frame.assign(order=frame["level"].map(list(LEVELS).index))
     frame = frame.sort_values(["dataset", "order", "epsilon", "title", "settings"])
@@ -61,29 +75,45 @@ def build(results: Any) -> list[Block]:
         columns += [Column("accuracy", accuracy, protocol), Column("ε proved", proved, protocol)]
     notes = (*results.protocol_notes(), *UNIT_NOTES, STAND_IN_NOTE, *privacy_notes(frame))
     lines = frame.drop_duplicates(LINE)
-    title = "Table 2. Test accuracy"
-    return [
-        Table(title, frame.drop(columns="order"), columns, notes, "dataset", lines),
-        _chart(results, frame),
-    ]
+    long, layout = frame.drop(columns="order"), _layout(results, frame)
+    return [Table("Table 2. Test accuracy", long, columns, notes, "dataset", lines, layout=layout)]
 
 
-def _chart(results: Any, frame: Any) -> Chart:
-    titles = {item["name"]: item["title"] for item in results.statistics}
-    names = [
-        f"{LEVELS[row['level']]}, {row['title']}{', ' if row['settings'] else ''}{row['settings']}"
-        for row in frame.to_dict("records")
-    ]
-    drawn = frame.assign(
-        name=names,
-        facet=frame["dataset"].map(lambda name: titles.get(name, name)),
-        percent=100 * frame["mean"],
-        std=100 * frame["std"],
-        protocol=pd.Categorical(frame["protocol"], list(PROTOCOLS)),
-    )
-    return Chart(
-        "Table 2", drawn, x="name", y="percent", line="protocol", row="facet",
-        printed="percent_printed", categories=True, y_label="test accuracy, %",
+def _layout(results: Any, frame: pd.DataFrame) -> Layout:
+    """Return the paper's table: a row per level and method, a column per graph.
+
+    Below a printed number stands one score of every protocol. Further settings of a method, and
+    methods that the paper does not have, are in rows of their own.
+    """
+    theirs = results.published("table2")
+    theirs["line"] = theirs["method"].map(METHODS)
+    lines, taken = [], set()
+    frame = frame.sort_values(["method", "settings"], kind="stable")
+    for row in frame.to_dict("records"):
+        line = METHODS.get(printed_key(row)[2], row["title"])
+        place = (row["dataset"], row["level"], line, row["protocol"])
+        lines.append(f"{row['title']}, {row['settings']}" if place in taken else line)
+        taken.add(place)
+    own = frame.assign(line=lines)
+
+    def key(row: Mapping[str, Any]) -> tuple[str, str, str]:
+        return row["dataset"], row["level"], row["line"]
+
+    graphs = dict.fromkeys([*theirs["dataset"], *results.datasets])
+    places = [
+        Place("", lambda row: LEVELS[row["level"]], heading=True, per=("level",)),
+        Place("method", lambda row: row["line"], heading=True),
+        Place("ε", lambda row: number(row["epsilon"]), heading=True),
+        *(Place(GRAPHS.get(name, name), lambda row, name=name: key(row | {"dataset": name}))
+          for name in graphs),
+    ]  # fmt: skip
+    printed = {
+        key(row): Entry(number(row["accuracy_percent"], 1), f"±{short(number(row['ci95'], 2))}")
+        for row in theirs.to_dict("records")
+    }
+    return laid_out(
+        rows_of(["level", "epsilon", "line"], theirs, own), places, printed,
+        score_lines(own.to_dict("records"), key, 1, 100),
     )  # fmt: skip
 
 

@@ -582,7 +582,7 @@ def run(
     return outcomes
 
 
-def _method(name: str, title: str, kind: Kind) -> Method:
+def _method(name: str, title: str, kind: Kind, summary: str) -> Method:
     return Method(
         name,
         title,
@@ -594,15 +594,46 @@ def _method(name: str, title: str, kind: Kind) -> Method:
         names_majority=True,
         stated=partial(stated, kind),
         prepares="features are used as they are, unless the settings say unit_rows",
+        summary=summary,
     )
 
 
 METHODS = (
-    _method("appr_gaussian", "GM", "gaussian"),
-    _method("appr_chosen", "EM-v0", "chosen"),
-    _method("appr_chosen_values", "EM-v1", "chosen_values"),
-    _method("appr_features", "FEATURES", "one_hot"),
-    _method("appr_random", "RANDOM", "random"),
+    _method(
+        "appr_gaussian",
+        "GM",
+        "gaussian",
+        "DP-APPR: Gaussian noise on every entry of a row of PageRank; the largest are kept.",
+    ),
+    _method(
+        "appr_chosen",
+        "EM-v0",
+        "chosen",
+        "DP-APPR: the exponential mechanism chooses entries of a row; all weigh the same.",
+    ),
+    _method(
+        "appr_chosen_values",
+        "EM-v1",
+        "chosen_values",
+        "DP-APPR: the exponential mechanism chooses entries of a row; their values get noise.",
+    ),
+    _method(
+        "appr_features",
+        "FEATURES",
+        "one_hot",
+        "Baseline: the same network on each node’s own features; no edge is read.",
+    ),
+    _method(
+        "appr_random",
+        "RANDOM",
+        "random",
+        "Baseline: the same network with random neighbours; no edge is read.",
+    ),
     # Exact rows, hidden by the noise of the steps; without DP it is the source's VANILLA.
-    _method("appr_exact", "DPSGD", "exact"),
+    _method(
+        "appr_exact",
+        "DPSGD",
+        "exact",
+        "The same network on exact rows of PageRank, which noise in training has to hide.",
+    ),
 )

@@ -232,5 +232,6 @@ METHODS = (
         named=("release", "replaced"),
         assumptions=(COMPARED,),
         prepares="each picture is taken less its mean, scaled, and whitened by public pictures",
+        summary="One noisy release of each class’s appearance; pictures are named by the nearest.",
     ),
 )

@@ -285,5 +285,6 @@ METHODS = (
         stated=stated,
         named=("attack", "penalty"),
         prepares="pictures are shown to the model as those that it was trained on",
+        summary="Attack: makes pictures of each class from a trained model.",
     ),
 )

@@ -144,5 +144,6 @@ METHODS = (
         assumptions=(CONSTANTS,),
         prepares="scattering of each image, in coordinates of the public images, scaled to norm 1 "
         "by itself",
+        summary="One noisy release of the averages of parts of classes, and a linear classifier.",
     ),
 )

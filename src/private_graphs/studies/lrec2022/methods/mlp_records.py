@@ -299,5 +299,6 @@ METHODS = (
         noise_is_given=True,
         prepares="pixels are divided by 255",
         stated=stated,
+        summary="Perceptron on single records by DP-SGD with given noise (MNIST).",
     ),
 )

@@ -411,5 +411,7 @@ METHODS = (
         data="images",
         prepares="pixels are divided by 255",
         stated=stated,
+        summary="Teachers on disjoint private images vote with noise; a classifier "
+        "learns the released labels.",
     ),
 )

@@ -150,5 +150,6 @@ METHODS = (
         assumptions=(GRID_SEARCH,),
         stated=stated,
         named=("framework",),
+        summary="Student of PATE, with co-teaching, PATE+ or PATE++, on the released labels.",
     ),
 )

@@ -74,5 +74,6 @@ METHODS = (
         reads_private=False,
         fits_validation_labels=True,
         prepares="pixels are divided by 255",
+        summary="Baseline: a classifier of public images with their true labels.",
     ),
 )

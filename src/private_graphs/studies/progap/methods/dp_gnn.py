@@ -410,5 +410,7 @@ METHODS = (
         protocols=PROTOCOLS,
         prepares="features are used as they are",
         stated=stated,
+        summary="DP-SGD on a one-layer graph network, whose examples are nodes with "
+        "their neighbours.",
     ),
 )

@@ -291,5 +291,6 @@ METHODS = (
         named=("hops",),
         prepares="features are used as they are",
         stated=stated,
+        summary="Randomised response on every edge, then GraphSAGE on the noisy graph.",
     ),
 )

@@ -131,5 +131,6 @@ METHODS = (
         named=("hops",),
         prepares="features are used as they are",
         stated=stated_by(_budget),
+        summary="Noisy sums over neighbours, hop by hop, and a classifier on all of them.",
     ),
 )

@@ -24,6 +24,7 @@ METHODS = (
         reads_private=False,
         named=("epochs",),
         prepares=PREPARES,
+        summary="Baseline: perceptron on features; no edge is read.",
     ),
     Method(
         "mlp_steps",
@@ -34,5 +35,6 @@ METHODS = (
         protocols=PROTOCOLS,
         prepares=PREPARES,
         stated=stated_by(planned_budget),
+        summary="Baseline: perceptron on features by DP-SGD; no edge is read.",
     ),
 )

@@ -166,5 +166,6 @@ METHODS = (
         named=("hops", "layers"),
         prepares=PREPARES,
         stated=stated_by(planned_budget),
+        summary="Training in stages, each on a noisy sum over neighbours of the stage before.",
     ),
 )

@@ -131,5 +131,6 @@ METHODS = (
         named=("hops",),
         prepares="features are used as they are",
         stated=_stated,
+        summary="ProGAP that tries many configurations and releases each sum once.",
     ),
 )

@@ -1,0 +1,92 @@
+"""Sphinx settings of the guides, proofs and references, which ``make site`` builds into
+``results/docs``, beside the pages of results. Nothing is fetched from a network."""
+
+from __future__ import annotations
+
+import re
+
+from docutils import nodes
+from sphinx.application import Sphinx
+
+from private_graphs import __version__
+
+project = "private-graphs"
+author = "The private-graphs maintainers"
+copyright = f"2026, {author}"
+release = __version__
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+html_theme = "furo"
+html_title = f"private-graphs {release}"
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html", "sidebar/search.html", "sidebar/scroll-start.html",
+        "results.html", "sidebar/navigation.html", "sidebar/scroll-end.html",
+    ]
+}  # fmt: skip
+templates_path = ["templates"]
+html_copy_source = False
+myst_heading_anchors = 4
+myst_url_schemes = {"http": None, "https": None, "results": "{{path}}"}
+autodoc_typehints = "description"
+autodoc_member_order = "bysource"
+suppress_warnings = ["toc.not_included"]  # pages of single benchmarks; a test reaches all pages
+
+PROOFS = "privacy"
+RESULTS = re.compile(r"\]\(((?:\.\./)*)\.\./results/")
+"""Links from a page in docs/ to the pages of results, which lie above ``results/docs``."""
+SECTION = re.compile(r"§(\d+(?:\.\d+)?)")
+NUMBER = re.compile(r"(\d+(?:\.\d+)?)\.? ")
+SPOKEN_FOR = (nodes.reference, nodes.literal, nodes.literal_block, nodes.title)
+
+
+def link_results(app: Sphinx, page: str, source: list[str]) -> None:
+    """Let links to ``results/`` lead from the built page to the pages of results."""
+    source[0] = RESULTS.sub(r"](results:\1../", source[0])
+
+
+def number_sections(app: Sphinx, doctree: nodes.document) -> None:
+    """Give every section of the proofs the address ``privacy.html#s0.1`` or ``#s12``."""
+    if app.env.docname != PROOFS:
+        return
+    app.env.proof_sections = set()
+    for place in [*doctree.findall(nodes.title), *doctree.findall(nodes.strong)]:
+        if found := NUMBER.match(place.astext() + " "):
+            number_node(app, place.parent, found[1])
+            for listed in place.parent.children if isinstance(place, nodes.title) else ():
+                if isinstance(listed, nodes.enumerated_list):
+                    for item, child in enumerate(listed, listed.get("start", 1)):
+                        number_node(app, child, f"{found[1]}.{item}")
+
+
+def number_node(app: Sphinx, node: nodes.Element, number: str) -> None:
+    """Add the address of a section to a node."""
+    node["ids"].append(f"s{number}")
+    app.env.proof_sections.add(number)
+
+
+def link_sections(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    """Make a link of every § that a page names."""
+    for text in list(doctree.findall(nodes.Text)):
+        if "§" not in text or any(isinstance(each, SPOKEN_FOR) for each in parents(text)):
+            continue
+        parts, end = [], 0
+        for found in SECTION.finditer(text):
+            if found[1] in app.env.proof_sections:
+                target = f"{app.builder.get_relative_uri(page, PROOFS)}#s{found[1]}"
+                parts += [nodes.Text(text[end : found.start()]),
+                          nodes.reference("", found[0], refuri=target, internal=True)]  # fmt: skip
+                end = found.end()
+        if parts:
+            text.parent.replace(text, [*parts, nodes.Text(text[end:])])
+
+
+def parents(node: nodes.Node) -> list[nodes.Node]:
+    """Return all nodes around a node."""
+    return [] if node.parent is None else [node.parent, *parents(node.parent)]
+
+
+def setup(app: Sphinx) -> None:
+    """Register what this file adds to Sphinx."""
+    app.connect("source-read", link_results)
+    app.connect("doctree-read", number_sections)
+    app.connect("doctree-resolved", link_sections)

@@ -1,0 +1,191 @@
+"""Tables as papers print them: each printed number, and below it our scores with their ε.
+
+A study names the rows and columns of its paper's table and the key of each number; ``laid_out``
+puts printed numbers and scores there, and marks what was not run and what the paper does not print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from private_graphs.protocols import PROTOCOLS
+from private_graphs.report.exhibit import NOTHING, Cell, Entry, Layout, Line
+from private_graphs.report.words import bound, budget, missing, number, tone
+
+LABELS = {"released": "code", "paper": "text", "sound": "fixed"}
+"""Short names of the protocols in cells."""
+ONLY_PRINTED = "printed only: not run here"
+NOT_RUN, NOT_PRINTED = "not run", "added here"
+_HOLDS, _REFUTED, _MODEL = "✓", "✗", "†"
+_KEY = {
+    NOT_RUN: ONLY_PRINTED,
+    NOT_PRINTED: "not in the paper",
+    "here": "of the dataset that is loaded here",
+    "code": "the authors’ published code",
+    "text": "as the paper describes it",
+    "fixed": "corrected: noise made for the ε that is asked for",
+    _HOLDS: "the ε that is asked for is proved, for the unit that the statement names",
+    _REFUTED: "refuted: an attack shows a larger ε (99.9 %)",
+    _MODEL: "the ε covers the model, not its predictions",
+}
+"""Meaning of labels and marks, in the order in which they are explained."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Column of a paper's table."""
+
+    head: str
+    of: Callable[[Mapping[str, Any]], Any]
+    """From a row to the key of its number, or to the text of a heading."""
+    group: str = ""
+    heading: bool = False
+    per: Sequence[str] = ()
+    """Names in a row; adjacent rows with equal values share one cell. Those of the first column
+    make the blocks of rows that are marked if nothing in them was run."""
+
+
+def rows_of(names: Sequence[str], *frames: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the combinations of values in frames: by first name, then in order of occurrence."""
+    found = pd.concat([frame[list(names)] for frame in frames], ignore_index=True)
+    found = found.drop_duplicates()
+    first = found[names[0]].map({name: i for i, name in enumerate(found[names[0]].unique())})
+    return found.loc[first.sort_values(kind="stable").index].to_dict("records")
+
+
+def short(text: str) -> str:
+    """Return a number without the zero before its point: ``.767``."""
+    return text.replace("0.", ".", 1) if text.removeprefix("-").startswith("0.") else text
+
+
+def score_lines(
+    points: Iterable[Mapping[str, Any]],
+    key: Callable[[Mapping[str, Any]], Hashable],
+    decimals: int = 3,
+    times: float = 1,
+) -> dict[Hashable, list[Line]]:
+    """Return our lines by key, in the order of protocols.
+
+    ``points`` are rows of ``Results.points`` or ``Results.baseline``; lines of a key that differ in
+    their label alone are one line without a label.
+    """
+    order, found = list(PROTOCOLS), {}
+    for point in sorted(points, key=lambda row: order.index(row["protocol"])):
+        mean, spread = (
+            NOTHING if missing(value) else short(number(times * value, decimals))
+            for value in (point["mean"], point.get("std"))
+        )
+        spread = "" if spread == NOTHING else spread
+        line = Line(LABELS[point["protocol"]], mean, spread, _epsilon(point))
+        found.setdefault(key(point), []).append(line)
+    return {key: _shared(lines) for key, lines in found.items()}
+
+
+def _shared(lines: list[Line]) -> list[Line]:
+    alone = {replace(line, label="") for line in lines}
+    return list(alone) if len(alone) == 1 and not lines[0].epsilon.statement else lines
+
+
+def _epsilon(point: Mapping[str, Any]) -> Cell:
+    """Return the ε that a point really has, with its statement: ``ε 5.90``, ``ε>4.78 ✗``."""
+    if missing(point.get("status")):
+        return Cell("")
+    if point["status"] == "not_private":
+        return Cell("", point["statement_id"])
+    proved, refuted = point["epsilon_proved"], point["status"] == "refuted"
+    if missing(proved) and refuted:
+        lower = point.get("audit_epsilon_lower")
+        text = f"ε {_REFUTED}" if missing(lower) else f"ε>{bound(lower)} {_REFUTED}"
+        return Cell(text, point["statement_id"], "refuted")
+    if missing(proved):
+        return Cell("ε none", point["statement_id"], tone(point))
+    holds = not refuted and proved <= point["epsilon"] * (1 + 1e-9)
+    model = _MODEL if point["inference"] == "leaks" else ""
+    shown = "0" if proved == 0 else budget(proved)
+    text = f"ε {shown}{model}{f' {_HOLDS}' * holds}"
+    return Cell(text, point["statement_id"], tone({**point, "status": "proved"}))
+
+
+def laid_out(
+    rows: Sequence[Mapping[str, Any]],
+    places: Sequence[Place],
+    printed: Mapping[Hashable, Entry],
+    lines: Mapping[Hashable, Sequence[Line]],
+    refuted: Collection[Hashable] = (),
+) -> Layout:
+    """Return a layout of printed numbers and our lines, both by key.
+
+    ``refuted`` are keys of printed numbers whose ε an attack refutes.
+
+    Raises:
+        ValueError: a printed number has no place.
+    """
+    keys = [[None if place.heading else place.of(row) for place in places] for row in rows]
+    lost = printed.keys() - {key for line in keys for key in line}
+    if lost:
+        raise ValueError(
+            f"printed numbers without a place in the layout: {sorted(map(str, lost))}; expected a "
+            "row and a column for each"
+        )
+    there, run = (np.array([[key in held for key in line] for line in keys], bool)
+                  for held in (printed, lines))  # fmt: skip
+    told, made = np.zeros((2, len(rows)), bool)  # by row: whether its block is printed, and run
+    for block in _spans(rows, places[0].per):
+        told[block], made[block] = there[block].any(), run[block].any()
+    headings, alone = np.array([(place.heading, not place.per) for place in places]).T
+    new = told & ~there[:, alone].any(axis=1)
+    idle = (there & made[:, None]).any(axis=0) & ~run.any(axis=0)
+    ours = told.any() & ~headings & ~there.any(axis=0)
+    named = {int(np.argmax(headings & alone))} - {0}
+    cells: list[list[Entry | None]] = []
+    for p, place in enumerate(places):
+        column: list[Entry | None] = []
+        for span in _spans(rows, place.per):
+            i, key = span[0], keys[span[0]][p]
+            common = {"rows": len(span), "muted": bool(not made[i] or idle[p])}
+            own = lines.get(key, ())
+            if place.heading:
+                note = "" if told[i] else NOT_PRINTED
+                note = note if made[i] else ONLY_PRINTED
+                if p:  # the first column has the note of the block
+                    note = NOT_PRINTED if p in named and new[i] else ""
+                entry = Entry(place.of(rows[i]), note, heading=True, **common)
+            elif key in printed:
+                entry = replace(printed[key], lines=own, refuted=key in refuted, **common)
+                if not own and not entry.muted and not entry.note:
+                    entry = replace(entry, note=NOT_RUN)
+            else:
+                blank = len(own) or ours[p] or new[i] or not told[i]
+                entry = Entry("" if blank else NOTHING, lines=own, **common)
+            column += [entry, *[None] * (len(span) - 1)]
+        cells.append(column)
+    found = list(zip(*cells, strict=True))
+    notes = [NOT_PRINTED if own else NOT_RUN if out else ""
+             for own, out in zip(ours, idle, strict=True)]  # fmt: skip
+    columns = [(place.group, place.head, note) for place, note in zip(places, notes, strict=True)]
+    return Layout(columns, found, _key(found, notes))
+
+
+def _spans(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[list[int]]:
+    """Return the places of adjacent rows with equal values of ``names``; each alone without."""
+    groups = groupby(range(len(rows)), lambda i: [rows[i][name] for name in names] if names else i)
+    return [list(group) for _, group in groups]
+
+
+def _key(cells: Iterable[Iterable[Entry | None]], notes: Iterable[str]) -> list[tuple[str, str]]:
+    """Return the explanations of what occurs in cells and in the notes of columns."""
+    entries = [entry for row in cells for entry in row if entry is not None]
+    numbers = [each for each in entries if not each.heading and each.text not in ("", NOTHING)]
+    seen = {*notes, *(each.note for each in entries)}
+    for line in (line for each in entries for line in each.lines):
+        seen |= {line.label, *line.epsilon.text}
+    key = [(each.text, "printed in the paper") for each in numbers[:1]]
+    key += [(each.text, "struck through: an attack on the same code at the same ε refutes it")
+            for each in numbers if each.refuted][:1]  # fmt: skip
+    return key + [(mark, meaning) for mark, meaning in _KEY.items() if mark in seen]

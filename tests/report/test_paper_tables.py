@@ -1,0 +1,175 @@
+"""Tables in their paper's layout: no printed number is lost, and every form has the same cells."""
+
+from __future__ import annotations
+
+import math
+import re
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from private_graphs.report import table as tables
+from private_graphs.report.exhibit import Entry, Layout, Line, Table
+from private_graphs.report.layout import (
+    NOT_PRINTED,
+    NOT_RUN,
+    ONLY_PRINTED,
+    Place,
+    laid_out,
+    score_lines,
+)
+
+ROWS = [{"graph": graph, "epsilon": epsilon} for graph in "abc" for epsilon in (1, 2)]
+POINT = {
+    "mean": 0.5, "std": 0.0104, "epsilon": 2.0, "inference": "leaks", "statement_id": "0a",
+    "epsilon_proved": math.nan, "audit_epsilon_lower": None, "status": "published_only",
+}  # fmt: skip
+
+
+def laid(printed: dict, lines: dict, refuted: tuple = ()) -> Layout:
+    """Return a layout: a number per graph, then two per graph and ε."""
+    places = [
+        Place("", lambda row: row["graph"], heading=True, per=("graph",)),
+        Place("Maj.", lambda row: (row["graph"], "majority"), per=("graph",)),
+        Place("ε", lambda row: f"{row['epsilon']}", heading=True),
+        *(Place(head, lambda row, head=head: (row["graph"], row["epsilon"], head), "DP")
+          for head in ("SGD", "Adam")),
+    ]  # fmt: skip
+    return laid_out(ROWS, places, printed, lines, refuted)
+
+
+def table(layout: Layout) -> Table:
+    return Table("title", pd.DataFrame({"x": [1]}), [], layout=layout)
+
+
+def entries(layout: Layout) -> list[Entry]:
+    return [entry for row in layout.rows for entry in row if entry is not None]
+
+
+class Body(HTMLParser):
+    """The cells of a table's body: their texts, without marks of strength, and whether struck."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.cells: list[str] = []
+        self.struck: list[str] = []
+        self.inside, self.open = False, []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.inside |= tag == "tbody"
+        self.open.append(tag)
+        if self.inside and tag in ("th", "td"):
+            self.cells.append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.inside and {"th", "td"} & {*self.open}:
+            self.cells[-1] += data
+            self.struck += [data] if self.open[-1] == "s" else []
+
+
+def squeezed(text: str) -> str:
+    """Return a text without white space, which forms set in their own way."""
+    return "".join(text.split())
+
+
+def wanted(layout: Layout) -> list[str]:
+    """Return the whole text of every cell."""
+    return [squeezed(f"{each.text}{each.note}{''.join(line.text for line in each.lines)}")
+            for each in entries(layout)]  # fmt: skip
+
+
+WORDS = st.text(st.sampled_from(list("ab|\\`*_<>&\"'{}$%#~^\nε±✗ ")), min_size=1, max_size=6)
+
+
+@settings(max_examples=40)
+@given(WORDS, WORDS, WORDS, st.booleans())
+def test_all_forms_have_the_same_escaped_cells(number, score, name, refuted):
+    key = ("a", 1, "SGD")
+    number, score, name = (squeezed(each) or "0" for each in (number, score, name))
+    layout = laid({key: Entry(number, name)}, {key: [Line(name, score, score)]},
+                  (key,) if refuted else ())  # fmt: skip
+    body = Body(tables.layout_html(table(layout), "../{}.html".format))
+    assert [squeezed(cell) for cell in body.cells] == wanted(layout)
+    assert body.struck == [number] * refuted
+
+    rows = [line for line in tables.markdown(table(layout)).splitlines() if line.startswith("| ")]
+    assert len(rows) == 2 + len(ROWS)
+    cells = [re.split(r"(?<!\\)(?:\\\\)*\|", row)[1:-1] for row in rows]
+    assert {len(row) for row in cells} == {5}
+    found = cells[2][3].strip()
+    assert found.startswith("~~**" if refuted else "**")
+    assert tables.markdown_text(number) in found and found.endswith(
+        f"<br>{tables.markdown_text(layout.rows[0][3].lines[0].text)}"
+    )
+
+    text = tables.tex(table(layout))
+    body = text[text.index(r"\midrule") : text.index(r"\bottomrule")]
+    assert body.count(tables.tex_text(layout.rows[0][3].lines[0].text)) == 1
+    assert (r"\struck{\textbf{" + tables.tex_text(number) in body) == refuted
+    lines = [line for line in body.splitlines()[1:] if line != r"\addlinespace"]
+    assert len(lines) == len(ROWS) + 1
+    assert {len(re.findall(r"(?<!\\)&", line)) for line in lines} == {4}
+
+
+def test_a_printed_number_without_a_place_is_an_error():
+    with pytest.raises(ValueError, match="without a place.*'SGD'"):
+        laid({("a", 3, "SGD"): Entry(".5")}, {})
+
+
+def test_a_tall_table_goes_on_on_the_next_page_below_the_names_of_its_rows():
+    lines = [Line("code", f".{place:02d}") for place in range(40)]
+    text = tables.tex(table(laid({}, {("a", epsilon, "SGD"): lines for epsilon in (1, 2)})))
+    first, second = text.split(r"\end{table*}")[:2]
+    assert r"\caption{title (continued)}" in second and r"\caption{title}" in first
+    rows = second[second.index(r"\midrule") :].splitlines()[1:]
+    assert rows[0].split(" & ")[:3] == ["a", "", "2"] and "b" == rows[42].partition(" ")[0]
+    for line in lines:
+        assert [part.count(line.text) for part in (first, second)] == [1, 1]
+
+
+def test_what_is_not_run_and_what_the_paper_does_not_print_is_said():
+    printed = {(graph, 1, "SGD"): Entry(f".{graph}") for graph in "ab"}
+    layout = laid(printed | {("a", "majority"): Entry(".3"), ("b", 2, "SGD"): Entry(".7")}, {
+        ("b", 1, "SGD"): [Line("code", ".5")], ("c", 2, "SGD"): [Line("code", ".6")],
+    })  # fmt: skip
+    assert [row[0] and row[0].note for row in layout.rows] == [
+        ONLY_PRINTED, None, "", None, NOT_PRINTED, None,
+    ]  # fmt: skip
+    texts = [[entry and entry.text for entry in row[1:]] for row in layout.rows]
+    assert texts[0] == [".3", "1", ".a", ""], "Adam is in no cell of the paper"
+    assert texts[3] == [None, "2", ".7", ""]
+    assert texts[4] == ["", "1", "", ""], "c is not in the paper"
+    assert layout.rows[3][3].note == NOT_RUN and not layout.rows[3][3].muted
+    assert all(entry is None or entry.muted for row in layout.rows[:2] for entry in row)
+    assert layout.rows[0][1].rows == 2 and layout.columns[4] == ("DP", "Adam", NOT_PRINTED)
+    assert dict(layout.key)[".3"] == "printed in the paper"
+    assert {"code", NOT_RUN, NOT_PRINTED} <= dict(layout.key).keys()
+
+
+def test_lines_say_what_is_proved_refuted_or_open_and_link_to_the_statement():
+    points = [
+        {**POINT, "protocol": "sound", "epsilon_proved": 1.9999, "inference": "inductive_disjoint",
+         "status": "proved_if_seed_secret"},
+        {**POINT, "protocol": "paper", "epsilon_proved": 3.3801, "status": "proved"},
+        {**POINT, "protocol": "released", "status": "refuted", "audit_epsilon_lower": 4.789},
+        {**POINT, "protocol": "released"},
+        {**POINT, "protocol": "released", "status": "not_private", "epsilon": math.inf},
+    ]  # fmt: skip
+    lines = score_lines(points, lambda row: 0)[0]
+    assert [line.text for line in lines] == [
+        "code .500 ± .010 ε>4.78 ✗", "code .500 ± .010 ε none", "code .500 ± .010",
+        "text .500 ± .010 ε 3.39†", "fixed .500 ± .010 ε 2.00 ✓",
+    ]  # fmt: skip
+    tones = ["refuted", "none", "", "e10", "e3"]
+    assert [line.epsilon.tone for line in lines] == tones
+    assert {line.epsilon.statement for line in lines} == {"0a"}
+    page = tables.layout_html(table(laid({}, {("a", 1, "SGD"): lines})), "../{}.html".format)
+    assert page.count('href="../0a.html"') == len(lines)

@@ -1,0 +1,118 @@
+"""The documentation as a site: it builds without a warning, and all its links lead somewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from os.path import normpath
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from private_graphs.studies import exhibits_by_name
+
+PROSE = ("p", "li", "td")
+"""Elements whose text may name a section of the proofs."""
+
+
+class Page(HTMLParser):
+    """Links, anchors and external files of a page, and the sections (§) that are no link."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.anchors: set[str] = set()
+        self.unlinked: list[str] = []
+        self.open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.anchors |= {given["id"]} if given.get("id") else set()
+        if tag == "a" and given.get("href"):
+            self.links.append(given["href"])
+        if tag in ("script", "img", "link") and (file := given.get("src") or given.get("href")):
+            self.loaded.append(file)
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag in self.open:
+            while self.open.pop() != tag:
+                pass
+
+    def handle_data(self, data):
+        if set(PROSE) & set(self.open) and not {"a", "code", "pre", "title"} & set(self.open):
+            self.unlinked += re.findall(r"§[0-9][0-9.]*", data)
+
+
+@pytest.fixture(scope="module")
+def site(root, tmp_path_factory) -> Path:
+    """The pages as ``make site`` builds them, but those that are made of docstrings."""
+    pytest.importorskip("sphinx", reason="needs the extra 'docs'")
+    folder = tmp_path_factory.mktemp("site") / "docs"
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q",
+               "-D", "exclude_patterns=api/[!d]*", "-d", folder.parent / "doctrees",
+               
+               root / "docs", folder]  # fmt: skip
+    built = subprocess.run(command, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pages(site) -> dict[str, Page]:
+    """Every page by its address."""
+    return {path.relative_to(site).as_posix(): Page(path.read_text(encoding="utf-8"))
+            for path in site.rglob("*.html") if "_static" not in path.parts}  # fmt: skip
+
+
+def result_page(address: str) -> bool:
+    """Return whether the pages of results have an address, told from the folder of all pages."""
+    if address == "index.html":
+        return True
+    _, study, page = address.split("/")
+    return page in {f"{name}.html" for name in (*exhibits_by_name(study), "privacy", "claims")}
+
+
+def test_every_link_leads_to_a_page_and_its_heading(site, pages):
+    reached, wrong = {"index.html"}, []
+    for name, page in pages.items():
+        for link in (*page.links, *page.loaded):
+            if re.match(r"\w+:", link):
+                wrong += [(name, link)] if link in page.loaded else []
+                continue
+            address, _, anchor = link.partition("#")
+            target = normpath(Path("docs", name).parent / unquote(address).partition("?")[0])
+            if not address:
+                target = f"docs/{name}"
+            if not target.startswith("docs/"):
+                wrong += [] if result_page(target) else [(name, link)]
+                continue
+            inside = target.removeprefix("docs/")
+            reached.add(inside)
+            if not (site / inside).is_file():
+                wrong.append((name, link))
+            elif anchor and inside in pages and unquote(anchor) not in pages[inside].anchors:
+                wrong.append((name, link))
+    assert wrong == []
+    assert set(pages) - reached <= {"genindex.html", "search.html"}
+
+
+def test_every_section_that_a_page_names_is_a_link(pages):
+    assert {name: page.unlinked for name, page in pages.items() if page.unlinked} == {}
+    numbered = [int(each[1:]) for each in pages["privacy.html"].anchors
+                if re.fullmatch(r"s\d+", each)]  # fmt: skip
+    assert sorted(numbered) == list(range(max(numbered) + 1)) and len(numbered) > 10
+
+
+def test_search_works_without_a_network(site):
+    index = (site / "searchindex.js").read_text(encoding="utf-8")
+    found = json.loads(re.fullmatch(r"Search\.setIndex\((.*)\);?", index, re.DOTALL)[1])
+    places = found["terms"]["canari"]
+    names = [found["docnames"][each] for each in ([places] if isinstance(places, int) else places)]
+    assert "privacy" in names
