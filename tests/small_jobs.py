@@ -57,6 +57,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
         for name, method in all_methods().items()
         if {"links", "lists"} & set(method.scenarios)
     },
+    "list_means": {"mean_degree": 20},
 }  # fmt: skip
 
 

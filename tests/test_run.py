@@ -164,7 +164,9 @@ def test_scores_of_private_validation_labels_are_not_shown(case, finished):
     assert (shown == (not fits and not hides(case))).all()
 
 
-@pytest.mark.parametrize("method", ["gap", "progap", "mlp_steps", "label_sums", "dp_gnn"])
+@pytest.mark.parametrize(
+    "method", ["gap", "progap", "mlp_steps", "label_sums", "list_means", "dp_gnn"]
+)
 def test_no_score_is_kept_that_reads_protected_nodes(method):
     """Under ``lists`` every node is a unit: its features and list decide its own prediction."""
 
@@ -334,8 +336,13 @@ def test_all_private_rows_of_a_file_compose():
 # --- what is refused, and what is paid for ---------------------------------------------------
 
 
-def releasing(noise_std: float, states: bool = True, chooses: bool = False):
-    """A method that releases a sum with this noise, and states it or nothing."""
+def releasing(
+    noise_std: float, states: bool = True, apart: float = 0, chooses: bool = False
+):
+    """A method that releases a sum with this noise, and states it or nothing.
+
+    ``apart``: the noise of another sum, about another part of the units.
+    """
     event = GaussianQuery(
         unit="node", relation="replace", count=1, reason="test", sensitivity=1.0,
         noise_std=noise_std,
@@ -344,6 +351,10 @@ def releasing(noise_std: float, states: bool = True, chooses: bool = False):
     def run(task, requests, door, context):
         door.plan([[event] for _ in requests])
         door.gaussian(np.zeros((len(requests), 1)), [event] * len(requests))
+        if apart:
+            other, part = replace(event, noise_std=apart), door.part("others")
+            part.plan([[other] for _ in requests])
+            part.gaussian(np.zeros((len(requests), 1)), [other] * len(requests))
         guess = np.zeros(task.test_features.shape[0], dtype=int)
         validation = np.zeros(len(task.validation_labels), dtype=int)
         for place, request in enumerate(requests if chooses else ()):
@@ -372,6 +383,15 @@ def test_a_method_that_states_something_else_than_it_released_is_refused(monkeyp
     job = job_of("class_sums", "text", epsilons=(1.0,), validation_labels=())
     monkeypatch.setattr(run_module, "method_named", lambda _: releasing(10.0, states=False))
     with pytest.raises(ReleaseMismatch, match="it states"):
+        execute(job, GRAPH)
+
+
+def test_all_parts_of_the_units_have_the_plan_that_is_stated(monkeypatch):
+    job = job_of("class_sums", "text", epsilons=(1.0,), validation_labels=())
+    monkeypatch.setattr(run_module, "method_named", lambda _: releasing(10.0, apart=10.0))
+    assert execute(job, GRAPH).rows["epsilon_proved"].max() < 1
+    monkeypatch.setattr(run_module, "method_named", lambda _: releasing(10.0, apart=9.0))
+    with pytest.raises(ReleaseMismatch, match="of others"):
         execute(job, GRAPH)
 
 

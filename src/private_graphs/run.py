@@ -409,6 +409,13 @@ class _Runner:
             for planned, request in zip(door.planned(), public, strict=True)
         ):
             raise ReleaseMismatch(f"{self.job.method} planned nothing for a private run")
+        for lane in door.lanes:  # a unit is in one part: equal plans have one privacy cost
+            for name in lane.ledgers.keys() - {"", VALIDATION_LABELS}:
+                if lane.ledger(name).events != lane.ledger("").events:
+                    raise ReleaseMismatch(
+                        f"{self.job.method}: {lane.ledger(name).events} of {name}; expected the "
+                        f"plan of all other units, which is stated: {lane.ledger('').events}"
+                    )
         apart = door.part(VALIDATION_LABELS).events()
         parts = zip(public, outcomes, door.events(), apart, strict=True)
         answers = [Answer(*each) for each in parts]

@@ -75,6 +75,19 @@ def test_what_is_not_a_campus_is_named(tmp_path):
         read(tmp_path)
 
 
+def test_any_campus_can_be_named_and_its_large_years_are_the_classes(tmp_path):
+    (tmp_path / "facebook100").mkdir()
+    name = "facebook-villanova62"
+    assert name in DATASETS and name not in list(DATASETS) and "facebook-elsewhere1" not in DATASETS
+    # a year has a twentieth of all students, or is no class
+    years = [2004] * 9 + [2006] * 30 + [2003] + [2005]
+    ring = [(i, (i + 1) % len(years)) for i in range(len(years))]
+    write(tmp_path / "facebook100", "Villanova62", years, ring)
+    graph = build(name, tmp_path)
+    assert graph.info.classes == ["class of 2004", "class of 2006"]
+    assert np.bincount(graph.labels).tolist() == [9, 30] and graph.info.name == name
+
+
 def test_the_file_of_the_paper_is_told_by_its_git_blob(tmp_path):
     write(tmp_path, "UIllinois20", [2004] * 12, RING)
     with pytest.raises(UserError, match="git blob id is"):

@@ -29,17 +29,40 @@ def toggled(task, i: int, j: int):
     return replace(task, adjacency=adjacency.tocsr())
 
 
-def test_an_edge_moves_counts_by_one_in_units_of_their_noise_and_one_is_attained(task):
-    n, size = task.n_train, task.adjacency.shape[0]
-    before = label_counts.label_counts(task)
+def test_an_edge_moves_one_release_by_one_in_units_of_its_noise_and_the_other_by_nothing(task):
+    n, size, one = task.n_train, task.adjacency.shape[0], label_counts.STEPS_OF_ONE
+    beliefs = np.random.default_rng(0).dirichlet(np.full(3, 0.2), size - n)
+    beliefs[:4] = np.eye(3)[[0, 1, 2, 0]]
+    before, heard = label_counts.label_counts(task), label_counts.messages(task, beliefs)
     scale = np.where(np.arange(size) < n, 2, 1)[:, None]
     moved = {}
     for i in range(size):
-        for j in range(i):
-            difference = label_counts.label_counts(toggled(task, i, j)) - before
-            ends = i < n, j < n
-            moved.setdefault(ends, set()).add(float(np.abs(difference / scale).sum()))
-    assert moved == {(True, True): {1.0}, (False, True): {1.0}, (False, False): {0.0}}
+        for j in range(i % 3, i, 3):
+            other = toggled(task, i, j)
+            first = np.abs((label_counts.label_counts(other) - before) / scale).sum()
+            second = np.abs(label_counts.messages(other, beliefs) - heard).sum()
+            moved.setdefault((i < n, j < n), set()).add((float(first), int(second)))
+    assert moved[True, True] == moved[False, True] == {(1.0, 0)}
+    assert {first for first, _ in moved[False, False]} == {0.0}
+    assert one - 3 < max(second for _, second in moved[False, False]) == one
+
+
+def test_rows_that_are_no_probabilities_are_refused(task):
+    asked = task.adjacency.shape[0] - task.n_train
+    with pytest.raises(ValueError, match="exceeds 1"):
+        label_counts.messages(task, np.full((asked, 3), 0.4))
+
+
+def test_where_texts_alone_had_the_most_hits_no_count_is_read(task):
+    n, draws = task.n_train, np.random.default_rng(6)
+    probabilities = draws.dirichlet(np.full(3, 5.0), task.adjacency.shape[0])
+    probabilities[np.arange(n), task.train_labels] += 0.2
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    noisy = draws.laplace(0, 3, probabilities.shape)
+    reading = label_counts.read(task, probabilities, noisy)
+    assert reading.name == "text" and np.array_equal(reading.beliefs, probabilities[n:])
+    scores = label_counts.second(reading, noisy[:n], noisy[n:])
+    assert np.array_equal(scores.argmax(axis=1), probabilities[n:].argmax(axis=1))
 
 
 def test_noise_is_the_discrete_laplace_of_the_price_and_of_twice_the_scale_in_training_rows(task):

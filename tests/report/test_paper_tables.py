@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from private_graphs.report import table as tables
-from private_graphs.report.exhibit import Entry, Layout, Line, Table
+from private_graphs.report.exhibit import Layout, LayoutCell, Line, Table
 from private_graphs.report.layout import (
     NOT_PRINTED,
     NOT_RUN,
@@ -45,7 +45,7 @@ def table(layout: Layout) -> Table:
     return Table("title", pd.DataFrame({"x": [1]}), [], layout=layout)
 
 
-def entries(layout: Layout) -> list[Entry]:
+def entries(layout: Layout) -> list[LayoutCell]:
     return [entry for row in layout.rows for entry in row if entry is not None]
 
 
@@ -94,7 +94,7 @@ WORDS = st.text(st.sampled_from(list("ab|\\`*_<>&\"'{}$%#~^\nε±✗ ")), min_si
 def test_all_forms_have_the_same_escaped_cells(number, score, name, refuted):
     key = ("a", 1, "SGD")
     number, score, name = (squeezed(each) or "0" for each in (number, score, name))
-    layout = laid({key: Entry(number, name)}, {key: [Line(name, score, score)]},
+    layout = laid({key: LayoutCell(number, name)}, {key: [Line(name, score, score)]},
                   (key,) if refuted else ())  # fmt: skip
     body = Body(tables.layout_html(table(layout), "../{}.html".format))
     assert [squeezed(cell) for cell in body.cells] == wanted(layout)
@@ -121,7 +121,7 @@ def test_all_forms_have_the_same_escaped_cells(number, score, name, refuted):
 
 def test_a_printed_number_without_a_place_is_an_error():
     with pytest.raises(ValueError, match="without a place.*'SGD'"):
-        laid({("a", 3, "SGD"): Entry(".5")}, {})
+        laid({("a", 3, "SGD"): LayoutCell(".5")}, {})
 
 
 def test_a_tall_table_goes_on_on_the_next_page_below_the_names_of_its_rows():
@@ -136,10 +136,14 @@ def test_a_tall_table_goes_on_on_the_next_page_below_the_names_of_its_rows():
 
 
 def test_what_is_not_run_and_what_the_paper_does_not_print_is_said():
-    printed = {(graph, 1, "SGD"): Entry(f".{graph}") for graph in "ab"}
-    layout = laid(printed | {("a", "majority"): Entry(".3"), ("b", 2, "SGD"): Entry(".7")}, {
-        ("b", 1, "SGD"): [Line("code", ".5")], ("c", 2, "SGD"): [Line("code", ".6")],
-    })  # fmt: skip
+    printed = {(graph, 1, "SGD"): LayoutCell(f".{graph}") for graph in "ab"}
+    layout = laid(
+        printed | {("a", "majority"): LayoutCell(".3"), ("b", 2, "SGD"): LayoutCell(".7")},
+        {
+            ("b", 1, "SGD"): [Line("code", ".5")],
+            ("c", 2, "SGD"): [Line("code", ".6")],
+        },
+    )
     assert [row[0] and row[0].note for row in layout.rows] == [
         ONLY_PRINTED, None, "", None, NOT_PRINTED, None,
     ]  # fmt: skip

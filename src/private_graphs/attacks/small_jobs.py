@@ -29,6 +29,7 @@ _OWN: dict[str, dict[str, Any]] = {
     "gcn": {"splits": 3, "epochs": 4, "dtype": "float64", "hidden": 32},
     "unit_gradients": {"network": "softmax", "cells": "hash"},
     "dp_gnn": {"degree": 1},
+    "list_means": {"mean_degree": 20.0},
 }
 OTHERS: dict[str, tuple[dict[str, Any], ...]] = {
     "appr_gaussian": ({"root_rate": 0.5, "unit_rows": True, "anchor": 0.2},),

@@ -101,6 +101,8 @@ class ParsedGraph:
     one_way_edges: int
     node_sample: Literal["stratified", "keyed_coin"] | None = None
     preprocessing: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+    """Names of the classes, for a dataset that does not declare them."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -285,7 +286,8 @@ def _public_facts(words: bool, node_sample: str | None) -> list[str]:
 
 def _told(spec: DatasetSpec, sources: list[RawFile]) -> dict[str, Any]:
     """Return the fields of ``dataset.json`` that do not depend on the files' content."""
-    origin = None if spec.synthetic else load_sources()[spec.name]
+    listed = spec.part_of[0] if spec.part_of else spec.name
+    origin = None if spec.synthetic else load_sources()[listed]
     return {
         "name": spec.name,
         "title": spec.title,
@@ -338,6 +340,8 @@ def _images(
 def _dataset(
     spec: DatasetSpec, parsed: ParsedGraph, sources: list[RawFile], view: DataView | None
 ) -> GraphDataset:
+    if not spec.classes:
+        spec = replace(spec, classes=parsed.classes)
     fewer = view is not None  # a view may lack the last classes
     if not (
         parsed.n_classes == len(spec.classes) or fewer and parsed.n_classes < len(spec.classes)

@@ -150,6 +150,8 @@ def _wanted(names: Iterable[str]) -> tuple[list[SourceFile], list[str]]:
             files.update({source.file: source for source in sources[name].files})
         elif name in DATASETS and DATASETS[name].write is not None:
             generated.append(name)
+        elif name in DATASETS and (part := DATASETS[name].part_of):
+            files |= {each.file: each for each in sources[part[0]].files if each.file == part[1]}
         else:
             known = [*sources, *(each for each in DATASETS if DATASETS[each].write is not None)]
             raise UserError(

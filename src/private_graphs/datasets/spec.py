@@ -46,7 +46,8 @@ class DatasetSpec:
     raw: str
     """Path of the raw file or folder below the raw folder."""
     classes: tuple[str, ...]
-    """Names of the labels 0..K-1: public, so declared here and not read from private labels."""
+    """Names of the labels 0..K-1: public, so declared here and not read from private labels. Empty
+    for published data whose reader names them (``ParsedGraph.classes``)."""
     size: GraphSize
     """Size with the default features."""
     synthetic: bool = False
@@ -61,6 +62,9 @@ class DatasetSpec:
     max_edges: int | None = None
     """Public bound on the number of undirected edges, whatever the edges are: the published number
     rounded up to two digits; for a user's own graph, the declared bound."""
+    part_of: tuple[str, str] | None = None
+    """Dataset of ``data/sources.yaml`` that has the raw file, and the file; None: an entry of its
+    own."""
     own: OwnGraph | None = None
     """Declaration of a user's own graph."""
     built: GraphDataset | None = None

@@ -1,25 +1,30 @@
-"""Noisy counts of neighbours' labels as features of each node: edge-level DP.
+"""Noisy counts of neighbours' labels, then noisy beliefs of asked neighbours: edge-level DP.
 
 Labels of training nodes are public if edges are the private unit, so an edge between a training
 node and an asked node adds 1 to one count of one row: L1 distance 1, which Laplace noise of scale
-1/ε hides with δ = 0. Rows of training nodes, on which the weights are fitted, are counted too; an
-edge between two of them adds 1 to one count in two rows, and these get noise of scale 2/ε. No edge
-is in both kinds, so one ε covers all rows. Gaussian noise, which hides L2 distances, would be
-several times as large here, because one edge changes a single number. docs/methods.md.
+1/ε hides with δ = 0. Rows of training nodes, on which weights are fitted, are counted too; an
+edge between two of them adds 1 to one count in two rows, and these get noise of scale 2/ε. A
+second release reads the edges between two asked nodes, and no others: the node that the first one
+left less certain receives the other's class probabilities, one row of sum 1. No edge is of two of
+these kinds, so one ε covers everything. Gaussian noise, which hides L2 distances, would be several
+times as large here, because one edge changes a single number. docs/methods.md.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import scipy.sparse
+from scipy.special import softmax, xlogy
 
 from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import Door
+from private_graphs.methods.fusion import fit_weights
 from private_graphs.methods.method import Context, Method, Outcome, Request
 from private_graphs.methods.text_only import CHOSEN_BY, fit_probabilities, fit_text_model
 from private_graphs.privacy.events import LaplaceQuery
@@ -35,22 +40,36 @@ _INVERSE_PENALTY = 0.1
 this)."""
 _PRIOR = 3.0
 """Number added to the votes before shares are computed."""
+ASKED = "edges between two asked nodes"
+"""Name of the part of the edges that the second release reads (``Door.part``)."""
+_SECOND = 0.8
+"""Weight of the second release, in weights of the first one; it is multiplied by the ratio of what
+a row of each hears on average, at most 1."""
+_FOLDS = 5
+_COMPARED = 3000
+"""Number of training nodes that suffice to compare read-outs, and to fit one weight per kind of
+evidence: of large graphs not all folds are held out, and not all nodes fit these weights."""
+READ_OUTS = ("full", "shared", "text")
+"""Candidate read-outs, the first of equals wins: a regression on all rows of ``evidence``, one
+weight per kind of evidence for all classes, and texts alone."""
 _REASON = (
     "an edge between a training node and one that is asked adds 1 to one count of the latter's "
     "row; one between two training nodes adds 1 to one count of each of their rows, whose noise "
-    "has twice the scale; other edges are not read: in units of the noise of its rows an edge "
-    "moves all counts by 1 in L1 distance"
+    "has twice the scale; one between two asked nodes adds one row of probabilities, rounded down, "
+    "to the second release, which reads no other edges: in units of the noise of its rows an edge "
+    "moves the release that reads it by at most 1 in L1 distance"
 )
 CONSTANTS = (
-    "what the regression reads of counts and its penalty were compared on Cora and on Facebook's "
-    "Cornell5, their test nodes among them; on these graphs that choice is not priced"
+    "what is read of counts, its penalty and the weight of the second release were compared on "
+    "Cora, PubMed and on Facebook's Cornell5, their test nodes among them; on these graphs that "
+    "choice is not priced"
 )
 
 
 def label_counts(task: GraphTask) -> np.ndarray:
     """Return (N, K) int64: number of training neighbours of each class, for every node.
 
-    The only reader of the edges; rows are in the order of ``GraphTask.adjacency``.
+    Rows are in the order of ``GraphTask.adjacency``.
     """
     n, classes = task.n_train, task.n_classes
     ones = np.ones(n, np.int64)
@@ -73,16 +92,38 @@ def steps_of(epsilon: float) -> int:
     return steps
 
 
+def messages(task: GraphTask, beliefs: np.ndarray) -> np.ndarray:
+    """Return (m, K) int64, in lattice steps: what each of the m asked nodes receives.
+
+    Of two linked asked nodes, the one whose row of ``beliefs`` (m, K) has more entropy, or of
+    equals the later one, receives the other's row, rounded down: its sum is at most 1.
+    """
+    steps = np.clip(np.floor(beliefs * STEPS_OF_ONE), 0, STEPS_OF_ONE).astype(np.int64)
+    if (steps.sum(axis=1) > STEPS_OF_ONE).any():
+        raise ValueError("a row of beliefs exceeds 1; expected probabilities")
+    place = np.empty(len(beliefs), np.int64)
+    place[np.argsort(-xlogy(beliefs, beliefs).sum(axis=1), kind="stable")] = np.arange(len(beliefs))
+    first, second = scipy.sparse.triu(task.adjacency[task.n_train :, task.n_train :], 1).nonzero()
+    hears = np.where(place[first] > place[second], first, second)
+    ones = np.ones(len(first), np.int64)
+    edges = scipy.sparse.csr_matrix((ones, (hears, first + second - hears)), 2 * (len(beliefs),))
+    return edges @ steps
+
+
 def noisy_counts(
     counts: np.ndarray, n_train: int, door: Door, queries: Sequence[LaplaceQuery | None]
 ) -> np.ndarray:
-    """Return (R, N, K) float64: ``counts`` (N, K) with discrete Laplace noise of each query.
+    """Return (R, N, K) float64: ``counts`` (N, K), in lattice steps, with noise of each query.
 
-    The first ``n_train`` rows have twice the scale.
+    The noise is discrete Laplace; the first ``n_train`` rows have twice the scale.
     """
-    total = np.broadcast_to(counts * STEPS_OF_ONE, (len(queries), *counts.shape))
+    total = np.broadcast_to(counts, (len(queries), *counts.shape))
     weights = np.where(np.arange(len(counts)) < n_train, 2, 1)[:, None]
     return door.laplace(total, queries, spacing=1 / STEPS_OF_ONE, weights=weights)
+
+
+def _shares(counts: np.ndarray) -> np.ndarray:
+    return counts / (np.maximum(counts, 0).sum(axis=1, keepdims=True) + _PRIOR)
 
 
 def evidence(probabilities: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -90,29 +131,97 @@ def evidence(probabilities: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
     ``probabilities`` (N, K) are positive; noise may make ``counts`` (N, K) negative.
     """
+    votes = np.log1p(np.maximum(counts, 0))
+    return np.hstack([_centred(probabilities), _shares(counts), votes])
+
+
+def ladder(counts: np.ndarray) -> np.ndarray:
+    """Return (7, N, K): counts in five steps of growing height, vote shares, and logarithms."""
+    steps = [np.clip(counts - low, 0, high) for low, high in
+             ((0, 1), (1, 1), (2, 2), (4, 4), (8, None))]  # fmt: skip
+    return np.stack([*steps, _shares(counts), np.log1p(np.maximum(counts, 0))])
+
+
+def _centred(probabilities: np.ndarray) -> np.ndarray:
     logs = np.log(probabilities)
-    votes = np.maximum(counts, 0)
-    shares = counts / (votes.sum(axis=1, keepdims=True) + _PRIOR)
-    return np.hstack([logs - logs.mean(axis=1, keepdims=True), shares, np.log1p(votes)])
+    return logs - logs.mean(axis=1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the first release says."""
+
+    name: str
+    """The read-out with the most hits on training nodes, by cross-validation (``READ_OUTS``)."""
+    beliefs: np.ndarray
+    """(m, K) class probabilities of the asked nodes."""
+    weights: np.ndarray
+    """(7,) weights of ``ladder``."""
+
+
+def read(task: GraphTask, probabilities: np.ndarray, noisy: np.ndarray) -> Reading:
+    """Choose the read-out of the first release on the training nodes, whose labels are public."""
+    n, labels = task.n_train, task.train_labels
+    rows = evidence(probabilities, noisy)
+    kinds = np.concatenate([_centred(probabilities)[None], ladder(noisy)])
+
+    def full(known: np.ndarray, asked: np.ndarray) -> np.ndarray:
+        return _regression(task, rows, known, asked)
+
+    def weights_of(known: np.ndarray) -> np.ndarray:
+        known = known[:: max(1, -(-len(known) // _COMPARED))]
+        return fit_weights(kinds[:, known], labels[known])
+
+    def shared(known: np.ndarray, asked: np.ndarray) -> np.ndarray:
+        return softmax(np.tensordot(weights_of(known), kinds[:, asked], axes=1), axis=1)
+
+    def text(known: np.ndarray, asked: np.ndarray) -> np.ndarray:
+        return probabilities[asked]
+
+    tried = dict(zip(READ_OUTS, (full, shared, text), strict=True))
+    hits, places = dict.fromkeys(tried, 0), np.arange(len(rows))
+    for fold in range(min(_FOLDS, -(-_FOLDS * _COMPARED // max(1, n)))):
+        held, known = places[fold:n:_FOLDS], np.flatnonzero(places[:n] % _FOLDS != fold)
+        for name, predict in tried.items() if len(known) else ():
+            hits[name] += int((predict(known, held).argmax(axis=1) == labels[held]).sum())
+    name = max(hits, key=lambda each: hits[each])
+    return Reading(name, tried[name](places[:n], places[n:]), weights_of(places[:n])[1:])
+
+
+def second(reading: Reading, first: np.ndarray, noisy: np.ndarray) -> np.ndarray:
+    """Return (m, K) scores of the asked nodes after both releases.
+
+    ``first`` (n, K) are noisy counts of the training nodes, ``noisy`` (m, K) noisy messages.
+    """
+    scores = _centred(reading.beliefs)
+    if reading.name == "text":
+        return scores
+    ratio = noisy.sum() / len(noisy) / max(first.sum() / len(first), 1e-9)
+    weight = _SECOND * min(1.0, max(0.0, ratio))
+    return scores + weight * np.tensordot(reading.weights, ladder(noisy), axes=1)
 
 
 def run(
     task: GraphTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
     """Answer every request; the text model is fitted, and edges are counted, once for all."""
-    text, counts = fit_text_model(task), label_counts(task)
+    text, counts, n = fit_text_model(task), label_counts(task) * STEPS_OF_ONE, task.n_train
     outcomes = []
     queries = [_query(task, request) for request in requests]
-    door.plan([(query,) if query else () for query in queries])
+    for each in (door, door.part(ASKED)):
+        each.plan([(query,) if query else () for query in queries])
     for place, (request, query) in enumerate(zip(requests, queries, strict=True)):
-        (noisy,) = noisy_counts(counts, task.n_train, door.of_lanes([place]), [query])
-        predictions = _predict(task, evidence(text.probabilities, noisy))
+        own = door.of_lanes([place])
+        (noisy,) = noisy_counts(counts, n, own, [query])
+        reading = read(task, text.probabilities, noisy)
+        (more,) = noisy_counts(messages(task, reading.beliefs), 0, own.part(ASKED), [query])
+        settings = {"read_out": reading.name, "noise_scale": _scale(request.epsilon)}
         outcomes.append(
             Outcome.of(
                 task,
-                predictions,
-                settings={**text.configuration, "noise_scale": _scale(request.epsilon)},
-                n_configurations=text.n_configurations,
+                second(reading, noisy[:n], more).argmax(axis=1),
+                settings={**text.configuration, **settings},
+                n_configurations=text.n_configurations + len(READ_OUTS),
             )
         )
         context.report(len(outcomes), len(requests))
@@ -144,17 +253,17 @@ def stated(task: GraphTask, request: Request, context: Context, chosen: Mapping)
     return {"events": events, "chosen_by": CHOSEN_BY, "noise_generator": NOISE_GENERATOR}
 
 
-def _predict(task: GraphTask, rows: np.ndarray) -> np.ndarray:
-    """Return classes (V+M,) by a logistic regression fitted on the training rows."""
-    n = task.n_train
-    if not n:
-        return np.zeros(len(rows), np.int64)
-    centre, spread = rows[:n].mean(axis=0), rows[:n].std(axis=0)
-    units = scipy.sparse.csr_matrix((rows - centre) / np.where(spread > 0, spread, 1))
-    fitted = fit_probabilities(
-        units[:n], task.train_labels, units[n:], task.n_classes, _INVERSE_PENALTY
+def _regression(
+    task: GraphTask, rows: np.ndarray, known: np.ndarray, asked: np.ndarray
+) -> np.ndarray:
+    """Return (m, K) probabilities of ``asked`` by a regression on the ``known`` training rows."""
+    centre, spread = rows[known].mean(axis=0), rows[known].std(axis=0)
+    first, other = (
+        scipy.sparse.csr_matrix((rows[each] - centre) / np.where(spread > 0, spread, 1))
+        for each in (known, asked)
     )
-    return fitted.argmax(axis=1)
+    labels = task.train_labels[known]
+    return fit_probabilities(first, labels, other, task.n_classes, _INVERSE_PENALTY)
 
 
 METHODS = (

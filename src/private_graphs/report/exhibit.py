@@ -57,7 +57,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Entry:
+class LayoutCell:
     """Cell of a paper's table: what the paper prints, and our scores below it."""
 
     text: str = ""
@@ -81,7 +81,7 @@ class Layout:
 
     columns: Sequence[tuple[str, str, str]]
     """(group, head, note) of every column."""
-    rows: Sequence[Sequence[Entry | None]]
+    rows: Sequence[Sequence[LayoutCell | None]]
     """Cells by row; None is covered by the cell above."""
     key: Sequence[tuple[str, str]]
     """(mark, meaning) of the labels and marks that occur."""

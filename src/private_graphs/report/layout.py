@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from private_graphs.protocols import PROTOCOLS
-from private_graphs.report.exhibit import NOTHING, Cell, Entry, Layout, Line
+from private_graphs.report.exhibit import NOTHING, Cell, Layout, LayoutCell, Line
 from private_graphs.report.words import bound, budget, missing, number, tone
 
 LABELS = {"released": "code", "paper": "text", "sound": "fixed"}
@@ -38,7 +38,7 @@ _KEY = {
 
 
 @dataclass(frozen=True)
-class Place:
+class LayoutColumn:
     """Column of a paper's table."""
 
     head: str
@@ -114,8 +114,8 @@ def _epsilon(point: Mapping[str, Any]) -> Cell:
 
 def laid_out(
     rows: Sequence[Mapping[str, Any]],
-    places: Sequence[Place],
-    printed: Mapping[Hashable, Entry],
+    places: Sequence[LayoutColumn],
+    printed: Mapping[Hashable, LayoutCell],
     lines: Mapping[Hashable, Sequence[Line]],
     refuted: Collection[Hashable] = (),
 ) -> Layout:
@@ -143,9 +143,9 @@ def laid_out(
     idle = (there & made[:, None]).any(axis=0) & ~run.any(axis=0)
     ours = told.any() & ~headings & ~there.any(axis=0)
     named = {int(np.argmax(headings & alone))} - {0}
-    cells: list[list[Entry | None]] = []
+    cells: list[list[LayoutCell | None]] = []
     for p, place in enumerate(places):
-        column: list[Entry | None] = []
+        column: list[LayoutCell | None] = []
         for span in _spans(rows, place.per):
             i, key = span[0], keys[span[0]][p]
             common = {"rows": len(span), "muted": bool(not made[i] or idle[p])}
@@ -155,14 +155,14 @@ def laid_out(
                 note = note if made[i] else ONLY_PRINTED
                 if p:  # the first column has the note of the block
                     note = NOT_PRINTED if p in named and new[i] else ""
-                entry = Entry(place.of(rows[i]), note, heading=True, **common)
+                entry = LayoutCell(place.of(rows[i]), note, heading=True, **common)
             elif key in printed:
                 entry = replace(printed[key], lines=own, refuted=key in refuted, **common)
                 if not own and not entry.muted and not entry.note:
                     entry = replace(entry, note=NOT_RUN)
             else:
                 blank = len(own) or ours[p] or new[i] or not told[i]
-                entry = Entry("" if blank else NOTHING, lines=own, **common)
+                entry = LayoutCell("" if blank else NOTHING, lines=own, **common)
             column += [entry, *[None] * (len(span) - 1)]
         cells.append(column)
     found = list(zip(*cells, strict=True))
@@ -178,7 +178,9 @@ def _spans(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[list
     return [list(group) for _, group in groups]
 
 
-def _key(cells: Iterable[Iterable[Entry | None]], notes: Iterable[str]) -> list[tuple[str, str]]:
+def _key(
+    cells: Iterable[Iterable[LayoutCell | None]], notes: Iterable[str]
+) -> list[tuple[str, str]]:
     """Return the explanations of what occurs in cells and in the notes of columns."""
     entries = [entry for row in cells for entry in row if entry is not None]
     numbers = [each for each in entries if not each.heading and each.text not in ("", NOTHING)]

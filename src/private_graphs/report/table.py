@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from private_graphs.report.exhibit import NOTHING, Cell, Entry, Layout, Line, Table
+from private_graphs.report.exhibit import NOTHING, Cell, Layout, LayoutCell, Line, Table
 from private_graphs.report.words import missing
 
 FILTERS = ("dataset", "protocol")
@@ -71,12 +71,12 @@ def _notes(table: Table) -> list[str]:
     return [*(f"{mark}: {meaning}" for mark, meaning in key), *table.notes]
 
 
-def _is_number(entry: Entry) -> bool:
+def _is_number(entry: LayoutCell) -> bool:
     """Return whether an entry has a printed number."""
     return entry.text not in ("", NOTHING) and not entry.heading
 
 
-def _markdown_entry(entry: Entry | None) -> str:
+def _markdown_entry(entry: LayoutCell | None) -> str:
     if entry is None:
         return ""
     text = markdown_text(entry.text)
@@ -149,10 +149,10 @@ _TALL = 44
 """Largest number of lines of a table on a page."""
 
 
-def _tex_parts(layout: Layout) -> Iterator[list[Sequence[Entry | None]]]:
+def _tex_parts(layout: Layout) -> Iterator[list[Sequence[LayoutCell | None]]]:
     """Yield the rows of a layout by page; the first row of a page repeats the headings above it."""
-    part: list[Sequence[Entry | None]] = []
-    above: Sequence[Entry | None] = [None] * len(layout.columns)
+    part: list[Sequence[LayoutCell | None]] = []
+    above: Sequence[LayoutCell | None] = [None] * len(layout.columns)
     height = 0
     for row in layout.rows:
         above = [old if new is None else new for old, new in zip(above, row, strict=True)]
@@ -160,18 +160,18 @@ def _tex_parts(layout: Layout) -> Iterator[list[Sequence[Entry | None]]]:
         if height + tall > _TALL and part:
             yield part
             part, height = [], 0
-            row = [Entry(old.text, heading=True) if new is None and old.heading else new
+            row = [LayoutCell(old.text, heading=True) if new is None and old.heading else new
                    for old, new in zip(above, row, strict=True)]  # fmt: skip
         part.append(row)
         height += tall
     yield part
 
 
-def _tall(row: Sequence[Entry | None]) -> int:
+def _tall(row: Sequence[LayoutCell | None]) -> int:
     return 1 + max(len(entry.lines) for entry in row if entry is not None)
 
 
-def _tex_layout(rows: Sequence[Sequence[Entry | None]]) -> Iterator[str]:
+def _tex_layout(rows: Sequence[Sequence[LayoutCell | None]]) -> Iterator[str]:
     """Yield rows of a layout: a line of printed numbers, then one for each line of ours."""
     for place, row in enumerate(rows):
         if place and row[0] is not None:
@@ -187,7 +187,7 @@ def _tex_small(text: str) -> str:
     return rf"\scriptsize {tex_text(text)}" if text else ""
 
 
-def _tex_entry(entry: Entry | None) -> str:
+def _tex_entry(entry: LayoutCell | None) -> str:
     if entry is None:
         return ""
     text = tex_text(entry.text)
@@ -323,7 +323,7 @@ def layout_html(table: Table, statements: Link = str) -> str:
     return "\n".join([*lines, "</tbody>", "</table>"])
 
 
-def _entry(entry: Entry, statements: Link) -> str:
+def _entry(entry: LayoutCell, statements: Link) -> str:
     tag, scope = ("th", ' scope="row"') if entry.heading else ("td", "")
     span = f' rowspan="{entry.rows}"' if entry.rows > 1 else ""
     text = escape(_flat(entry.text))

@@ -17,7 +17,8 @@ class BuiltIn(MutableMapping[str, "DatasetSpec"]):
     """Every built-in dataset by name, by module and in its order.
 
     A look-up imports the modules whose source text contains the name, and all others only if none
-    of these defines it.
+    of these defines it. A module with a function ``named`` (name → spec or None) has further ones,
+    which are found by name and not listed.
     """
 
     def __init__(self) -> None:
@@ -43,7 +44,15 @@ class BuiltIn(MutableMapping[str, "DatasetSpec"]):
                         if f'"{name}"' in _text(module)})  # fmt: skip
         if name not in self._specs:  # a name that a module composes at import
             self._read(self._waiting.copy())
-        return self._specs[name]
+        return self._specs[name] if name in self._specs else self._unlisted(name)
+
+    def _unlisted(self, name: str) -> DatasetSpec:
+        for module in modules_of(__name__).values():
+            spec = getattr(import_module(module), "named", lambda _: None)(name)
+            if spec is not None:
+                self._module[name] = module
+                return spec
+        raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
         self._read(self._waiting.copy())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -202,6 +203,25 @@ def _one_campus(campus: str):
     return reader((campus,), CAMPUS_FEATURES, 1000)
 
 
+def _any_campus(campus: str):
+    """Return the reader of a campus whose classes are read from its file.
+
+    Classes are the years with 1,000 members; where fewer than two have as many, those with a
+    twentieth of all people.
+    """
+
+    def read(folder: Path) -> ParsedGraph:
+        years = _read(folder / f"{campus}.mat", "local_info").astype(np.int64)[:, YEAR]
+        smallest = 1000
+        if len(with_class(years, SOUND, smallest)[1]) < 2:
+            smallest = max(1, len(years) // 20)
+        found = with_class(years, SOUND, smallest)[1]
+        names = tuple(f"class of {year}" for year in found)
+        return replace(reader((campus,), CAMPUS_FEATURES, smallest)(folder), classes=names)
+
+    return read
+
+
 def _years(first: int, last: int, *further: str) -> tuple[str, ...]:
     return (*(f"class of {year}" for year in range(first, last + 1)), *further)
 
@@ -217,6 +237,23 @@ def _spec(name, title, read, classes, size, views=()) -> DatasetSpec:
         name, title, FOLDER, classes, GraphSize(*size),
         max_edges=_bound(size[1]), read=read, views=views,
     )  # fmt: skip
+
+
+_TYPICAL = (20_000, 700_000, 75_000, 400, 6, 15_000)
+"""Estimated sizes of a campus without an entry."""
+_MOST_FRIENDSHIPS = 2_000_000
+"""Public bound on the edges of such a campus: more than any of the hundred has."""
+
+
+def named(name: str) -> DatasetSpec | None:
+    """Return the entry of any campus of Facebook100 by its name: ``facebook-mit8``."""
+    campuses = {f"facebook-{campus.lower()}": campus for campus in CAMPUSES}
+    if name not in campuses:
+        return None
+    campus = campuses[name]
+    spec = _spec(name, f"Facebook, {campus}", _any_campus(campus), (), _TYPICAL)
+    part = "fb100", f"{FOLDER}/{campus}.mat"
+    return replace(spec, max_edges=_MOST_FRIENDSHIPS, part_of=part)
 
 
 _STAND_INS = {

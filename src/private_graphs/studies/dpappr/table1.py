@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.exhibit import Column, Entry, Exhibit, Layout, Line, Table
-from private_graphs.report.layout import Place, laid_out, rows_of
+from private_graphs.report.exhibit import Column, Exhibit, Layout, LayoutCell, Line, Table
+from private_graphs.report.layout import LayoutColumn, laid_out, rows_of
 from private_graphs.report.words import number
 
 SIZES = {"nodes": "nodes", "edges": "edges", "features": "features", "classes": "classes"}
@@ -52,17 +52,23 @@ def _layout(results: Any, frame: pd.DataFrame) -> Layout:
     """Return the thesis's table: a row per graph; ours are the sizes after loading."""
     theirs = results.published("table1").rename(columns={"features_printed": "features"})
     sizes = ("classes", "features", "nodes", "edges")
-    printed = {(row["dataset"], name): Entry(number(row[name]))
+    printed = {(row["dataset"], name): LayoutCell(number(row[name]))
                for row in theirs.to_dict("records") for name in sizes}  # fmt: skip
     lines = {(row["dataset"], name): [Line("here", number(row[name]))]
              for row in frame.to_dict("records") for name in sizes}  # fmt: skip
     kinds = theirs.set_index("dataset")["type"]
     places = [
-        Place("dataset", lambda row: NAMES.get(row["dataset"], row["dataset"]), heading=True,
-              per=("dataset",)),
-        Place("type", lambda row: kinds.get(row["dataset"], ""), heading=True, per=("dataset",)),
-        *(Place(name, lambda row, name=name: (row["dataset"], name)) for name in sizes),
-    ]  # fmt: skip
+        LayoutColumn(
+            "dataset",
+            lambda row: NAMES.get(row["dataset"], row["dataset"]),
+            heading=True,
+            per=("dataset",),
+        ),
+        LayoutColumn(
+            "type", lambda row: kinds.get(row["dataset"], ""), heading=True, per=("dataset",)
+        ),
+        *(LayoutColumn(name, lambda row, name=name: (row["dataset"], name)) for name in sizes),
+    ]
     return laid_out(rows_of(["dataset"], theirs, frame), places, printed, lines)
 
 

@@ -14,12 +14,12 @@ from private_graphs.report.exhibit import (
     Cell,
     Chart,
     Column,
-    Entry,
     Layout,
+    LayoutCell,
     Pictures,
     Table,
 )
-from private_graphs.report.layout import Place, laid_out, rows_of, score_lines, short
+from private_graphs.report.layout import LayoutColumn, laid_out, rows_of, score_lines, short
 from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
 
 FACES = ("att-faces", "faces", "faces94")
@@ -183,14 +183,24 @@ def _distance_layout(theirs: pd.DataFrame, frame: pd.DataFrame) -> Layout:
     ])  # fmt: skip
     names = ["dataset", "target", "line"]
     places = [
-        Place("", lambda row: NAMES.get(row["dataset"], row["dataset"]), heading=True,
-              per=("dataset",)),
-        Place("target", lambda row: target_words(row["dataset"], int(row["target"])), heading=True),
-        *(Place(line, lambda row, line=line: (row["dataset"], row["target"], line), "distance")
-          for line in dict.fromkeys([*kinds, *own["line"]])),
-    ]  # fmt: skip
+        LayoutColumn(
+            "",
+            lambda row: NAMES.get(row["dataset"], row["dataset"]),
+            heading=True,
+            per=("dataset",),
+        ),
+        LayoutColumn(
+            "target", lambda row: target_words(row["dataset"], int(row["target"])), heading=True
+        ),
+        *(
+            LayoutColumn(
+                line, lambda row, line=line: (row["dataset"], row["target"], line), "distance"
+            )
+            for line in dict.fromkeys([*kinds, *own["line"]])
+        ),
+    ]
     printed = {
-        (row["dataset"], row["target"], kind): Entry(
+        (row["dataset"], row["target"], kind): LayoutCell(
             short(number(row[kind], 3 if row["dataset"] in FACES else 2))
         )
         for row in theirs.to_dict("records") for kind in kinds

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.exhibit import NOTHING, Cell, Column, Entry, Layout
-from private_graphs.report.layout import Place, laid_out, rows_of, score_lines, short
+from private_graphs.report.exhibit import NOTHING, Cell, Column, Layout, LayoutCell
+from private_graphs.report.layout import LayoutColumn, laid_out, rows_of, score_lines, short
 from private_graphs.report.words import FEATURES, OPTIMIZERS, guarantee, number, score
 from private_graphs.report.words import features as features_words
 
@@ -82,19 +82,21 @@ def _rank(column: pd.Series) -> pd.Series:
     return column.map(lambda name: names.index(name) if name in names else len(names))
 
 
-def dataset_place(per: Sequence[str] = ("dataset",)) -> Place:
+def dataset_place(per: Sequence[str] = ("dataset",)) -> LayoutColumn:
     """Return the column of a layout with the paper's names of datasets."""
-    return Place("", lambda row: PAPERS.get(row["dataset"], row["dataset"]), heading=True, per=per)
+    return LayoutColumn(
+        "", lambda row: PAPERS.get(row["dataset"], row["dataset"]), heading=True, per=per
+    )
 
 
-def score_place(head: str, group: str, per: Sequence[str] = (), **at: Any) -> Place:
+def score_place(head: str, group: str, per: Sequence[str] = (), **at: Any) -> LayoutColumn:
     """Return the column of a layout with the scores at some of ``KEY``; the row has the others."""
     fixed = {"features": "raw", "optimizer": ""} | at
-    return Place(head, lambda row: key(fixed | row | at), group, per=per)
+    return LayoutColumn(head, lambda row: key(fixed | row | at), group, per=per)
 
 
 def in_layout(
-    ours: pd.DataFrame, theirs: pd.DataFrame, names: Sequence[str], places: Sequence[Place]
+    ours: pd.DataFrame, theirs: pd.DataFrame, names: Sequence[str], places: Sequence[LayoutColumn]
 ) -> Layout:
     """Return printed and own scores with a row for each combination of ``names``.
 
@@ -108,11 +110,17 @@ def in_layout(
     return laid_out(
         rows_of(names, *rows),
         places,
-        {key(row): Entry(short(number(row["published"], 2))) for row in theirs.to_dict("records")},
+        {
+            key(row): LayoutCell(short(number(row["published"], 2)))
+            for row in theirs.to_dict("records")
+        },
         score_lines(ours.to_dict("records"), key),
-        {key(row) for row in theirs.to_dict("records")
-         if (row["setting"], row["epsilon"]) in claims},
-    )  # fmt: skip
+        {
+            key(row)
+            for row in theirs.to_dict("records")
+            if (row["setting"], row["epsilon"]) in claims
+        },
+    )
 
 
 def by_key(frame: pd.DataFrame) -> dict[tuple[str, ...], dict[str, Any]]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from private_graphs.report.exhibit import Block, Cell, Column, Exhibit, Table
-from private_graphs.report.layout import Place
+from private_graphs.report.layout import LayoutColumn
 from private_graphs.report.words import OPTIMIZERS, number, privacy_notes
 from private_graphs.studies.lrec2022.scores import (
     KEY,
@@ -31,7 +31,7 @@ def score_table(
     name: str,
     title: str,
     names: Sequence[str],
-    places: Sequence[Place],
+    places: Sequence[LayoutColumn],
     *,
     features: bool = False,
 ) -> Table:
@@ -60,7 +60,7 @@ def score_table(
     )
 
 
-def places(baselines: Mapping[str, str], settings: Mapping[str, str]) -> list[Place]:
+def places(baselines: Mapping[str, str], settings: Mapping[str, str]) -> list[LayoutColumn]:
     """Return the columns of a table by dataset and ε: baselines, no DP, and groups of DP.
 
     Both mappings are from heads to settings.
@@ -72,7 +72,7 @@ def places(baselines: Mapping[str, str], settings: Mapping[str, str]) -> list[Pl
           for head, of in baselines.items()),
         *(score_place(head, "Non-DP", once, setting="no DP", optimizer=name, epsilon=math.inf)
           for name, head in optimizers),
-        Place("ε", lambda row: number(row["epsilon"]), heading=True),
+        LayoutColumn("ε", lambda row: number(row["epsilon"]), heading=True),
         *(score_place(head, group, setting=of, optimizer=name)
           for group, of in settings.items() for name, head in optimizers),
     ]  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from private_graphs.report.exhibit import Block, Exhibit
-from private_graphs.report.layout import Place
+from private_graphs.report.layout import LayoutColumn
 from private_graphs.report.words import FEATURES, OPTIMIZERS, number
 from private_graphs.studies.lrec2022.scores import dataset_place, score_place, setting
 from private_graphs.studies.lrec2022.table1 import score_table
@@ -21,9 +21,9 @@ def build(results: Any) -> list[Block]:
     *epsilons, infinite = sorted(results.published("table2")["epsilon"].unique())
     columns = [
         dataset_place(),
-        Place("features", lambda row: FEATURES[row["features"]], heading=True,
+        LayoutColumn("features", lambda row: FEATURES[row["features"]], heading=True,
               per=("dataset", "features")),
-        Place("", lambda row: OPTIMIZERS[row["optimizer"]], heading=True),
+        LayoutColumn("", lambda row: OPTIMIZERS[row["optimizer"]], heading=True),
         score_place("Non-DP", "", setting=setting(1, infinite), epsilon=infinite),
         *(score_place(number(epsilon), "DP, ε =", setting=setting(1, epsilon), epsilon=epsilon)
           for epsilon in epsilons),

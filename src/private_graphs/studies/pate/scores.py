@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.report.claims import interval
-from private_graphs.report.exhibit import Cell, Column, Entry, Layout, Table
-from private_graphs.report.layout import Place, laid_out, rows_of, score_lines
+from private_graphs.report.exhibit import Cell, Column, Layout, LayoutCell, Table
+from private_graphs.report.layout import LayoutColumn, laid_out, rows_of, score_lines
 from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
 from private_graphs.studies.pate.methods.pate_student import FRAMEWORKS
 
@@ -148,21 +148,21 @@ def in_layout(
     def key(row: Mapping[str, Any]) -> tuple:
         return tuple(row[name] for name in (*rows, over))
 
-    def heading(name: str) -> Place:
+    def heading(name: str) -> LayoutColumn:
         above = () if name == rows[-1] else rows[: rows.index(name) + 1]
-        return Place(SYMBOLS.get(name, name), lambda row: heads[name](row[name]),
+        return LayoutColumn(SYMBOLS.get(name, name), lambda row: heads[name](row[name]),
                      heading=True, per=above)  # fmt: skip
 
     own = frame.sort_values([*rows, over], kind="stable")
     places = [
-        Place("", lambda row: DATASETS.get(row["dataset"], row["dataset"]), heading=True,
+        LayoutColumn("", lambda row: DATASETS.get(row["dataset"], row["dataset"]), heading=True,
               per=("dataset",)),
         *(heading(name) for name in rows if name in heads),
-        *(Place(heads[over](value), lambda row, value=value: key(row | {over: value}),
+        *(LayoutColumn(heads[over](value), lambda row, value=value: key(row | {over: value}),
                 SYMBOLS.get(over, ""))
           for value in dict.fromkeys([*theirs[over], *own[over]])),
     ]  # fmt: skip
-    printed = {key(row): Entry(number(row["accuracy_percent"], 1))
+    printed = {key(row): LayoutCell(number(row["accuracy_percent"], 1))
                for row in theirs.to_dict("records")}  # fmt: skip
     lines = score_lines(own.to_dict("records"), key, 1, 100)
     return laid_out(rows_of(rows, theirs, own), places, printed, lines)

@@ -18,7 +18,7 @@ def build(results: Any) -> list[Block]:
 EXHIBIT = Exhibit(
     "figure2",
     "Accuracy against ε",
-    groups=("friendship_budgets", "list_budgets", "no_noise"),
+    groups=("friendship_budgets", "list_budgets", "read_lists", "no_noise"),
     build=build,
     meaning="How much accuracy a budget buys, under the published accounting and where it is "
     "proved.",

@@ -11,12 +11,12 @@ from private_graphs.report.exhibit import (
     Block,
     Cell,
     Column,
-    Entry,
     Exhibit,
     Layout,
+    LayoutCell,
     Table,
 )
-from private_graphs.report.layout import Place, laid_out, rows_of, score_lines, short
+from private_graphs.report.layout import LayoutColumn, laid_out, rows_of, score_lines, short
 from private_graphs.report.words import guarantee, number, privacy_notes, score
 from private_graphs.studies.progap.scores import (
     LEVELS,
@@ -101,14 +101,16 @@ def _layout(results: Any, frame: pd.DataFrame) -> Layout:
 
     graphs = dict.fromkeys([*theirs["dataset"], *results.datasets])
     places = [
-        Place("", lambda row: LEVELS[row["level"]], heading=True, per=("level",)),
-        Place("method", lambda row: row["line"], heading=True),
-        Place("ε", lambda row: number(row["epsilon"]), heading=True),
-        *(Place(GRAPHS.get(name, name), lambda row, name=name: key(row | {"dataset": name}))
+        LayoutColumn("", lambda row: LEVELS[row["level"]], heading=True, per=("level",)),
+        LayoutColumn("method", lambda row: row["line"], heading=True),
+        LayoutColumn("ε", lambda row: number(row["epsilon"]), heading=True),
+        *(LayoutColumn(GRAPHS.get(name, name), lambda row, name=name: key(row | {"dataset": name}))
           for name in graphs),
     ]  # fmt: skip
     printed = {
-        key(row): Entry(number(row["accuracy_percent"], 1), f"±{short(number(row['ci95'], 2))}")
+        key(row): LayoutCell(
+            number(row["accuracy_percent"], 1), f"±{short(number(row['ci95'], 2))}"
+        )
         for row in theirs.to_dict("records")
     }
     return laid_out(
@@ -120,7 +122,7 @@ def _layout(results: Any, frame: pd.DataFrame) -> Layout:
 EXHIBIT = Exhibit(
     "table2",
     "Test accuracy",
-    groups=("no_noise", "friendships", "owned_lists"),
+    groups=("no_noise", "friendships", "owned_lists", "read_lists"),
     build=build,
     meaning="What noisy sums along edges are worth at edge and node level, what privacy the "
     "printed rows really have, and what methods with a proof reach on the same data.",
