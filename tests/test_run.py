@@ -336,9 +336,7 @@ def test_all_private_rows_of_a_file_compose():
 # --- what is refused, and what is paid for ---------------------------------------------------
 
 
-def releasing(
-    noise_std: float, states: bool = True, apart: float = 0, chooses: bool = False
-):
+def releasing(noise_std: float, states: bool = True, apart: float = 0, chooses: bool = False):
     """A method that releases a sum with this noise, and states it or nothing.
 
     ``apart``: the noise of another sum, about another part of the units.
