@@ -23,8 +23,7 @@ from private_graphs.result import JobResult
 from private_graphs.run import execute
 from private_graphs.sharded import ShardedRun
 
-CASES = [("text", "class_sums"), ("graph", "class_sums"), ("graph", "class_sums_text"),
-         ("text", "class_sums_public"), ("edges", "edge_votes")]  # fmt: skip
+CASES = [("text", "class_sums"), ("graph", "class_sums"), ("edges", "edge_votes")]
 CUTS = {"one": [1.0], "even": [0.25, 0.5, 0.75, 1.0], "uneven": [0.02, 0.02, 0.9, 0.9, 1.0, 1.0]}
 """Where shards end; two equal cuts make an empty shard."""
 DATA = random_graph(3, nodes=240, train=160, unlabelled=5)

@@ -364,7 +364,7 @@ def test_one_private_learning_rate_per_graph_protocol_and_splits_is_chosen_at_ep
 # --- audits ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["public_only", "class_sums_public"])
+@pytest.mark.parametrize("method", ["public_only"])
 def test_an_audit_of_a_method_without_a_canary_is_refused(small, method: str) -> None:
     def change(raw):
         raw["groups"]["second"] = {

@@ -630,7 +630,8 @@ class _Runner:
             test = dict.fromkeys(test, math.nan)
         known = validation_labels[request.known]  # scores on others would be queries
         validation: dict[str, float | None] = {"micro_f1": None, "macro_f1": None}
-        fits = self.method.fits_validation_labels  # else the score would be on fitted labels
+        method = self.method  # no score on labels that were fitted
+        fits = method.fits_validation_labels and not method.validates_without_labels
         if len(known) and not fits and not self.hides_scores:
             validation = scores(known, outcome.validation_predictions[request.known])
         measured = dict(outcome.measured)

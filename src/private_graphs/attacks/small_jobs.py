@@ -39,6 +39,8 @@ OTHERS: dict[str, tuple[dict[str, Any], ...]] = {
 }
 """Settings by method that execute other code and are replayed too; protocols that allow only
 proved noise support all of them."""
+_EPSILONS = {"class_sums": (1.0, 2000.0)}
+"""Budgets by method; at the larger one the small graph has the signal for residual steps."""
 _WITH_ARTIFACTS = ("model_inversion",)
 """Methods that read only artifacts of other jobs: their events are those of these jobs."""
 
@@ -82,7 +84,7 @@ def small_dataset(method: Method) -> GraphDataset | ImageDataset:
 
 
 def small_job(
-    method: Method, scenario: str, protocol: str, epsilons: tuple[float, ...] = (1.0, 2.0),
+    method: Method, scenario: str, protocol: str, epsilons: tuple[float, ...] | None = None,
     seeds: tuple[int, ...] = (0, 1), changed: Mapping[str, Any] = MappingProxyType({}),
 ) -> Job:  # fmt: skip
     """Return a short job; with fewer known validation labels where a scenario can keep them."""
@@ -91,7 +93,8 @@ def small_job(
     settings = {name: value for name, value in _SHORT.items() if name in names}
     return Job(
         study="audit", group="replay", name=method.name, dataset="small", method=method.name,
-        scenario=scenario, protocol=protocol, seeds=seeds, epsilons=epsilons,
+        scenario=scenario, protocol=protocol, seeds=seeds,
+        epsilons=epsilons or _EPSILONS.get(method.name, (1.0, 2.0)),
         max_edges=900 if scenario in ("edges", "links") else None,
         validation_labels=(5, 0) if sides else (), validation_epsilons=(2.0,) if sides else (),
         settings=settings | _OWN.get(method.name, {}) | dict(changed),

@@ -1,21 +1,21 @@
-"""One Gaussian release of class sums, and a linear classifier computed from it.
+"""Class sums by one rule: rows from public data, noisy sums of training nodes, a linear model.
 
-Each training node adds one matrix z (e_y - 1/K)^T to a sum S, with a row z of norm at most 1 that
-is a function of its own text (under ``graph``: and of its own edges to public nodes), rounded to a
-public lattice. S plus discrete Gaussian noise is the only release about training nodes. Everything
-that determines z is public (:mod:`private_graphs.methods.public_text`) or a rule of n, K and the
-budget. The noisy sum yields the posterior mean of a linear model under the known noise, and under
-``graph`` scores that are averaged over public neighbours: post-processing, chosen among on public
-validation labels. docs/privacy.md §0.1 and §0.6 give the privacy cost; :func:`sensitivity` proves
-the sensitivity.
+A training node has a row z of norm at most 1, a function of its own text, under ``graph`` of its
+own edges to public nodes too, and of public data (``public_rows``). Released are the noisy sum of
+z (e_y - 1/K)^T and, where the signal n·μ/K is at least 1,000, four noisy sums of clipped softmax
+residuals, each at weights computed from what was released before. Everything else is
+post-processing: the posterior mean of a linear model under the known noise, with the known public
+labels as observations without noise; under ``graph`` an average over public neighbours; with at
+least 30 known labels per class, a sum with the scores of public data alone. No setting is chosen by
+a comparison. docs/privacy.md ("Class sums by one rule") has the proof and the constants.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,48 +24,62 @@ import scipy.sparse
 
 from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.choice import CONSTANTS, choice_of, choose
+from private_graphs.methods.fusion import fit_weights
 from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian
 from private_graphs.methods.method import Canary, Context, Method, Outcome, Request, in_batches
-from private_graphs.methods.public_text import PublicText
+from private_graphs.methods.public_only import PublicFit, folds, public_fits
+from private_graphs.methods.public_rows import (
+    RowMap,
+    averages_texts,
+    bias_square,
+    class_codes,
+    smoother,
+    spectral_coordinates,
+    with_constant,
+)
+from private_graphs.methods.public_text import MAX_RANK, PublicText, propagated
 from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.privacy.events import GaussianQuery
 from private_graphs.tasks import UNIT_ROWS, GraphTask, Records
 
-PRIOR_VARIANCES = (0.1, 0.03, 0.3)
-"""Candidate prior variances of the weights, from the most to the least likely."""
-PROPAGATIONS = (2, 0, 10)
-"""Candidate numbers of averaging steps over public neighbours, under ``graph``."""
-RESTART = 0.2
-"""Weight of the initial scores in every averaging step (Gasteiger et al. 2019, personalised
-propagation)."""
+MANY = 1000.0
+"""Signal n·μ/K from which residual steps follow the class sum."""
+STEPS = 4
+FIRST_SHARE = 0.3
+"""Share of the class sum in μ² if steps follow."""
+CLIP_NORM = 0.5
+"""Bound on the norm of one node's residual term."""
+PRIOR_VARIANCE = 0.1
+START = 4.0
+"""Factor from the posterior mean, fitted to codes, to the logits at which steps start."""
+RIDGE, MOMENT_RIDGE = 0.1, 1e-3
+PROPAGATION = 2
+"""Averaging steps over public neighbours, under ``graph``."""
+PER_CLASS = 30
+"""Known labels per class from which scores of public data alone are added."""
+CONSTANTS = (
+    "the constants of the method were set by its authors with experiments on Cora, PubMed, "
+    "Facebook Cornell5 and synthetic graphs; on these graphs that choice is not priced"
+)
+_ROW_BITS, _RESIDUAL_BITS = 20, 16
+_LARGEST_WEIGHT = 2.0**20
 _BLOCK = 4096
+"""Rows whose products are summed in float64: integers below 2^53, hence exact in any order."""
+_KEPT = 50_000_000
+"""Numbers in the rows of training nodes up to which they are computed once."""
 _BATCH = 10
-_SCORES = 2_000_000
-_REASON = (
+_SUM_REASON = (
     "a node moves one term z(e_y - 1/K)^T; z = (sqrt(1-b^2) u, b) with |u| <= 1 and "
     "b^2 >= (K-2)/(2(K-1)): two terms of one class differ by at most 2 sqrt((1-1/K)(1-b^2)) <= "
     "sqrt 2, of two classes by at most sqrt 2"
 )
-
-
-def class_codes(n_classes: int) -> np.ndarray:
-    """Return (K, K): row y is e_y - 1/K, of norm sqrt(1 - 1/K)."""
-    return np.eye(n_classes) - 1.0 / n_classes
-
-
-def bias_square(n_classes: int) -> float:
-    """Return b², the share of the constant coordinate in the squared norm of a row.
-
-    (K-2)/(2(K-1)) is the least with which the sensitivity is sqrt 2 instead of
-    2 sqrt(1 - 1/K): what the constant takes from the text it gives back in noise, and it counts
-    the classes for free. At least 1/10, for two classes.
-    """
-    return max(0.1, (n_classes - 2) / (2 * (n_classes - 1)))
+_STEP_REASON = (
+    "a node moves one term, its softmax residual times its row, of norm at most C before and after"
+)
 
 
 def sensitivity(n_classes: int) -> float:
-    """Return the L2 sensitivity of the sum when one node is replaced: sqrt 2, attained.
+    """Return the L2 sensitivity of the class sum when one node is replaced: sqrt 2, attained.
 
     Terms z c_y with c_y = e_y - 1/K and z = (sqrt(1-b²) u, b), |u| <= 1, so |z| <= 1 and
     z·z' >= 2b² - 1. Same class: |z - z'|² |c_y|² <= 4 (1-b²)(1 - 1/K) <= 2 by the choice of b².
@@ -76,305 +90,461 @@ def sensitivity(n_classes: int) -> float:
     return max(math.sqrt(2.0), same)
 
 
-def with_constant(unit: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return (rows, r + 1): (sqrt(1-b²) u, b) for rows u of norm at most 1."""
-    share = bias_square(n_classes)
-    constant = np.full((len(unit), 1), math.sqrt(share))
-    return np.hstack([math.sqrt(1 - share) * unit, constant])
-
-
-def fixed_rank(task: GraphTask, epsilon: float, available: int) -> int:
-    """Return the number of released axes: n μ / (2K), at least K, at most those available.
-
-    The rule is the largest rank whose axes hold more signal than noise if rows were spread evenly:
-    a class then has n/K rows with 1/r of their squared norm on each axis.
-    """
+def signal(task: GraphTask, epsilon: float) -> float:
+    """Return n·μ/K, the mean size of a class times the inverse noise; infinite without DP."""
     if math.isinf(epsilon):
-        return available
-    mu = 1.0 / gdp_noise(epsilon, 1, task.delta, "add_remove")
-    wanted = round(task.n_units * mu / (2 * task.n_classes))
-    return min(available, max(task.n_classes, wanted))
+        return math.inf
+    return task.n_units / gdp_noise(epsilon, 1, task.delta, "add_remove") / task.n_classes
 
 
-def calibrated(task: GraphTask, epsilon: float, rank: int) -> LatticeGaussian:
-    """Return the noise of one release of the (rank + 1, K) sum at ``epsilon``."""
-    size = (rank + 1) * task.n_classes
-    return LatticeGaussian.calibrate(
-        epsilon,
-        task.delta,
-        sensitivity(task.n_classes),
-        dimension=size,
-        entries=size,
-        contributions=2,
+def fixed_rank(task: GraphTask, epsilon: float) -> int:
+    """Return the number of axes of each kind, before it is cut to those there are.
+
+    Half the signal, at least K: the largest rank whose axes hold more signal than noise if rows
+    were spread evenly, as a class then has n/K rows with 1/r of their squared norm on each axis.
+    """
+    half = min(float(MAX_RANK), signal(task, epsilon) / 2)
+    return max(task.n_classes, round(half))
+
+
+def n_steps(task: GraphTask, epsilon: float) -> int:
+    """Return the number of residual steps.
+
+    None for shards, which are read once, nor without DP: without noise their ridge would vanish.
+    """
+    private = math.isfinite(epsilon) and task.shards is None
+    return STEPS if private and signal(task, epsilon) >= MANY else 0
+
+
+def lattices(
+    task: GraphTask, epsilon: float, steps: int
+) -> tuple[LatticeGaussian, LatticeGaussian | None]:
+    """Return the noise of the class sum and of each step's sum; None without steps.
+
+    Together they keep ε: the class sum has FIRST_SHARE of μ², the steps equal parts of the rest.
+    The lattice is fine enough for as many columns as the rule allows; if public data have fewer
+    axes, the noise, and so the statement, is the same.
+    """
+    kinds = 2 if task.scenario.name == "graph" else 1
+    size = (kinds * fixed_rank(task, epsilon) + 1) * task.n_classes
+    sizes = {"dimension": size, "entries": size, "contributions": 2, "releases": 1 + steps}
+    if not steps:
+        sums = LatticeGaussian.calibrate(epsilon, task.delta, sensitivity(task.n_classes), **sizes)
+        return sums, None
+    first, rest = (
+        LatticeGaussian.calibrate(epsilon, task.delta, moved, share=share, **sizes)
+        for moved, share in (
+            (sensitivity(task.n_classes), FIRST_SHARE),
+            (2 * CLIP_NORM, (1 - FIRST_SHARE) / steps),
+        )
     )
+    return first, rest
+
+
+# --- exact sums over training nodes --------------------------------------------------------------
+
+
+def on_grid(rows: np.ndarray, bits: int) -> np.ndarray:
+    """Return the numbers in units of 2^-bits, rounded towards zero, so that no norm grows."""
+    return np.trunc(rows * 2.0**bits)
+
+
+def to_lattice(total: np.ndarray, divisor: int, bits: int, lattice: LatticeGaussian) -> np.ndarray:
+    """Return int64 ``total`` / ``divisor``, in units of 2^-bits, as the nearest whole spacings."""
+    shift = -round(math.log2(lattice.spacing)) - bits
+    if shift >= 0:
+        total = total << shift
+    else:
+        divisor = divisor << -shift
+    return (2 * total + divisor) // (2 * divisor)
 
 
 @dataclass(frozen=True, eq=False)
 class SumQuery:
-    """Query of the training nodes, all of it public: the sum of their rounded terms."""
+    """Query of the training nodes, all of it public: the sum of their rows by class."""
 
-    text: PublicText
-    rank: int
+    rows: RowMap
     n_classes: int
-    lattice: LatticeGaussian
     ROUNDS: ClassVar[int] = 1
     READS: ClassVar[str] = "documents"
 
     def zeros(self) -> np.ndarray:
-        """Return the (rank + 1, K) sum of no nodes."""
-        return np.zeros((self.rank + 1, self.n_classes), np.int64)
+        """Return the (size + 1, K) sum of no nodes."""
+        return np.zeros((self.rows.size + 1, self.n_classes), np.int64)
 
     def add(self, total: np.ndarray, some: Records) -> None:
-        """Add the terms of some training nodes to ``total``, in spacings.
-
-        A node's term z c_y has two kinds of entries, z_j (1 - 1/K) in the column of its class and
-        -z_j/K in the others; both are rounded before they are added.
-        """
-        texts = self.text.axes.unit(self.text.training_rows(some, slice(None)), self.rank)
-        rows = with_constant(texts, self.n_classes)
-        elsewhere = self.lattice.rounded(rows / -self.n_classes)
-        more = self.lattice.rounded(rows * (1 - 1 / self.n_classes)) - elsewhere
-        total += elsewhere.sum(axis=0)[:, None]
-        for label in range(self.n_classes):
-            total[:, label] += more[some.train_labels == label].sum(axis=0)
+        """Add the rows of some nodes, in units of 2^-20, to the columns of their classes."""
+        rows = grid_rows(self.rows, some, self.n_classes)
+        total += (rows.T @ np.eye(self.n_classes)[some.train_labels]).astype(np.int64)
 
 
-def class_sums(
-    task: GraphTask, text: PublicText, rank: int, lattice: LatticeGaussian
-) -> np.ndarray:
-    """Return the (rank + 1, K) int64 sum of training nodes' rounded terms, in spacings.
+def grid_rows(rows: RowMap, some: Records, n_classes: int) -> np.ndarray:
+    """Return (nodes, size + 1) rows with their constant, whole numbers in units of 2^-20."""
+    return on_grid(with_constant(rows.training(some), n_classes), _ROW_BITS)
+
+
+def class_sums(task: GraphTask, rows: RowMap, lattice: LatticeGaussian) -> np.ndarray:
+    """Return the (size + 1, K) int64 sum of the terms z (e_y - 1/K)^T, in spacings.
 
     It is never released without noise.
     """
-    lattice.check_total(task.n_units)
-    query = SumQuery(text.for_training(), rank, task.n_classes, lattice)
+    lattice.check_total(task.n_units * task.n_classes)
+    query = SumQuery(rows.for_training(), task.n_classes)
     if task.shards is not None:
-        return task.shards.total(query)
-    total = query.zeros()
-    for start in range(0, task.n_train, _BLOCK):
-        query.add(total, task.training(slice(start, start + _BLOCK)))
-    return total
+        total = task.shards.total(query)
+    else:
+        total = query.zeros()
+        for start in range(0, task.n_train, _BLOCK):
+            query.add(total, task.training(slice(start, start + _BLOCK)))
+    centred = task.n_classes * total - total.sum(axis=1, keepdims=True)
+    return to_lattice(centred, task.n_classes, _ROW_BITS, lattice)
 
 
-def posterior_weights(
-    sums: np.ndarray,
-    second_moment: np.ndarray,
-    noise_variance: float,
-    prior_variance: float,
-    code_variance: float,
-) -> np.ndarray:
-    """Return the posterior mean of linear weights W given noisy sums S, both (r + 1, columns).
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """Exact sums of clipped residuals of the training nodes, at given weights."""
+
+    task: GraphTask
+    rows: RowMap
+    lattice: LatticeGaussian
+
+    @cached_property
+    def _kept(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        return [(z.astype(np.float32), norms) for z, norms in self._computed()]
+
+    def _computed(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for start in range(0, self.task.n_train, _BLOCK):
+            some = self.task.training(slice(start, start + _BLOCK))
+            z = grid_rows(self.rows, some, self.task.n_classes)
+            yield z, np.linalg.norm(z, axis=1) / 2.0**_ROW_BITS
+
+    def at(self, weights: np.ndarray) -> np.ndarray:
+        """Return (R, m, K) int64 sums of the terms at weights (R, m, K), in spacings.
+
+        A node's term depends on no other row, to the bit: rows and weights are whole numbers whose
+        products and sums are exact in float64.
+        """
+        n_sets, columns, n_classes = weights.shape
+        joined = weights.transpose(1, 0, 2).reshape(columns, -1)
+        joined = np.clip(np.nan_to_num(joined), -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
+        longest = max(1.0, float(np.linalg.norm(joined, axis=0).max()))
+        bits = 53 - _ROW_BITS - 1 - math.ceil(math.log2(longest))
+        joined = np.rint(joined * 2.0**bits)
+        total, start = np.zeros(joined.shape, np.int64), 0
+        small = self.task.n_train * columns <= _KEPT
+        for z, norms in self._kept if small else self._computed():
+            z = z.astype(np.float64)
+            logits = (z @ joined * 2.0 ** -(bits + _ROW_BITS)).reshape(len(z), n_sets, n_classes)
+            labels = self.task.train_labels[start : start + len(z)]
+            terms = clipped_residuals(logits, labels, norms)
+            total += (z.T @ on_grid(terms, _RESIDUAL_BITS).reshape(len(z), -1)).astype(np.int64)
+            start += len(z)
+        sums = to_lattice(total, 1, _ROW_BITS + _RESIDUAL_BITS, self.lattice)
+        return sums.reshape(columns, n_sets, n_classes).transpose(1, 0, 2)
+
+
+def clipped_residuals(logits: np.ndarray, labels: np.ndarray, norms: np.ndarray) -> np.ndarray:
+    """Return (nodes, R, K) residuals e_y - softmax(logits), scaled so that |residual| |z| <= C.
+
+    ``norms`` (nodes,) are those of the rows z.
+    """
+    shares = np.exp(logits - logits.max(axis=2, keepdims=True))
+    shares /= -shares.sum(axis=2, keepdims=True)
+    shares[np.arange(len(labels)), :, labels] += 1
+    sizes = np.sqrt((shares**2).sum(axis=2, keepdims=True)) * norms[:, None, None]
+    return shares * np.minimum(1, CLIP_NORM / np.maximum(sizes, CLIP_NORM))
+
+
+# --- what follows from the releases --------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Posterior of linear weights W given noisy sums S, for one moment, noise and prior.
 
     Model: codes Y = Z W + E, S = Zᵀ Y + noise, Zᵀ Z = G (``second_moment``, scaled from public
-    rows), so S = G W + N(0, v G + s² I) with v = ``code_variance``; W has prior variance
-    ``prior_variance``, in its last row (the constant) 1. With prior T the mean is
-    T G (G T G + v G + s² I)⁻¹ S: axes with more noise than signal are shrunk.
+    rows), so S = G W + N(0, N) with N = v G + s² I; W has prior variance T, 1 for the constant.
     """
-    prior = np.full(len(second_moment), prior_variance)
-    prior[-1] = 1.0
-    spread = (second_moment * prior) @ second_moment + code_variance * second_moment
-    jitter = 1e-9 * np.trace(spread) / len(spread)
-    spread[np.diag_indices_from(spread)] += noise_variance + jitter
-    solved = scipy.linalg.solve(spread, sums, assume_a="pos")
-    return prior[:, None] * (second_moment @ solved)
 
-
-def propagated(
-    scores: np.ndarray,
-    smoothing: scipy.sparse.csr_matrix,
-    steps: int,
-    current: np.ndarray | None = None,
-) -> np.ndarray:
-    """Return scores (P, columns) after ``steps`` of (1-RESTART) averaging + RESTART · scores.
-
-    ``current``: the result of earlier steps on ``scores``, to which ``steps`` more are applied.
-    """
-    current = scores if current is None else current
-    restart = RESTART * scores if steps else scores
-    for _ in range(steps):
-        current = smoothing @ current
-        current *= 1 - RESTART
-        current += restart
-    return current
-
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """Scores of validation and test nodes under one choice of settings, for several requests."""
-
-    prior_variance: float
-    propagation: int
-    scores: np.ndarray
-    """(requests, V + M, K)"""
-
-
-@dataclass(frozen=True, eq=False)
-class Released:
-    """Noisy sums of several requests at one ε, and results computed from them."""
-
-    rank: int
-    candidates: list[Candidate]
-
-
-@dataclass(frozen=True, eq=False)
-class Ranked:
-    """Data shared by all requests at one ε, hence at one rank."""
-
-    lattice: LatticeGaussian
-    sums: np.ndarray
-    """(rank + 1, K) int64 sums without noise: private."""
-    rows: np.ndarray
-    """(V + M, rank + 1) rows of validation and test nodes."""
-    second_moment: np.ndarray
-    """(rank + 1, rank + 1) second moments of the public rows, scaled to n."""
-    code_variance: float
-    """Variance of an entry of the codes, (1-1/K)/K, times 1 + n/P: the second moment of P public
-    rows deviates from that of n training rows by about as much as n/P as much noise in the codes
-    would."""
+    factor: np.ndarray
+    """(m, m) lower Cholesky factor of the precision T⁻¹ + G N⁻¹ G."""
+    gain: np.ndarray
+    """(m, m) N⁻¹ G."""
+    noise: float
+    """v0: variance of a code about its mean, the noise of a known label."""
 
     @classmethod
-    def of(cls, task: GraphTask, text: PublicText, epsilon: float) -> Ranked:
-        """Compute the shared data at ``epsilon``, which determines the rank."""
-        n_classes, rank = task.n_classes, fixed_rank(task, epsilon, text.axes.rank)
-        rows = with_constant(text.axes.unit(text.evaluated_rows(task), rank), n_classes)
-        public = rows[: text.public.shape[0]]
-        scale = task.n_units / len(public)
-        moment = public.T @ public * scale
-        variance = (1 - 1 / n_classes) / n_classes * (1 + scale)
-        lattice = calibrated(task, epsilon, rank)
-        return cls(lattice, class_sums(task, text, rank, lattice), rows, moment, variance)
+    def of(
+        cls, second_moment: np.ndarray, noise_variance: float, scale: float, n_classes: int
+    ) -> Posterior:
+        """Return the posterior; ``scale`` is n/P.
+
+        v is v0 (1 + n/P): the second moment of P public rows deviates from that of n training rows
+        by about as much as n/P as much noise in the codes would.
+        """
+        v0 = (1 - 1 / n_classes) / n_classes
+        prior = np.full(len(second_moment), PRIOR_VARIANCE)
+        prior[-1] = 1.0
+        spread = v0 * (1 + scale) * second_moment
+        jitter = 1e-9 * np.trace(spread) / len(spread)
+        spread[np.diag_indices_from(spread)] += noise_variance + jitter
+        gain = scipy.linalg.solve(spread, second_moment, assume_a="pos")
+        precision = second_moment @ gain
+        precision = (precision + precision.T) / 2 + np.diag(1 / prior)
+        return cls(scipy.linalg.cholesky(precision, lower=True), gain, v0)
+
+    def mean(self, sums: np.ndarray) -> np.ndarray:
+        """Return the posterior mean (m, columns) given ``sums`` (m, columns)."""
+        asked = np.nan_to_num(self.gain.T @ sums)
+        return scipy.linalg.cho_solve((self.factor, True), asked)
 
 
-def noisy_sums(task: GraphTask, shared: Ranked, door: Door) -> np.ndarray:
-    """Return (R, rank + 1, K): one release per replica, and nothing else is ever released."""
-    query = _query(task, shared.lattice)
-    queries = [query] * len(door.lanes)
-    door.plan([(each,) if each else () for each in queries])
-    exact = np.broadcast_to(shared.sums, (len(queries), *shared.sums.shape))
-    return door.gaussian(exact, queries, stream="class_sums")
+@dataclass(frozen=True, eq=False)
+class KnownLabels:
+    """Known public labels of some nodes as observations of the released linear model.
+
+    Weights W become W + B (κ Yᵀ Y + ν I)⁻¹ (residuals of the known labels at W).
+    """
+
+    known: np.ndarray
+    back: np.ndarray
+    """(m, k) B."""
+    factor: np.ndarray
+    """(k, k) lower Cholesky factor."""
+
+    @classmethod
+    def of(cls, rows: np.ndarray, known: np.ndarray, posterior: Posterior | None) -> KnownLabels:
+        """Return the update; without a ``posterior`` it is a ridge about iterated weights."""
+        own = rows[known].T
+        if posterior is None:
+            back, scale, noise = own, 0.5, 0.02 * len(known) + 10.0
+        else:
+            own = scipy.linalg.solve_triangular(posterior.factor, own, lower=True)
+            back = scipy.linalg.solve_triangular(posterior.factor, own, lower=True, trans="T")
+            scale, noise = 1.0, posterior.noise
+        inner = scale * (own.T @ own) + noise * np.eye(len(known))
+        return cls(known, back, scipy.linalg.cholesky(inner, lower=True))
+
+    def change(self, residuals: np.ndarray) -> np.ndarray:
+        """Return the (m, K) change of weights for (V, K) residuals of all validation labels."""
+        return self.back @ scipy.linalg.cho_solve((self.factor, True), residuals[self.known])
 
 
-def release(task: GraphTask, text: PublicText, shared: Ranked, door: Door) -> Released:
-    """Release the sums once per replica, all at one ε, and score nodes."""
-    noisy = np.hstack(list(noisy_sums(task, shared, door)))
-    candidates = []
-    for prior in PRIOR_VARIANCES:
-        weights = posterior_weights(
-            noisy, shared.second_moment, shared.lattice.noise_std**2, prior, shared.code_variance
+@dataclass(eq=False)
+class Public:
+    """Public side of a task: maps, coordinates, spreading, and fits on known labels."""
+
+    task: GraphTask
+
+    def __post_init__(self) -> None:
+        self.text = PublicText.of(self.task, int(averages_texts(self.task)))
+
+    @cached_property
+    def fits(self) -> Callable[[np.ndarray], PublicFit]:
+        """Function from known labels to a classifier of public data alone."""
+        return public_fits(self.task, self.coordinates)
+
+    @cached_property
+    def coordinates(self) -> np.ndarray | None:
+        """Coordinates in the public graph; None under ``text``."""
+        if self.task.public_adjacency is None:
+            return None
+        return spectral_coordinates(self.task.public_adjacency)
+
+    @cached_property
+    def near(self) -> scipy.sparse.csr_matrix:
+        """Means over links and similar texts."""
+        return smoother(self.task, self.text)
+
+    def spread(self, scores: np.ndarray, steps: int) -> np.ndarray:
+        """Average (V + M, columns) scores over public nodes, under ``graph``."""
+        if self.text.smoothing is None:
+            return scores
+        return propagated(scores, self.text.smoothing if steps else self.near, PROPAGATION)
+
+
+class Released:
+    """Releases of several requests at one ε, and scores computed from them."""
+
+    def __init__(self, public: Public, epsilon: float) -> None:
+        task = public.task
+        self.public, self.task = public, task
+        self.rows = RowMap.of(task, public.text, public.coordinates, fixed_rank(task, epsilon))
+        self.steps = n_steps(task, epsilon)
+        self.first, self.step = lattices(task, epsilon, self.steps)
+        self.evaluated = with_constant(self.rows.evaluated(task), task.n_classes)
+        side = self.evaluated[: public.text.public.shape[0]]
+        scale = task.n_units / len(side)
+        self.moment = side.T @ side * scale
+        self.posterior = Posterior.of(self.moment, self.first.noise_std**2, scale, task.n_classes)
+        self._updates: dict[bytes, KnownLabels] = {}
+        self.sums = class_sums(task, self.rows, self.first)
+        if self.steps:
+            self.residuals = Residuals(task, self.rows, self.step)
+
+    def weights(self, door: Door) -> np.ndarray:
+        """Release the sums once per replica of ``door``; return the (R, m, K) weights."""
+        plan = queries(self.task, self.first, self.step, self.steps)
+        door.plan([plan] * len(door.lanes))
+        first, step = plan if self.steps and plan else (plan[0] if plan else None, None)
+        exact = np.broadcast_to(self.sums, (len(door.lanes), *self.sums.shape))
+        noisy = door.gaussian(exact, [first] * len(door.lanes), stream="class_sums")
+        current = np.stack([self.posterior.mean(each) for each in noisy])
+        if not self.steps:
+            return current
+        current, total = START * current, 0.0
+        inverse, count = self._preconditioner(), 0
+        for turn in range(self.steps):
+            sums = self.residuals.at(current)
+            noisy = door.gaussian(sums, [step] * len(door.lanes), stream="residuals")
+            current = np.nan_to_num(current + inverse @ noisy)
+            if turn >= self.steps // 2:
+                total, count = total + current, count + 1
+        return total / count
+
+    def _preconditioner(self) -> np.ndarray:
+        """Return (m, m): the inverse of a bound on the curvature, with the noise as its ridge."""
+        n_classes, size = self.task.n_classes, len(self.moment)
+        ridge = self.step.noise_std * math.sqrt(size) + MOMENT_RIDGE * self.task.n_units / size
+        curve = 2 * (1 - 1 / n_classes) / n_classes * self.moment
+        return np.linalg.inv(curve + RIDGE * ridge * np.eye(size))
+
+    def answer(self, requests: Sequence[Request], door: Door) -> list[Outcome]:
+        """Release once per request and predict."""
+        weights, n_classes = self.weights(door), self.task.n_classes
+        labels = self.task.validation_labels
+        changed = []
+        for request, own in zip(requests, weights, strict=True):
+            rest = [some for _, some in folds(request.known)] if self._adds(request) else []
+            residuals = self._residuals(own) if len(request.known) else None
+            sets = [request.known, *rest]
+            changed += [own, *(own + self._update(each).change(residuals) if len(each) else own
+                               for each in sets)]  # fmt: skip
+        joined = np.hstack(changed)
+        spread = self.public.spread(self._centred(self.evaluated @ joined), self.steps)
+        scores = iter(spread.reshape(len(spread), -1, n_classes).transpose(1, 0, 2))
+        outcomes = []
+        for request in requests:
+            alone, found, weight = next(scores), next(scores), 0.0
+            if self._adds(request):
+                fit = self.public.fits(request.known)
+                held = np.zeros((len(request.known), n_classes))
+                for places, _ in folds(request.known):
+                    held[places] = levelled(next(scores), len(labels))[request.known[places]]
+                found, weight = added(found, held, fit, labels)
+            outcomes.append(self._outcome(alone, found, weight))
+        return outcomes
+
+    def _adds(self, request: Request) -> bool:
+        return len(request.known) >= PER_CLASS * self.task.n_classes
+
+    def _centred(self, scores: np.ndarray) -> np.ndarray:
+        cut = scores.reshape(len(scores), -1, self.task.n_classes)
+        return (cut - cut.mean(axis=2, keepdims=True)).reshape(scores.shape)
+
+    def _residuals(self, weights: np.ndarray) -> np.ndarray:
+        """Return (V, K) residuals of the validation labels; only those of known ones are read."""
+        labels = self.task.validation_labels
+        scores = self.evaluated[: len(labels)] @ weights
+        if not self.steps:
+            return class_codes(self.task.n_classes)[labels] - scores
+        shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return np.eye(self.task.n_classes)[labels] - shares / shares.sum(axis=1, keepdims=True)
+
+    def _update(self, known: np.ndarray) -> KnownLabels:
+        key = known.tobytes()
+        if key not in self._updates:
+            posterior = None if self.steps else self.posterior
+            self._updates[key] = KnownLabels.of(self.evaluated, known, posterior)
+        return self._updates[key]
+
+    def _outcome(self, alone: np.ndarray, scores: np.ndarray, weight: float) -> Outcome:
+        n_validation = len(self.task.validation_labels)
+        return Outcome(
+            test_predictions=scores[n_validation:].argmax(axis=1),
+            # of the release alone: a known label does not predict itself
+            validation_predictions=alone[:n_validation].argmax(axis=1),
+            settings={
+                "rank": self.rows.size,
+                "text_axes": self.rows.rank,
+                "residual_steps": self.steps,
+                "neighbours_in_rows": self.public.text.hops > 0,
+                "weight_of_public_scores": weight,
+            },
         )
-        for steps in PROPAGATIONS if text.smoothing is not None else (0,):
-            scores = shared.rows @ weights
-            if text.smoothing is not None:
-                scores = propagated(scores, text.smoothing, steps)
-            cut = scores.reshape(len(scores), len(door.lanes), task.n_classes)
-            candidates.append(Candidate(prior, steps, cut.transpose(1, 0, 2)))
-    return Released(len(shared.sums) - 1, candidates)
 
 
-Finish = Callable[[Request, Released, int, Outcome], Outcome]
-"""Callable: (request, release, row of the request in it, outcome) → outcome."""
+def levelled(scores: np.ndarray, n_validation: int) -> np.ndarray:
+    """Return the scores divided by their mean magnitude on the validation nodes."""
+    return scores / max(float(np.abs(scores[:n_validation]).mean()), 1e-12)
+
+
+def added(
+    scores: np.ndarray, held_out: np.ndarray, fit: PublicFit, labels: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """Return the scores plus those of public data alone, and the weight of the latter.
+
+    Weights minimise the log loss of the known labels under scores that were fitted without them.
+    """
+    n_validation = len(labels)
+    public = np.abs(fit.scores[:n_validation]).mean()
+    pair = np.stack([held_out, fit.held_out / max(float(public), 1e-12)])
+    own, other = fit_weights(pair, labels[fit.known])
+    total = own * levelled(scores, n_validation) + other * levelled(fit.scores, n_validation)
+    return total, round(float(other / max(own, 1e-12)), 6)
 
 
 def run(
-    task: GraphTask,
-    requests: Sequence[Request],
-    door: Door,
-    context: Context,
-    *,
-    neighbours: bool,
-    finish: Finish = lambda request, released, row, outcome: outcome,
+    task: GraphTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
-    """Answer every request, in order; UserError for fewer than two classes.
-
-    ``neighbours``, under ``graph``: rows also contain the texts of a training node's public
-    neighbours.
-    """
+    """Answer every request, in order; UserError for fewer than two classes."""
     if task.n_classes < 2:
         raise UserError(f"class sums of {task.n_classes} class; expected at least two classes")
-    text = PublicText.of(task, hops=int(neighbours))
+    public = Public(task)
 
     def answer(alike: list[Request], door: Door, context: Context) -> list[Outcome]:
-        shared, outcomes = Ranked.of(task, text, alike[0].epsilon), []
-        size = max(1, min(_BATCH, _SCORES // (len(shared.rows) * task.n_classes)))
-        for start in range(0, len(alike), size):  # few at a time, to bound memory
-            places = range(len(alike))[start : start + size]
-            released = release(task, text, shared, door.of_lanes(places))
-            for row, place in enumerate(places):
-                request, own = alike[place], door.of_lanes([place])
-                outcome = choose_outcome(task, text, request, released, row, own)
-                outcomes.append(finish(request, released, row, outcome))
+        released, outcomes = Released(public, alike[0].epsilon), []
+        for start in range(0, len(alike), _BATCH):  # few at a time, to bound memory
+            places = range(len(alike))[start : start + _BATCH]
+            outcomes += released.answer([alike[place] for place in places], door.of_lanes(places))
             context.report(len(outcomes), len(alike))
         return outcomes
 
     return in_batches(requests, door, context, lambda request: request.epsilon, answer)
 
 
-def choose_outcome(
-    task: GraphTask, text: PublicText, request: Request, released: Released, row: int, door: Door
-) -> Outcome:
-    """Choose among the candidates of the ``row``-th request of one release; ``door`` is its own."""
-    predictions = np.stack([c.scores[row].argmax(axis=1) for c in released.candidates])
-    index = choose(task, request, predictions[:, : len(task.validation_labels)], door)
-    best = released.candidates[index]
-    settings = {
-        "rank": released.rank,
-        "prior_variance": best.prior_variance,
-        "propagation": best.propagation,
-        "neighbours_in_rows": text.hops > 0,
-    }
-    return Outcome.of(
-        task, predictions[index], settings=settings, n_configurations=len(predictions)
-    )
+def queries(
+    task: GraphTask, first: LatticeGaussian, step: LatticeGaussian | None, steps: int
+) -> tuple[GaussianQuery, ...]:
+    """Return the releases of one run: the class sum and, if there are steps, their sums."""
+    words = {"unit": task.scenario.unit, "relation": task.scenario.relation}
+    found = [first.query(**words, reason=_SUM_REASON, clipping="row")]
+    if step is not None:
+        found.append(step.query(**words, reason=_STEP_REASON, clipping="per_record", count=steps))
+    return tuple(query for query in found if query is not None)
 
 
 def stated(task: GraphTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
-    """See ``Method.stated``; ``chosen`` has the rank."""
-    query = _query(task, calibrated(task, request.epsilon, chosen["rank"]))
-    events, words = choice_of(task, request)
-    return {
-        "events": (query,) if query else (),
-        "validation_events": events,
-        "chosen_by": words,
-        "noise_generator": NOISE_GENERATOR,
-    }
-
-
-def _query(task: GraphTask, lattice: LatticeGaussian) -> GaussianQuery | None:
-    return lattice.query(
-        unit=task.scenario.unit, relation=task.scenario.relation, reason=_REASON, clipping="row"
-    )
-
-
-def _method(
-    name: str, title: str, scenarios: tuple[str, ...], neighbours: bool, summary: str
-) -> Method:
-    return Method(
-        name,
-        title,
-        partial(run, neighbours=neighbours),
-        scenarios,
-        query=SumQuery,
-        stated=stated,
-        prepares=UNIT_ROWS,
-        assumptions=(CONSTANTS,),
-        canary=Canary(words=2, units=3),
-        summary=summary,
-    )
+    """See ``Method.stated``; ``chosen`` has the number of steps."""
+    steps = int(chosen["residual_steps"])
+    noise = lattices(task, request.epsilon, steps)
+    return {"events": queries(task, *noise, steps), "noise_generator": NOISE_GENERATOR}
 
 
 METHODS = (
-    _method(
+    Method(
         "class_sums",
         "class sums",
+        run,
         ("text", "graph"),
-        True,
-        "Noisy class averages: one Gaussian release, and a linear classifier computed from it.",
-    ),
-    _method(
-        "class_sums_text",
-        "class sums, no edges",
-        ("graph",),
-        False,
-        "Noisy class averages of texts alone, without the neighbours’ texts.",
+        query=SumQuery,
+        stated=stated,
+        fits_validation_labels=True,
+        validates_without_labels=True,
+        prepares=UNIT_ROWS,
+        assumptions=(CONSTANTS,),
+        canary=Canary(words=2, units=3),
+        summary="Noisy class averages of texts and places in the public graph, and a linear "
+        "classifier computed from them.",
     ),
 )

@@ -48,8 +48,12 @@ class LatticeGaussian:
         entries: int,
         contributions: int,
         releases: int = 1,
+        share: float | None = None,
     ) -> LatticeGaussian:
         """Return the smallest noise with which ``releases`` adaptive releases keep (ε, δ).
+
+        ``share``: part of μ² that one of these releases has, of unequal ones whose shares add up to
+        1; None: all have the same.
 
         One unit changes at most ``contributions`` terms (2: replacement) of at most ``entries``
         numbers each, by at most ``sensitivity`` (L2) before rounding. A rounded number is within
@@ -59,6 +63,8 @@ class LatticeGaussian:
         if math.isinf(epsilon):
             return cls(WITHOUT_NOISE, 0, sensitivity, dimension)
         multiplier = lattice_noise(epsilon, releases, delta, dimension)
+        if share is not None:
+            multiplier /= math.sqrt(share * releases)
         added = contributions * math.sqrt(entries)  # in spacings
         std = multiplier * sensitivity / (1 - added * multiplier * LATTICE_RATIO)
         spacing = 2.0 ** math.floor(math.log2(std * LATTICE_RATIO))

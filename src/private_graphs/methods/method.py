@@ -214,6 +214,8 @@ class Method:
     """False for methods that read no private data: their ε is 0."""
     fits_validation_labels: bool = False
     """Whether public validation labels fit parameters, not only choose settings."""
+    validates_without_labels: bool = False
+    """Whether validation predictions are nevertheless those of a model that no label fitted."""
     one_run: bool = True
     """Whether the method trains only its released configuration, so that a run's privacy cost is
     its own; False if the runner compares trained configurations (``Job.choose``)."""

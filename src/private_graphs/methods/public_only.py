@@ -3,8 +3,9 @@
 This is the baseline of every private method that assumes a public validation set: no training node
 is read, so ε is 0. Cross-validation on the same known labels chooses the settings. Representations:
 principal coordinates of the public texts, under ``graph`` averaged over public neighbours (Wu et
-al. 2019, simplified graph convolutions), where scores may also be propagated, with the known labels
-inserted (Huang et al. 2021, correct and smooth).
+al. 2019, simplified graph convolutions) or together with spectral coordinates of the public graph
+(``public_rows``, the rows of the class sums); scores may also be propagated there, with the known
+labels inserted (Huang et al. 2021, correct and smooth).
 """
 
 from __future__ import annotations
@@ -20,12 +21,19 @@ import scipy.linalg
 import scipy.sparse
 
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.class_sums import class_codes, propagated
 from private_graphs.methods.method import Context, Method, Outcome, Request
+from private_graphs.methods.public_rows import (
+    RowMap,
+    averages_texts,
+    class_codes,
+    spectral_coordinates,
+)
 from private_graphs.methods.public_text import (
+    PublicText,
     inverse_document_weights,
     mean_of_neighbours,
     principal_axes,
+    propagated,
     public_rows,
     reweighted,
 )
@@ -56,14 +64,21 @@ def ridge_weights(rows: np.ndarray, targets: np.ndarray, strengths: Sequence[flo
     return rows.T @ (vectors @ solved) if wide else vectors @ solved
 
 
+def _with_constant(rows: np.ndarray) -> np.ndarray:
+    return np.hstack([rows, np.full((len(rows), 1), _CONSTANT)])
+
+
 @dataclass(frozen=True, eq=False)
 class Representation:
     """Rows of the validation, then the test nodes; the last column is constant."""
 
     hops: int
     rank: int
+    """Number of text axes."""
     rows: np.ndarray
     """(V + M, r + 1)"""
+    structure: int = 0
+    """Number of coordinates in the public graph."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +88,15 @@ class Choice:
     representation: int
     hops: int
     rank: int
+    structure: int
     propagation: tuple[int, bool]
     ridge: float
 
     def describe(self) -> dict[str, float]:
         """Return the settings as JSON-able values."""
         steps, put_in = self.propagation
-        return {
+        structure = {"structure": self.structure} if self.structure else {}
+        return structure | {
             "hops": self.hops,
             "rank": self.rank,
             "ridge": self.ridge,
@@ -98,14 +115,19 @@ class PublicSide:
     """(V, K): codes of all validation nodes; only rows with known labels are read."""
 
     @classmethod
-    def of(cls, task: GraphTask) -> PublicSide:
-        """Learn the representations from the public texts of ``task``."""
+    def of(cls, task: GraphTask, coordinates: np.ndarray | None = None) -> PublicSide:
+        """Learn the representations from the public texts of ``task``.
+
+        ``coordinates``: those in the public graph; None: they are computed here.
+        """
         plain = public_rows(task)
         weights = inverse_document_weights(plain)
         public, smoothing = reweighted(plain, weights), None
         if task.public_adjacency is not None:
             smoothing = mean_of_neighbours(task.public_adjacency)
-        found = []
+            if coordinates is None:
+                coordinates = spectral_coordinates(task.public_adjacency)
+        found, structured = [], []
         for hops in sorted(HOPS) if smoothing is not None else (0,):
             axes = principal_axes(public)
             for rank in sorted({min(rank, axes.rank) for rank in RANKS}, reverse=True):
@@ -113,20 +135,24 @@ class PublicSide:
                 if smoothing is None:
                     test = axes.unit(reweighted(task.test_features, weights), rank)
                     rows = np.vstack([rows, test])
-                rows = np.hstack([rows, np.full((len(rows), 1), _CONSTANT)])
-                found.append(Representation(hops, rank, rows))
+                found.append(Representation(hops, rank, _with_constant(rows)))
+                if coordinates is not None and hops == averages_texts(task):
+                    text = PublicText(weights, axes, public, None, smoothing, hops)
+                    map_ = RowMap.of(task, text, coordinates, rank)
+                    rows = _with_constant(map_.evaluated(task))
+                    structured.append(Representation(hops, rank, rows, map_.size - map_.rank))
             if smoothing is not None:
                 public = unit_rows(smoothing @ public)
         found.sort(key=lambda each: HOPS.index(each.hops))
         codes = class_codes(task.n_classes)[task.validation_labels]
-        return cls(found, smoothing, codes)
+        return cls(found + structured, smoothing, codes)
 
     def choices(self) -> list[Choice]:
         """Every candidate, from the most to the least likely."""
         propagations = PROPAGATIONS if self.smoothing is not None else PROPAGATIONS[:1]
         settings = list(itertools.product(propagations, RIDGES))
         return [
-            Choice(index, each.hops, each.rank, *values)
+            Choice(index, each.hops, each.rank, each.structure, *values)
             for index, each in enumerate(self.representations)
             for values in settings
         ]
@@ -195,7 +221,7 @@ class PublicFit:
     def held_out(self) -> np.ndarray:
         """Return (k, K) scores at each known node, fitted without the labels of its fold."""
         found = np.zeros((len(self.known), self.side.codes.shape[1]))
-        for held, rest in _folds(self.known):
+        for held, rest in folds(self.known):
             found[held] = _added(self.side, rest, self.best)[self.known[held]]
         return found
 
@@ -205,7 +231,7 @@ def _added(side: PublicSide, known: np.ndarray, choices: Sequence[Choice]) -> np
     return np.sum([side.levelled(each) for each in side.scores(known, choices)], axis=0)
 
 
-def _folds(known: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def folds(known: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield up to five pairs (held-out positions, nodes to fit on); none for a single label."""
     fold_of = np.arange(len(known)) % _FOLDS
     for fold in range(min(_FOLDS, len(known)) if len(known) > 1 else 0):
@@ -224,7 +250,7 @@ def cross_validated(
     codes = side.codes[known]
     hits: dict[int, int] = {}
     errors: dict[int, float] = {}
-    for held, rest in _folds(known):
+    for held, rest in folds(known):
         for index, each in enumerate(scores(rest)):
             found, truth = each[known[held]], codes[held]
             right = int((found.argmax(axis=1) == truth.argmax(axis=1)).sum())
@@ -250,9 +276,11 @@ def run(
     return outcomes
 
 
-def public_fits(task: GraphTask) -> Callable[[np.ndarray], PublicFit]:
+def public_fits(
+    task: GraphTask, coordinates: np.ndarray | None = None
+) -> Callable[[np.ndarray], PublicFit]:
     """Return a function from known labels to their fit; each set is fitted once."""
-    side = PublicSide.of(task)
+    side = PublicSide.of(task, coordinates)
     fitted: dict[bytes, PublicFit] = {}
 
     def fit(known: np.ndarray) -> PublicFit:

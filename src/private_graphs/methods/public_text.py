@@ -17,6 +17,9 @@ from private_graphs.tasks import GraphTask, Records, unit_rows
 MAX_ROWS = 2000
 """Maximum number of public rows, evenly spaced, from which principal axes are computed."""
 MAX_RANK = 512
+RESTART = 0.2
+"""Weight of the initial scores in every averaging step (Gasteiger et al. 2019, personalised
+propagation)."""
 _EQUAL = 1e-9
 _NO_VARIANCE = 1e-12
 """Variance of rows of norm 1 below which they are equal up to rounding."""
@@ -34,6 +37,25 @@ def mean_of_neighbours(adjacency: scipy.sparse.csr_matrix) -> scipy.sparse.csr_m
     """Return the (P, P) matrix that averages each row over itself and its neighbours."""
     looped = adjacency + scipy.sparse.eye(adjacency.shape[0], format="csr")
     return scipy.sparse.csr_matrix(scipy.sparse.diags(1.0 / looped.sum(axis=1).A1) @ looped)
+
+
+def propagated(
+    scores: np.ndarray,
+    smoothing: scipy.sparse.csr_matrix,
+    steps: int,
+    current: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return scores (P, columns) after ``steps`` of (1-RESTART) averaging + RESTART · scores.
+
+    ``current``: the result of earlier steps on ``scores``, to which ``steps`` more are applied.
+    """
+    current = scores if current is None else current
+    restart = RESTART * scores if steps else scores
+    for _ in range(steps):
+        current = smoothing @ current
+        current *= 1 - RESTART
+        current += restart
+    return current
 
 
 def inverse_document_weights(public: scipy.sparse.csr_matrix) -> np.ndarray:

@@ -30,10 +30,11 @@ class Try:
 _NO_LABELS = {"validation_labels": 0}
 TRIES = (
     Try(
-        "edges to public nodes, in the row of the training node (class sums)",
+        "edges to public nodes, in the row of the training node, and edges among public nodes "
+        "(class sums)",
         {"group": "appr_beside", "method": "class_sums", "scenario": "graph"} | _NO_LABELS,
         "class sums of texts alone",
-        {"group": "appr_edges", "method": "class_sums_text"} | _NO_LABELS,
+        {"group": "appr_beside", "method": "class_sums", "scenario": "text"} | _NO_LABELS,
     ),
     *(
         Try(
@@ -73,7 +74,7 @@ def build(results: Any) -> list[Table]:
     ]
     notes = (
         "difference: mean over the seeds with its 95 % interval; test nodes of a seed are the "
-        "same. Class sums predict with the edges among public nodes on both sides; label sums and "
+        "same. Class sums without edges read no public one either; label sums and "
         "the network beside them read no edge of a test node but those on its own list; GM trains "
         "the roots alone, FEATURES all of the sample.",
         SAMPLE_NOTE,

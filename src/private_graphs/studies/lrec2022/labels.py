@@ -26,8 +26,7 @@ NOTES = (
     "*: a private row above the one that reads nothing private (ε = 0) with the same public "
     "labels, by more than a standard error of the difference.",
     "With 0 public labels every setting is fixed in advance or chosen under DP: the exponential "
-    "mechanism pays for it with the validation nodes' own ε. Rows that fit public labels are no "
-    "proof that private data is worth its risk: they may win by the public labels alone.",
+    "mechanism pays for it with the validation nodes' own ε.",
     "The charts show at each ε the method with the highest validation score, chosen with all "
     "labels.",
 )
@@ -36,12 +35,7 @@ NOTES = (
 def build(results: Any) -> list[Block]:
     """Return a chart per dataset over the number of public labels, and the table of all methods."""
     points = proved_points(results)
-    points = points[points["epsilon"].isin(EPSILONS)]
-    points = pd.concat(_compared(rows) for _, rows in points.groupby(PLACE, sort=False))
-    fewer = points.loc[~points["all_labels"], "validation_labels"]
-    names = [*map(number, sorted(fewer.unique())), "all"]
-    labels = points["validation_labels"].map(number).mask(points["all_labels"], "all")
-    points["labels"] = pd.Categorical(labels, names)
+    points = with_labels(compared(points[points["epsilon"].isin(EPSILONS)]))
     points["note"] = "(" + points["title"] + ")"
     titles = {item["name"]: item["title"] for item in results.statistics}
     several = points.groupby(PLACE)["labels"].transform("nunique") > 1
@@ -53,7 +47,21 @@ def build(results: Any) -> list[Block]:
         )
         for dataset, rows in points[points["chosen"] & several].groupby("dataset", sort=False)
     ]  # fmt: skip
-    return [*charts, _table(points)]
+    title = "Test micro-F1 by number of public labels: mean ± standard deviation over the draws"
+    return [*charts, label_table(points, title, (*NOTES, *seed_notes(points)))]
+
+
+def compared(points: pd.DataFrame) -> pd.DataFrame:
+    """Return the points, whether each is drawn, and its comparison with public data."""
+    return pd.concat(_compared(rows) for _, rows in points.groupby(PLACE, sort=False))
+
+
+def with_labels(points: pd.DataFrame) -> pd.DataFrame:
+    """Return the points with ``labels``, the number of public labels or ``all``, in order."""
+    fewer = points.loc[~points["all_labels"], "validation_labels"]
+    names = [*map(number, sorted(fewer.unique())), "all"]
+    labels = points["validation_labels"].map(number).mask(points["all_labels"], "all")
+    return points.assign(labels=pd.Categorical(labels, names))
 
 
 def _compared(rows: pd.DataFrame) -> pd.DataFrame:
@@ -68,7 +76,7 @@ def _compared(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(against_public=against, chosen=drawn)
 
 
-def _table(points: pd.DataFrame) -> Table:
+def label_table(points: pd.DataFrame, title: str, notes: tuple[str, ...]) -> Table:
     """Return the numbers: a row per method and ε, a column per number of public labels."""
     at = across(points, LINE, "labels", _cell)
     names = reversed(points["labels"].cat.categories)
@@ -77,8 +85,6 @@ def _table(points: pd.DataFrame) -> Table:
         Column("ε", lambda row: number(row["epsilon"])),
         *(Column(name, at(name), "public validation labels") for name in names),
     ]
-    title = "Test micro-F1 by number of public labels: mean ± standard deviation over the draws"
-    notes = (*NOTES, *seed_notes(points))
     return Table(title, points, columns, notes, "dataset", points.drop_duplicates(LINE))
 
 

@@ -27,14 +27,14 @@ HEADS = (
 )
 
 
-def proved_points(results: Any) -> pd.DataFrame:
+def proved_points(results: Any, groups: str = "frontier") -> pd.DataFrame:
     """Return a row per place, method, number of public validation labels and ε, in that order.
 
     ε is 0 if nothing private is read. ``heading`` says in two lines what is protected and what is
     public; ``fitted`` are methods that fit parameters to public labels.
     """
     by = [*PLACE, "method", "validation_nodes", "validation_labels", "epsilon"]
-    points = scored(results, "frontier", by, validation="validation_micro_f1",
+    points = scored(results, groups, by, validation="validation_micro_f1",
                     majority="majority_micro_f1")  # fmt: skip
     methods, scenarios = list(all_methods()), list(SCENARIOS)
     points = points.assign(
@@ -69,10 +69,10 @@ def _heading(scenario: str, kind: str, dataset: str) -> str:
 def chosen(points: pd.DataFrame) -> dict[float, str]:
     """Return, for each ε with DP, the method with the highest mean validation micro-F1.
 
-    All validation labels are public there; methods that fit a parameter to them are left out. Test
-    scores are not used; ties go to the first row.
+    All validation labels are public there, and no private method's validation score is on labels
+    that it was fitted to. Test scores are not used; ties go to the first row.
     """
-    fair = points[points["all_labels"] & points["private"] & ~points["fitted"]]
+    fair = points[points["all_labels"] & points["private"]]
     best = fair["validation"].round(12).groupby(fair["epsilon"]).idxmax()
     return {epsilon: fair.at[row, "method"] for epsilon, row in best.items()}
 
