@@ -1,3 +1,20 @@
-"""Differentially private graph learning: published results, recomputed with their real privacy."""
+"""Differentially private graph learning: published results, recomputed with their real privacy.
+
+Documents of an owner: ``declare``, ``classify``, ``predict``, ``explain`` and ``ledger`` do what
+the commands of these names do and return dataclasses; ``load`` reads a released model, ``epsilon``
+prices noisy steps (docs/your-own-graph.md).
+"""
+
+from typing import Any
 
 __version__ = "0.1.0"
+__all__ = ["classify", "declare", "epsilon", "explain", "ledger", "load", "predict"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a verb when it is first used: importing the package stays quick."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from private_graphs.documents import api
+
+    return getattr(api, name)

@@ -1,7 +1,7 @@
 """``private-graphs``: datasets, privacy accounting, training and audits without Snakemake.
 
-JSON goes to standard output, everything else to standard error. Exit codes: 0 done, 1 failed,
-2 wrong usage, 130 interrupted.
+Results go to standard output, everything else to standard error. Exit codes: 0 done, 1 failed,
+2 wrong usage, 3 over the budget, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from importlib import import_module
+from typing import Annotated
 
 import typer
 
@@ -16,12 +17,15 @@ from private_graphs.cli.terminal import say
 from private_graphs.errors import UsageError, UserError
 
 COMMANDS = {
+    "declare": "declared",
+    "classify": "classify",
+    "predict": "declared",
+    "explain": "explain",
+    "ledger": "declared",
     "epsilon": "accounting",
     "noise": "accounting",
     "dataset": "data",
     "train": "train",
-    "classify": "classify",
-    "explain": "explain",
     "audit": "audit",
     "record": "results",
     "restate": "results",
@@ -41,15 +45,28 @@ def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
         help="Differentially private graph learning: data, accounting, training, with a privacy "
         "statement on every result.",
         no_args_is_help=True,
-        add_completion=False,
+        add_completion=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
-    app.callback()(lambda: None)  # requires the command's name even in an application with one
+    app.callback()(_options)  # requires the command's name even in an application with one
     for name in names:
         module = import_module(f"{__name__}.{COMMANDS[name]}")
         app.command(cls=getattr(module, "COMMAND_CLASS", None))(getattr(module, name))
     return app
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True)
+    ] = False,
+) -> None:
+    if version:
+        from private_graphs import __version__
+
+        typer.echo(f"private-graphs {__version__}")
+        raise typer.Exit
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -60,7 +77,7 @@ def main(arguments: list[str] | None = None) -> None:
         app(args=given, prog_name="private-graphs")
     except UserError as error:
         say(f"error: {error}")
-        sys.exit(2 if isinstance(error, UsageError) else 1)
+        sys.exit(getattr(error, "exit_code", 2 if isinstance(error, UsageError) else 1))
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         why = error.strerror or error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,11 +36,13 @@ from private_graphs.cli.run import (
     statement_text,
 )
 from private_graphs.cli.terminal import number, print_json, say
+from private_graphs.documents.declaration import known_names
 from private_graphs.errors import UsageError, suggest
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from private_graphs.documents.release import Quality
     from private_graphs.jobs import Job
     from private_graphs.result import JobResult
 
@@ -55,8 +59,13 @@ class WithMethods(TyperCommand):
     """Command whose help ends with the methods of every scenario; they take time to import."""
 
     def format_epilog(self, ctx, formatter) -> None:
+        from private_graphs.documents.release import METHODS
         from private_graphs.methods import methods_of
 
+        formatter.write_paragraph()
+        with formatter.indentation():
+            told = "; ".join(f"{name} ({words})" for name, words in METHODS.items())
+            formatter.write_text(f"Methods of declared documents: {told}.")
         for scenario in DEFAULT_METHODS:
             formatter.write_paragraph()
             with formatter.indentation():
@@ -95,6 +104,17 @@ def classify(
         Literal["auto", "cpu", "cuda"],
         typer.Option(help="Where models read texts; the methods train on the CPU."),
     ] = "auto",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Declared documents: show what would be spent; read "
+                           "no label, draw nothing.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Declared documents: overwrite an earlier run in --out; "
+                           "what it has spent stays in the ledger.")
+    ] = False,
+    contact: Annotated[
+        str, typer.Option(help="Declared documents: whom the page of the release names.")
+    ] = "",
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for release (predictions.csv, statement.json: may be shared; "
@@ -104,6 +124,13 @@ def classify(
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Classify texts by one run of a proved method; say whether private data were worth it.
+
+    Documents of your own, which 'declare' names: one private release within their budget. The
+    ledger is written before anything private is read; a release over the budget ends with exit code
+    3 before anything is drawn. --out gets release (may be given away: model, predictions of public
+    documents, statement, one page) and private (predictions of the protected documents).
+
+    The rest is about built-in datasets, which are public, and takes them as if they were private.
 
     Every method here proves the requested epsilon, with noise small enough to learn from the data.
     The GCN of the papers, with its three protocols, is 'train'; gcn_epoch_sum is the same model
@@ -129,13 +156,24 @@ def classify(
 
     Examples:
 
+    private-graphs classify letters --epsilon 2 --out results
+
     private-graphs classify synthetic-npz --epsilon 2
 
-    private-graphs classify my_graph --method dp_linear --scenario graph --epsilon 2 --out DIR
+    private-graphs classify synthetic-npz --method dp_linear --scenario graph --epsilon 2
 
     private-graphs classify cora --scenario edges --epsilon 4 --json
     """
-    job = planned(locals())
+    flags = locals()
+    if dataset in known_names(data):
+        _classify_documents(flags)
+        return
+    if dry_run or force or contact:
+        raise UsageError(
+            f"--dry-run, --force and --contact are for declared documents, and {dataset!r} is not "
+            f"declared{suggest(dataset, known_names(data))}"
+        )
+    job = planned(flags)
     from private_graphs.methods import data_view
 
     if out is not None:
@@ -155,6 +193,58 @@ def classify(
             save_public(public, free, built.info.classes, out)
         say(f"saved in {out}")
     _report(result, public, public and Compared.of(result, public, built.labels), as_json)
+
+
+def _classify_documents(flags: dict[str, Any]) -> None:
+    """Classify declared documents; UsageError for flags of built-in datasets."""
+    from private_graphs.documents.release import classify as release
+
+    others = {"validation_labels": None, "max_edges": None, "features": None, "seed": None,
+              "mirror": None, "scenario": "text", "delta": 1e-5}  # fmt: skip
+    given = [f"--{key.replace('_', '-')}" for key, value in others.items() if flags[key] != value]
+    if given:
+        raise UsageError(
+            f"{', '.join(given)}: not for declared documents, whose delta, classes and public side "
+            "stand in the declaration; no link is read. Leave it out, or declare again"
+        )
+    result = release(
+        flags["dataset"],
+        epsilon=checked_epsilon(flags["epsilon"], "give --epsilon: a number"),
+        method=flags["method"] or "class_sums",
+        out=flags["out"],
+        dry_run=flags["dry_run"],
+        force=flags["force"],
+        data=flags["data"],
+        contact=flags["contact"],
+        say=say,
+        command="private-graphs classify",
+    )
+    if flags["as_json"]:
+        print_json(json.loads(json.dumps(dataclasses.asdict(result), default=str)))
+        return
+    if result.plan:
+        typer.echo("\n".join(result.plan))
+        return
+    budget = "no budget is set" if result.budget is None else f"of a budget of {result.budget:g}"
+    lines = []
+    if result.quality is not None:
+        lines += [_quality_line(result.quality), result.quality.sentence]
+    lines += [
+        f"spent: {result.spent:.4g} for the most used {result.unit} ({budget}), delta "
+        f"{result.delta:g}",
+        f"may be given away: {result.release}; not to be given away: {result.private}",
+    ]
+    typer.echo("\n".join(lines))
+
+
+def _quality_line(quality: Quality) -> str:
+    alone = ("" if quality.public_alone is None
+             else f", public documents alone {quality.public_alone:.3f}")  # fmt: skip
+    noisy = " (noisy counts)" if quality.noisy else ""
+    return (
+        f"right answers {quality.score:.3f}; largest class ({quality.majority_class}) "
+        f"{quality.majority:.3f}{alone}{noisy}"
+    )
 
 
 def planned(flags: dict[str, Any]) -> Job:

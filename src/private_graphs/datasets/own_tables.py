@@ -1,7 +1,8 @@
 """Tables of a user's own graph: CSV or Parquet read as text, with line numbers for errors.
 
-CSV is comma-separated UTF-8 (with or without BOM) with a header; a field that contains a comma, a
-quote or a line break is enclosed in double quotes, and a quote inside it is doubled (RFC 4180).
+CSV is text (UTF-8 with or without BOM, or another encoding that the caller names) with a header
+and fields between commas, semicolons or tabs; a field that contains a separator, a quote or a line
+break is enclosed in double quotes, and a quote inside it is doubled (RFC 4180).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from private_graphs.errors import UserError, suggest
 
 _BOM = b"\xef\xbb\xbf"
 _LONGEST_BLOCK = 2**28
+_DELIMITERS = (",", ";", "\t")
 _SHOWN_COLUMNS, _SHOWN_LENGTH = 8, 40
 _JSON = re.compile(rb"\s*[\[{]\s*[\[{\"]")
 _FOREIGN = (
@@ -45,7 +47,8 @@ class OwnTable:
     """Column name -> (rows,) strings; an empty string is null."""
     n_rows: int
     _data: bytes | None = field(repr=False)
-    """Content of a CSV file, without BOM; None for Parquet."""
+    """Content of a CSV file in UTF-8, without BOM; None for Parquet."""
+    _delimiter: str = ","
 
     def trimmed(self, *names: str) -> OwnTable:
         """Return the table with invisible characters around the values of these columns removed."""
@@ -63,7 +66,7 @@ class OwnTable:
         if self._data is None:
             places, unit = [row + 1 for row in wanted], "row"
         else:
-            places, unit = _lines_of(self._data, wanted), "line"
+            places, unit = _lines_of(self._data, wanted, self._delimiter), "line"
         named = " and ".join(str(place) for place in places[-2:])
         named = ", ".join([*(str(place) for place in places[:-2]), named])
         return UserError(f"{self.path}: {unit}{'s' if len(places) > 1 else ''} {named}: {message}")
@@ -74,16 +77,19 @@ def relative_to(path: Path) -> str:
     return "" if path.is_absolute() else f", which is relative to {Path.cwd()}"
 
 
-def read_table(path: Path, roles: Mapping[str, str], *, may_be_empty: bool = False) -> OwnTable:
+def read_table(
+    path: Path, roles: Mapping[str, str], *, may_be_empty: bool = False, encoding: str = "utf-8"
+) -> OwnTable:
     """Read the named columns of a CSV or Parquet file as text.
 
     Args:
         roles: role -> column name, such as ``label`` -> ``topic``; the role is for messages.
         may_be_empty: whether a header without rows will do.
+        encoding: encoding of a CSV file.
 
     Raises:
-        UserError: the file cannot be read, is empty, is not UTF-8, has a row with a wrong number
-            of fields, or lacks a column; names the file and, for CSV, the line.
+        UserError: the file cannot be read, is empty, is not in ``encoding``, has a row with a
+            wrong number of fields, or lacks a column; names the file and, for CSV, the line.
     """
     try:
         data = Path(path).read_bytes()
@@ -95,24 +101,27 @@ def read_table(path: Path, roles: Mapping[str, str], *, may_be_empty: bool = Fal
     sha256 = hashlib.sha256(data).hexdigest()
     if not data.removeprefix(_BOM).strip():
         raise UserError(f"{path}: is empty, expected a header and rows")
+    delimiter = ","
     if data[:4] == b"PAR1":
         table, text = _read_parquet(path, data, roles), None
     else:
-        text = _checked_text(path, data)
-        table = _read_csv(path, text, roles)
+        text = _checked_text(path, data, encoding)
+        delimiter = _delimiter(text, roles)
+        table = _read_csv(path, text, roles, delimiter)
     if table.num_rows == 0 and not may_be_empty:
         raise UserError(f"{path}: has a header but no row, expected at least one")
     columns = {name: _as_text(path, name, table.column(name)) for name in table.column_names}
-    return OwnTable(Path(path), sha256, columns, table.num_rows, text)
+    return OwnTable(Path(path), sha256, columns, table.num_rows, text, delimiter)
 
 
-def column_names(path: Path) -> list[str]:
+def column_names(path: Path, encoding: str = "utf-8") -> list[str]:
     """Return the column names of a table; none if it cannot be read."""
     try:
         data = Path(path).read_bytes()
         if data[:4] == b"PAR1":
             return pyarrow.parquet.ParquetFile(pa.BufferReader(data)).schema_arrow.names
-        return next(row for _, row in _rows(_checked_text(path, data)))
+        text = _checked_text(path, data, encoding)
+        return max((next(_rows(text, each))[1] for each in _DELIMITERS), key=len)
     except (UserError, OSError, ValueError, StopIteration, csv.Error, pa.ArrowException):
         return []
 
@@ -135,8 +144,8 @@ def _columns_of(path: Path, found: list[str], roles: Mapping[str, str]) -> dict[
                 f"{path}: {count} columns are called {name!r} ({role}), expected one: rename them"
             )
         hint = _column_hint(role, name, found)
-        if len(found) == 1 and re.search(r"[;\t|]", found[0]):
-            hint = "; expected commas between the fields: save the file with commas"
+        if len(found) == 1 and "|" in found[0]:
+            hint = "; expected commas, semicolons or tabs between the fields: save the file so"
         raise UserError(f"{path}: no column {name!r} ({role}), found {shown}{hint}")
     for name, actual in meant.items():
         if others := [each for each, other in meant.items() if other == actual and each != name]:
@@ -181,8 +190,26 @@ def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table
         ) from error
 
 
-def _checked_text(path: Path, data: bytes) -> bytes:
-    """Return the bytes of a CSV file without BOM; UserError unless they are UTF-8."""
+def _delimiter(data: bytes, roles: Mapping[str, str]) -> str:
+    """Return the separator under which the header has most of the columns; a comma at first."""
+    wanted = {name.strip(NOT_SEEN) for name in roles.values()}
+
+    def found(delimiter: str) -> int:
+        header = next((row for _, row in _rows(data, delimiter)), [])
+        return len(wanted & {name.strip(NOT_SEEN) for name in header})
+
+    return max(_DELIMITERS, key=found)
+
+
+def _checked_text(path: Path, data: bytes, encoding: str = "utf-8") -> bytes:
+    """Return a CSV file in UTF-8 without BOM; UserError unless it is in ``encoding``."""
+    if encoding not in ("utf-8", "utf_8"):
+        try:
+            return data.decode(encoding).removeprefix("\ufeff").encode()
+        except UnicodeError as error:
+            raise UserError(
+                f"{path}: is not in the encoding {encoding} ({error}); name another with --encoding"
+            ) from None
     for starts, advice in _FOREIGN:
         if data.startswith(starts):
             raise UserError(f"{path}: {advice}; expected CSV in UTF-8, or Parquet")
@@ -203,19 +230,20 @@ def _checked_text(path: Path, data: bytes) -> bytes:
         line = len(re.findall(rb"\r\n|\r|\n", data[: error.start])) + 1
         raise UserError(
             f"{path}: line {line}: byte 0x{data[error.start]:02x} is not UTF-8; save the file as "
-            "UTF-8 (in a spreadsheet: 'CSV UTF-8')"
+            "UTF-8 (in a spreadsheet: 'CSV UTF-8'), or name its encoding, such as latin-1, with "
+            "--encoding of 'declare'"
         ) from None
     return data
 
 
-def _read_csv(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table:
+def _read_csv(path: Path, data: bytes, roles: Mapping[str, str], delimiter: str) -> pa.Table:
     from pyarrow import csv as arrow_csv
 
-    header = next(row for _, row in _rows(data))
+    header = next(row for _, row in _rows(data, delimiter))
     meant = _columns_of(path, header, roles)
     names = list(meant.values())
     if data.count(b'"') % 2:  # an unclosed quote would swallow the rest of the file
-        _check_rows(path, data, len(header))
+        _check_rows(path, data, len(header), delimiter)
     try:
         table = arrow_csv.read_csv(
             pa.BufferReader(data),
@@ -223,7 +251,7 @@ def _read_csv(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table:
                 block_size=min(len(data), _LONGEST_BLOCK),
                 use_threads=False,  # a thread pool that is busy at exit can abort the process
             ),
-            parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+            parse_options=arrow_csv.ParseOptions(newlines_in_values=True, delimiter=delimiter),
             convert_options=arrow_csv.ConvertOptions(
                 include_columns=names,
                 column_types=dict.fromkeys(names, pa.string()),
@@ -234,19 +262,19 @@ def _read_csv(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table:
         )
         return table.rename_columns(list(meant))
     except pa.ArrowException as error:
-        _check_rows(path, data, len(header))
+        _check_rows(path, data, len(header), delimiter)
         raise UserError(
             f"{path}: cannot be read as CSV ({str(error).splitlines()[0]}); expected a header and "
-            "rows of comma-separated fields"
+            "rows of fields between commas, semicolons or tabs"
         ) from error
 
 
-def _rows(data: bytes) -> Iterator[tuple[int, list[str]]]:
+def _rows(data: bytes, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
     """Yield (first line, fields) of the header and of every row; blank lines are skipped."""
     text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline="")
     before = csv.field_size_limit(2**31 - 1)
     try:
-        reader = csv.reader(text)
+        reader = csv.reader(text, delimiter=delimiter)
         start = 1
         for row in reader:
             if row:
@@ -256,28 +284,28 @@ def _rows(data: bytes) -> Iterator[tuple[int, list[str]]]:
         csv.field_size_limit(before)
 
 
-def _lines_of(data: bytes, wanted: Sequence[int]) -> list[int]:
+def _lines_of(data: bytes, wanted: Sequence[int], delimiter: str) -> list[int]:
     """Return the lines (from 1) where rows (from 0, header not counted) start."""
     lines: dict[int, int] = {}
     last = max(wanted)
-    for number, (line, _) in enumerate(_rows(data), start=-1):
+    for number, (line, _) in enumerate(_rows(data, delimiter), start=-1):
         if number > last:
             break
         lines[number] = line
     return [lines[row] for row in wanted]
 
 
-def _check_rows(path: Path, data: bytes, n_fields: int) -> None:
+def _check_rows(path: Path, data: bytes, n_fields: int, delimiter: str) -> None:
     """Raise UserError for the first row with a wrong number of fields or an unclosed quote."""
-    for line, row in _rows(data):
+    for line, row in _rows(data, delimiter):
         if len(row) != n_fields:
             raise UserError(
                 f"{path}: line {line}: {len(row)} fields, expected the {n_fields} of the header; "
-                "put a field that has a comma, a quote or a line break in double quotes"
+                "put a field that has a separator, a quote or a line break in double quotes"
             )
     # Text after an unclosed quote belongs to its field, which then spans further lines.
     mark = b"\nend of file\n"
-    line, row = deque(_rows(data.rstrip(b"\r\n") + mark), maxlen=1).pop()
+    line, row = deque(_rows(data.rstrip(b"\r\n") + mark, delimiter), maxlen=1).pop()
     if len(row) != 1 or row[0] != "end of file":
         raise UserError(
             f"{path}: line {line}: a field starts with a double quote that is never closed; close "

@@ -46,6 +46,10 @@ _UNITS = {
         "features and labels are not covered",
     ),
     "record": ("record", "records", "one record"),
+    "document": ("document", "documents", "one document with its text, its label and its links"),
+    "person": (
+        "person", "people", "one person with all documents of theirs: texts, labels and links",
+    ),
     "class": (
         "class", "classes", "all records of one class together, replaced by as many others of that "
         "class; a record that changes its class changes two units",

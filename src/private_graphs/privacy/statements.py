@@ -53,6 +53,8 @@ Unit = Literal[
     "edge_directed",
     "edge_undirected",
     "record",
+    "document",
+    "person",
     "class",
     "subclass",
 ]

@@ -1,0 +1,163 @@
+"""``private-graphs declare``, ``predict`` and ``ledger``: documents of an owner."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from private_graphs.cli.options import DATA, AsJson, DataFolder
+from private_graphs.cli.terminal import print_json, say
+
+Name = Annotated[str, typer.Argument(help="Name for the documents: lower-case letters, digits.")]
+Encoding = Annotated[
+    str | None, typer.Option(help="Encoding of CSV files, such as latin-1; default utf-8.")
+]
+
+
+def declare(
+    name: Name,
+    nodes: Annotated[
+        Path, typer.Option(help="Table of documents: CSV (fields between commas, semicolons or "
+                           "tabs) or Parquet.")
+    ],
+    text: Annotated[
+        str, typer.Option(help="Columns with text, such as title,body.", metavar="A,B")
+    ],
+    label: Annotated[str, typer.Option(help="Column with the class; may be empty.",
+                                       metavar="COLUMN")],
+    edges: Annotated[
+        Path | None, typer.Option(help="Table of links, with the columns source and target.")
+    ] = None,
+    id: Annotated[str, typer.Option(help="Column with the ids.", metavar="COLUMN")] = "id",
+    unit: Annotated[
+        str | None,
+        typer.Option(help="Column with the person whom a document belongs to: persons are "
+                     "protected. Default: each document is.", metavar="COLUMN"),
+    ] = None,
+    max_per_unit: Annotated[
+        int | None, typer.Option(help="Documents that are kept of one person; default 5.", min=1)
+    ] = None,
+    public: Annotated[
+        str | None,
+        typer.Option(help="Column that says yes for public documents; default: nobody is public.",
+                     metavar="COLUMN"),
+    ] = None,
+    public_files: Annotated[
+        Path | None, typer.Option(help="Folder with tables of public documents.", metavar="DIR")
+    ] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(help="Names of the classes; default: those of public documents.",
+                     metavar="A,B,C"),
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="Largest epsilon that anybody's documents may spend.")
+    ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(help="Default: the largest power of ten up to 1/(10 n), n units."),
+    ] = None,
+    encoding: Encoding = None,
+    unknown_edges: Annotated[
+        Literal["refuse", "drop"], typer.Option(help="Links to ids that no document has.")
+    ] = "refuse",
+    drop_empty: Annotated[
+        bool, typer.Option("--drop-empty", help="Leave out documents without text.")
+    ] = False,
+    source: Annotated[
+        str | None, typer.Option(help="Column of the links; default source.", metavar="COLUMN")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Column of the links; default target.", metavar="COLUMN")
+    ] = None,
+    data: DataFolder = DATA,
+) -> None:  # fmt: skip
+    """Declare private documents: whom a guarantee protects, what is public, what may be spent.
+
+    Nothing is public unless you say so, and nothing is trained. Documents without a class are
+    kept: they are protected, and get predictions. Read docs/your-own-graph.md first.
+
+    Example:
+
+    private-graphs declare letters --nodes letters.csv --text title,text --label department
+    --unit patient --classes surgery,cardiology --budget 4
+    """
+    from private_graphs.documents import api
+
+    flags = {key: value for key, value in locals().items() if key not in ("api",)}
+    flags["classes"] = classes or ()
+    found = api.declare(flags.pop("name"), **flags)
+    for warning in found.warnings:
+        say(f"warning: {warning}")
+    typer.echo("\n".join(found.lines()))
+
+
+def predict(
+    release: Annotated[Path, typer.Argument(help="Folder 'release' of classify --out DIR.")],
+    nodes: Annotated[Path, typer.Option(help="Table of new documents, with ids and texts.")],
+    out: Annotated[Path, typer.Option(help="CSV with id, class and score.", metavar="FILE")],
+    label: Annotated[
+        str | None, typer.Option(help="Column with true classes, to count right answers.",
+                                 metavar="COLUMN")
+    ] = None,
+    encoding: Encoding = None,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Classify new documents with a released model: no epsilon is spent, no other file is needed.
+
+    Example: private-graphs predict results/release --nodes new.csv --out predictions.csv
+    """
+    from private_graphs.documents import api
+
+    found = api.predict(
+        release, nodes=nodes, out=out, label=label, encoding=encoding or "utf-8"
+    )  # fmt: skip
+    if as_json:
+        print_json({"documents": len(found.ids), "unknown": found.unknown,
+                    "accuracy": found.accuracy, "out": str(out)})  # fmt: skip
+        return
+    lines = [f"{len(found.ids):,} documents classified in {out}"]
+    if found.unknown is not None:
+        lines.append(f"{100 * found.unknown:.1f} % of their words are in no public document")
+    if found.accuracy is not None:
+        lines.append(f"{100 * found.accuracy:.1f} % of those with a class are right")
+    typer.echo("\n".join(lines))
+
+
+def ledger(
+    name: Annotated[
+        str | None, typer.Argument(help="Declaration; default: all of them.")
+    ] = None,
+    as_json: AsJson = False,
+    data: DataFolder = DATA,
+) -> None:  # fmt: skip
+    """Show what was spent: the epsilon of the most used unit, over all releases of its ids.
+
+    Example: private-graphs ledger letters --json
+    """
+    from private_graphs.documents import api
+
+    found = api.ledger(name, data=data)
+    if as_json:
+        value: Any = (
+            dataclasses.asdict(found) if name is not None
+            else [dataclasses.asdict(each) for each in found]
+        )  # fmt: skip
+        print_json(value)
+        return
+    lines = []
+    for each in [found] if name is not None else found:
+        budget = "no budget" if each.budget is None else f"budget {each.budget:g}"
+        lines.append(
+            f"{each.graph}: spent {each.spent:.4g} for the most used {each.unit} at delta "
+            f"{each.delta:g}; {budget}"
+        )
+        lines += [
+            f"  {row['date']}  {row['graph']}  {row['method']}  epsilon {row['epsilon']:g}  "
+            f"{row['units']:,} {row['unit']}s  {row['state']}"
+            for row in each.releases
+        ]
+    typer.echo("\n".join(lines) or "nothing is declared")

@@ -1,0 +1,1 @@
+"""Classification of private documents: declaration, privacy budget, release, prediction."""

@@ -1,0 +1,254 @@
+"""The five verbs for declared documents, with the same names in the shell and in Python."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from private_graphs.documents.declaration import Declared, checked, keep, known_names, needed
+from private_graphs.documents.model import ReleasedModel, load
+from private_graphs.documents.release import Classified, classify
+from private_graphs.errors import UsageError, UserError
+
+DATA = Path("data/raw")
+__all__ = [
+    "Classified", "Declared", "Explained", "Predicted", "ReleasedModel", "Spent", "classify",
+    "declare", "epsilon", "explain", "ledger", "load", "predict",
+]  # fmt: skip
+
+
+def declare(
+    name: str,
+    *,
+    nodes: str | Path,
+    text: str | Sequence[str],
+    label: str,
+    edges: str | Path | None = None,
+    id: str = "id",
+    unit: str | None = None,
+    max_per_unit: int | None = None,
+    public: str | None = None,
+    public_files: str | Path | None = None,
+    classes: str | Sequence[str] = (),
+    delta: float | None = None,
+    budget: float | None = None,
+    encoding: str | None = None,
+    unknown_edges: str | None = None,
+    drop_empty: bool = False,
+    source: str | None = None,
+    target: str | None = None,
+    data: str | Path = DATA,
+) -> Declared:
+    """Declare a table of documents: whom a guarantee protects, what is public, what may be spent.
+
+    Without ``public`` and ``public_files`` nobody is public. Documents without a label are kept:
+    they are protected and predicted. Returns counts for the owner, and writes the declaration.
+
+    Raises:
+        UserError: tables that cannot be used, with file and line.
+    """
+    from private_graphs.datasets.registry import DATASETS
+    from private_graphs.documents.release import delta_of
+    from private_graphs.documents.tables import (
+        KNOWN,
+        PUBLIC_TEST,
+        TEST,
+        TRAINING,
+        links_of,
+        read_documents,
+    )
+    from private_graphs.privacy.calibration import refuse_large_delta
+
+    data = Path(data)
+    if name in DATASETS:
+        raise UsageError(f"{name!r} is a built-in dataset; choose another name")
+    spec = checked(
+        dict(
+            name=name, nodes=nodes, edges=edges, text=_columns(text, Path(nodes), encoding),
+            label=label, id=id, unit=unit, max_per_unit=max_per_unit, public=public,
+            public_files=public_files, classes=_names(classes), delta=delta, budget=budget,
+            encoding=encoding, unknown_edges=unknown_edges, drop_empty=drop_empty, source=source,
+            target=target,
+        )
+    )  # fmt: skip
+    docs = read_documents(spec)
+    protected = len(docs.units_on(TRAINING, TEST))
+    if not protected:
+        raise UserError(f"{spec.nodes}: every document is public; nothing is protected")
+    refuse_large_delta(delta_of(spec, protected), protected)
+    dropped = docs.dropped | links_of(spec, docs.ids)
+    path = keep(spec, data)
+    warnings = list(docs.warnings)
+    if delta is not None and 10 * delta * protected > 1:
+        warnings.append(
+            f"delta times {protected:,} units is {delta * protected:.2g}: expected at most 0.1"
+        )
+    return Declared(
+        name=name, protected=protected, unit=unit or "document",
+        documents=len(docs.on(TRAINING, TEST)), public=len(docs.on(KNOWN, PUBLIC_TEST)),
+        dropped=dropped, classes=docs.classes, delta=delta_of(spec, protected), budget=budget,
+        file=path, warnings=tuple(warnings),
+    )  # fmt: skip
+
+
+def _columns(text: str | Sequence[str], nodes: Path, encoding: str | None) -> tuple[str, ...]:
+    """Return text columns: names between commas, or the one column that is called so."""
+    if not isinstance(text, str):
+        return tuple(text)
+    from private_graphs.datasets.own_tables import column_names
+
+    header = column_names(nodes, encoding or "utf-8")
+    names = (text,) if text in header else _names(text, header)
+    if "" in names:
+        raise UsageError(f"--text is {text!r}: expected names such as title,body")
+    return names
+
+
+def _names(value: str | Sequence[str], known: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return names between commas; one with a comma stands in double quotes."""
+    if not isinstance(value, str):
+        return tuple(value)
+    import csv
+
+    names = next(csv.reader([value], skipinitialspace='"' in value), [])
+    return tuple(name if name in known else name.strip() for name in names)
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Result of ``predict``."""
+
+    ids: list[str]
+    classes: list[str]
+    scores: np.ndarray
+    """(documents,) probability of the predicted class under the model."""
+    unknown: float | None
+    """Share of words that no public document has; None where words are hashed."""
+    accuracy: float | None
+    """Share of right answers among documents with a label; None without ``label``."""
+    out: Path | None
+
+
+def predict(
+    release: str | Path,
+    *,
+    nodes: str | Path,
+    out: str | Path | None = None,
+    label: str | None = None,
+    encoding: str = "utf-8",
+) -> Predicted:
+    """Classify new documents with a released model; no ε is spent.
+
+    Raises:
+        UserError: no model in the folder, or a table that cannot be used.
+    """
+    from private_graphs.datasets.spelling import looks
+    from private_graphs.documents.files import predictions_text
+    from private_graphs.documents.tables import read_new
+    from private_graphs.files import write_text
+
+    model = load(release)
+    ids, texts, labels = read_new(Path(nodes), model.text, model.id, label, encoding)
+    table, found = predictions_text(model, ids, texts)
+    if out is not None:
+        write_text(out, table)
+    names = [model.classes[number] for number in found]
+    accuracy = None
+    if labels is not None:
+        pairs = [(looks(a), looks(b)) for a, b in zip(labels, names, strict=True) if a]
+        accuracy = sum(a == b for a, b in pairs) / len(pairs) if pairs else math.nan
+    shares = model.predict_proba(texts)
+    scores = shares.max(axis=1) if len(texts) else np.zeros(0)
+    return Predicted(ids, names, scores, model.features.unknown(texts), accuracy, out and Path(out))
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What the most used unit of a declaration has spent."""
+
+    graph: str
+    unit: str
+    delta: float
+    budget: float | None
+    spent: float
+    releases: list[dict[str, Any]]
+    """Releases that held one of its units, under whatever name."""
+
+
+def ledger(name: str | None = None, *, data: str | Path = DATA) -> Spent | list[Spent]:
+    """Return what was spent by the units of a declaration; without a name, of all of them.
+
+    Raises:
+        UserError: a line of the ledger that was changed or lost.
+    """
+    data = Path(data)
+    if name is None:
+        return [_spent(each, data) for each in known_names(data)]
+    return _spent(name, data)
+
+
+def _spent(name: str, data: Path) -> Spent:
+    from private_graphs.documents.ledger import Ledger, most_spent
+    from private_graphs.documents.release import delta_of, people_of
+    from private_graphs.documents.tables import TEST, TRAINING, read_documents
+
+    spec, book = needed(name, data), Ledger(data)
+    docs = read_documents(spec)
+    people = people_of(spec, docs, book)
+    delta = delta_of(spec, len(docs.units_on(TRAINING, TEST)))
+    entries = book.entries()
+    spent = most_spent(entries, people, delta, (TRAINING, TEST))
+    own = [each for each in entries if each.graph == name]
+    for each in own:  # units of earlier tables under this name
+        spent = max(spent, most_spent(entries, each.people, delta, tuple(each.costs)))
+    held = [
+        each.told()
+        for each in entries
+        if each.graph == name or np.isin(each.people.documents, people.documents).any()
+        or np.isin(each.people.units, people.units).any()
+    ]  # fmt: skip
+    return Spent(name, spec.unit or "document", delta, spec.budget, spent, held)
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Result of ``explain``: statements, and what all of them cost one unit together."""
+
+    statements: list[dict[str, Any]]
+    texts: list[str]
+    belongs_to: list[str]
+    """Runs of each statement in words; empty for declared documents."""
+    epsilon: float | None
+    """ε of all releases for one unit that is in each of them; None if nothing is proved."""
+    delta: float
+
+
+def explain(*folders: str | Path, full: bool = False) -> Explained:
+    """Say in words what releases guarantee, alone and together.
+
+    Raises:
+        UserError: a folder without a statement, or with damaged files.
+    """
+    from private_graphs.documents.explained import explained
+
+    return explained([Path(each) for each in folders], full)
+
+
+def epsilon(
+    noise_multiplier: float,
+    steps: int,
+    *,
+    sampling_rate: float = 1.0,
+    delta: float = 1e-5,
+    relation: str = "replace",
+    accountant: str = "pld",
+) -> float:
+    """Return ε of noisy, clipped gradient steps (docs/privacy.md §0)."""
+    from private_graphs.privacy.calibration import epsilon_for
+
+    return epsilon_for(accountant, noise_multiplier, steps, sampling_rate, delta, relation)

@@ -1,0 +1,223 @@
+"""Declarations of private documents: whom a guarantee protects, and what is public.
+
+A declaration names two tables and the people in them. Nobody is public unless the owner says so:
+class names come from the declaration or from public documents, features from a hash that reads a
+document's own text, and numbers of units from the ids (docs/privacy.md, "Documents of an owner").
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from private_graphs.errors import UsageError, UserError, suggest
+from private_graphs.files import write_text
+
+FOLDER = "declared"
+"""Folder of the declarations beside the folder of raw files: ``data/raw`` -> ``data/declared``."""
+
+
+class Declaration(BaseModel):
+    """Declared tables of documents, with what is public and what may be spent."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(max_length=80)
+    nodes: Path
+    """Table of documents: CSV or Parquet, one row per document."""
+    edges: Path | None = None
+    """Table of links, with the columns ``source`` and ``target``."""
+    text: tuple[str, ...] = Field(min_length=1)
+    label: str
+    id: str = "id"
+    unit: str | None = None
+    """Column with the protected person of a document; None: each document is a unit."""
+    max_per_unit: int = Field(default=5, ge=1)
+    """Documents that are kept of one unit; it bounds work, not the privacy cost."""
+    public: str | None = None
+    """Column that says which documents are public; None: no document of ``nodes`` is."""
+    public_files: Path | None = None
+    """Folder of tables of public documents, with the columns of ``nodes``."""
+    classes: tuple[str, ...] = ()
+    """Names of the classes, which are public."""
+    delta: float | None = Field(default=None, gt=0, lt=1)
+    """δ; None: the largest power of ten that is at most 1 / (10 · number of protected units)."""
+    budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Largest ε that any unit may spend."""
+    encoding: str = "utf-8"
+    unknown_edges: Literal["refuse", "drop"] = "refuse"
+    drop_empty: bool = False
+    """Whether documents without text are left out, else they are an error."""
+    source: str = "source"
+    target: str = "target"
+
+    @field_validator("name")
+    @classmethod
+    def _free_name(cls, value: str) -> str:
+        from private_graphs.datasets.own import free_name
+
+        return free_name(value)
+
+    @field_validator("encoding")
+    @classmethod
+    def _known_encoding(cls, value: str) -> str:
+        import codecs
+
+        try:
+            return codecs.lookup(value).name
+        except LookupError:
+            raise ValueError(
+                "is no known encoding; expected one such as utf-8 or latin-1"
+            ) from None
+
+    @model_validator(mode="after")
+    def _checked(self) -> Declaration:
+        roles = {"id": self.id, "label": self.label, "unit": self.unit, "public": self.public}
+        roles |= {f"text {number}": name for number, name in enumerate(self.text, start=1)}
+        named: dict[str, str] = {}
+        for role, column in roles.items():
+            if column is not None and column in named:
+                raise ValueError(
+                    f"column {column!r} is named twice ({named[column]} and {role}), expected one "
+                    "role per column"
+                )
+            named |= {column: role} if column else {}
+        if self.classes and len(set(self.classes)) < 2:
+            raise ValueError(f"classes are {', '.join(self.classes)}; expected at least two")
+        if len(set(self.classes)) < len(self.classes):
+            raise ValueError("classes name one class twice; expected each once")
+        if not (self.classes or self.public or self.public_files):
+            raise ValueError(
+                "no class names: reading them off private labels would be a query that no epsilon "
+                "pays for; name them with --classes a,b,c, or declare public documents with "
+                "--public COLUMN or --public-files DIR"
+            )
+        return self
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """Return role -> column of the table of documents."""
+        found = {"id": self.id, "label": self.label}
+        found |= {f"text {number}": name for number, name in enumerate(self.text, start=1)}
+        found |= {"unit": self.unit} if self.unit else {}
+        return found | ({"public": self.public} if self.public else {})
+
+
+def checked(values: dict[str, Any]) -> Declaration:
+    """Return the declaration with these fields; UsageError in words of the command line."""
+    try:
+        return Declaration.model_validate(
+            {key: value for key, value in values.items() if value is not None}
+        )
+    except ValidationError as error:
+        lines = []
+        for each in error.errors():
+            key = str(each["loc"][0]) if each["loc"] else ""
+            message = each["msg"].removeprefix("Value error, ")
+            if each["type"] == "extra_forbidden":
+                message = f"unknown key{suggest(key, Declaration.model_fields)}"
+            elif each["loc"]:
+                message = f"found {each['input']!r}: {message}"
+            flag = f"--{key.replace('_', '-')}: " if key and key != "name" else ""
+            lines.append(f"declare: {flag}{message}")
+        raise UsageError("\n".join(lines)) from None
+
+
+def folder_of(data: Path) -> Path:
+    """Return the folder of declarations beside the folder of raw files."""
+    return data.parent / FOLDER
+
+
+def declared(name: str, data: Path) -> Declaration | None:
+    """Return the declaration called ``name``; None if there is none.
+
+    Raises:
+        UserError: a declaration that cannot be read, with its path.
+    """
+    path = folder_of(data) / f"{name}.json"
+    if os.sep in name or not path.is_file():
+        return None
+    try:
+        return Declaration.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        raise UserError(
+            f"{path}: cannot be read as a declaration ({why}); declare {name} again: "
+            "'private-graphs declare --help'"
+        ) from error
+
+
+def known_names(data: Path) -> list[str]:
+    """Return the names of all declarations, sorted."""
+    return sorted(path.stem for path in folder_of(data).glob("*.json"))
+
+
+def needed(name: str, data: Path) -> Declaration:
+    """Return the declaration called ``name``; UsageError if there is none."""
+    found = declared(name, data)
+    if found is None:
+        names = known_names(data)
+        raise UsageError(
+            f"{name!r} is not declared in {folder_of(data)}{suggest(name, names)}; declare it "
+            "first: private-graphs declare NAME --nodes FILE --text COLUMN --label COLUMN"
+        )
+    return found
+
+
+def keep(declaration: Declaration, data: Path) -> Path:
+    """Write the declaration and return its path; files are stored with absolute paths."""
+    path = folder_of(data) / f"{declaration.name}.json"
+    files = ("nodes", "edges", "public_files")
+    placed = {key: value.absolute() for key in files if (value := getattr(declaration, key))}
+    written = declaration.model_copy(update=placed)
+    write_text(path, written.model_dump_json(indent=2, exclude_none=True) + "\n")
+    return path
+
+
+def default_delta(n_units: int) -> float:
+    """Return the largest power of ten that is at most 1 / (10 · ``n_units``), by integers."""
+    return float(f"1e-{len(str(10 * n_units - 1))}")
+
+
+@dataclass(frozen=True)
+class Declared:
+    """Result of ``declare``: the declaration, and counts for its owner (they are private)."""
+
+    name: str
+    protected: int
+    """Number of protected units: public by declaration, as their ids are."""
+    unit: str
+    """Name of the unit: ``document``, or the column of the unit."""
+    documents: int
+    """Number of protected documents that are kept."""
+    public: int
+    """Number of public documents."""
+    dropped: dict[str, int]
+    """Reason -> number of documents or links that were dropped."""
+    classes: tuple[str, ...]
+    delta: float
+    budget: float | None
+    file: Path
+    warnings: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        """Return the six lines that the command prints."""
+        whom = f"{self.protected:,} {self.unit}s"
+        if self.unit != "document":
+            whom += f" with {self.documents:,} documents"
+        lost = ", ".join(f"{count:,} {why}" for why, count in self.dropped.items() if count)
+        budget = "none: every release adds up without a limit" if self.budget is None else (
+            f"{self.budget:g} for each {self.unit}, over all releases"
+        )  # fmt: skip
+        return [
+            f"protected   {whom}",
+            f"public      {self.public:,} documents" + ("" if self.public else ": nobody"),
+            f"dropped     {lost or 'nothing'}",
+            f"classes     {', '.join(self.classes)}",
+            f"delta       {self.delta:g}; budget {budget}",
+            f"file        {self.file}",
+        ]

@@ -1,0 +1,167 @@
+"""Statements of finished runs in words, alone and together."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from private_graphs.documents.api import Explained
+from private_graphs.errors import UserError, suggest
+
+_ANEW = "take the folder anew from who made it"
+
+
+def explained(folders: Sequence[Path], full: bool, wanted: str | None = None) -> Explained:
+    """Return statements with their texts, and ε of all of them for one unit that is in each."""
+    from private_graphs.privacy.explain import brief, sentences
+    from private_graphs.privacy.statements import PrivacyStatement
+
+    found, texts, told, belongs = [], [], [], []
+    for folder in folders:
+        for runs, document in statements_of(folder, wanted):
+            statement = PrivacyStatement.model_validate(document)
+            heading = f"Statement {statement.statement_id} ({statement.status.replace('_', ' ')})"
+            title = ": ".join(filter(None, [heading, runs]))
+            lines = textwrap.wrap(title, 80, max_lines=1, placeholder=" …")
+            if full:
+                for name, every in sentences(statement).items():
+                    lines.append(name.replace("_", " ").capitalize())
+                    for each in every:
+                        lines += textwrap.wrap(f"- {each}", 80, subsequent_indent="  ")
+            else:
+                lines += brief(statement)
+            found.append(document)
+            belongs.append(runs)
+            told.append(statement)
+            texts.append("\n".join(lines))
+    delta = min(each.delta for each in told)
+    return Explained(found, texts, belongs, together(told, delta), delta)
+
+
+def together(statements: Sequence[Any], delta: float) -> float | None:
+    """Return ε of all runs for a unit that is in each of them; None if nothing is proved.
+
+    A run costs the largest of its parts, which are about different units. Gaussian releases
+    compose exactly; of others ε and δ add up.
+    """
+    from private_graphs.privacy.accountants import gdp_epsilon
+
+    square = total = spent = 0.0
+    for statement in statements:
+        if statement.epsilon_proved is None:
+            return None
+        if statement.reads_nothing:
+            continue
+        mus = [_mu(part.event, part.neighboring_relation) for part in statement.dp_events]
+        if mus and None not in mus and statement.n_runs_released == 1:
+            square += max(mus) ** 2  # type: ignore[type-var]
+        else:
+            total += statement.epsilon_all_runs
+            spent += statement.delta
+    if not square:
+        return total
+    # Statements of lattice noise keep a share of delta; it is counted here once more.
+    left = delta * 0.99 if spent == 0 else delta
+    return total + gdp_epsilon(square**0.5, left)
+
+
+def _mu(event: Mapping[str, Any] | None, relation: str) -> float | None:
+    """Return μ of an event of Gaussian releases; None for any other one."""
+    if event is None:
+        return None
+    if event["class"] == "GaussianDpEvent":
+        return (2 if relation == "REPLACE_ONE" else 1) / event["noise_multiplier"]
+    if event["class"] == "SelfComposedDpEvent":
+        inner = _mu(event["event"], relation)
+        return None if inner is None else inner * event["count"] ** 0.5
+    if event["class"] == "ComposedDpEvent":
+        parts = [_mu(each, relation) for each in event["events"]]
+        return None if None in parts else sum(each**2 for each in parts) ** 0.5  # type: ignore
+    return None
+
+
+def statements_of(run: Path, wanted: str | None = None) -> list[tuple[str, dict[str, Any]]]:
+    """Return (runs in words, statement) for every budget, in the order of the rows.
+
+    ``run`` is the folder of a job, a ``statement.json``, or a folder that ``classify --out`` wrote
+    (or its ``release``). If rows lie beside the statements, only those of selected rows are
+    returned; ``wanted`` picks one by its identifier, selected or not. Statements of a study include
+    their current audits. Raises UserError for missing files or an unknown identifier, for a row
+    that contradicts its statement, and for a file that differs from its entry in ``manifest.json``.
+    """
+    from private_graphs.files import MANIFEST, check_manifest
+    from private_graphs.report.statement import runs_of
+    from private_graphs.report.store import read_statements, read_store, remedy
+
+    for part in ("release", "private"):  # a run without DP has no release
+        if (run / part / "statement.json").is_file() and not (run / "statement.json").is_file():
+            run = run / part
+            break
+    if (run / "statements.json.gz").is_file():  # recorded results of a study
+        return _recorded(run, wanted)
+    file = run / "statement.json" if run.is_dir() else run
+    if not file.is_file():
+        raise UserError(
+            f"{run}: expected a folder with statement.json (train or classify --out DIR writes "
+            "one) or such a file; found neither"
+        )
+    rows = None
+    if (file.parent / "runs.parquet").is_file() and file.name == "statement.json":
+        with remedy(_ANEW):
+            store = read_store(file.parent)
+            rows, statements = store.rows, store.statements
+        names = list(dict.fromkeys(rows.loc[rows["selected"], "statement_id"]))
+        statements = _with_audits(file.parent, rows, statements)
+    else:
+        if run.is_dir() and not (run / MANIFEST).is_file():
+            raise UserError(
+                f"{run}: there is no {MANIFEST}, which is written last: the run was not finished, "
+                "or files were taken away; run it again"
+            )
+        with remedy(_ANEW):
+            check_manifest(file.parent)
+        statements = read_statements(file)
+        names = list(statements)
+    if wanted is not None and wanted not in statements:
+        raise UserError(
+            f"{file}: no statement {wanted!r}; it holds {', '.join(statements)}"
+            f"{suggest(wanted, statements)}"
+        )
+    return [
+        ("" if rows is None else "; ".join(runs_of(rows[rows["statement_id"] == name])),
+         statements[name])
+        for name in ([wanted] if wanted else names)
+    ]  # fmt: skip
+
+
+def _with_audits(folder: Path, rows: Any, statements: dict[str, Any]) -> dict[str, Any]:
+    """Return the statements of a study's job, with the audits among the rows of its scale."""
+    import pandas as pd
+
+    from private_graphs.report.audits import audited
+    from private_graphs.report.store import readable, tidy
+
+    for parent in folder.resolve().parents:
+        path = parent.parent / "rows.parquet"
+        if parent.name == "jobs" and path.is_file():
+            with readable(path):
+                others = pd.read_parquet(path)
+            return audited(tidy([rows, others[others["source"] == "audit"]]), statements)
+    return statements
+
+
+def _recorded(folder: Path, wanted: str | None) -> list[tuple[str, dict[str, Any]]]:
+    """Return a statement of a study's recorded results, with the runs that it is about."""
+    from private_graphs.report.statement import runs_of
+    from private_graphs.report.store import read_rows, read_statements
+
+    statements = read_statements(folder / "statements.json.gz")
+    if wanted is None or wanted not in statements:
+        raise UserError(
+            f"{folder}: has {len(statements):,} statements, {wanted!r} is none of them"
+            f"{suggest(wanted or '', statements)}; name one with --statement ID"
+        )
+    rows = read_rows(folder / "rows.parquet")
+    return [("; ".join(runs_of(rows[rows["statement_id"] == wanted])), statements[wanted])]

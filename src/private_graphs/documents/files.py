@@ -1,0 +1,181 @@
+"""Files of a release: a folder that may be given away, and a private one for the owner."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from private_graphs.documents.declaration import Declaration
+from private_graphs.documents.model import MODEL_FILE, ReleasedModel
+from private_graphs.documents.tables import KNOWN, PUBLIC_TEST, TEST, TRAINING, Documents
+from private_graphs.files import write_json, write_text
+
+if TYPE_CHECKING:
+    from private_graphs.documents.release import Classified
+
+_NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?")
+_KEEP = """# Not to be given away
+
+`predictions.csv` has the predicted class of every protected document. Each is an exact function of
+a protected text, which no guarantee covers: it is for the owner, or for each person their own. What
+may be given away is in `release`.
+"""
+
+
+def cell(text: str) -> str:
+    """Return a cell that no spreadsheet takes for a formula."""
+    if text[:1] in ("=", "+", "-", "@", "\t", "\r") and not _NUMBER.fullmatch(text):
+        return f"'{text}"
+    return text
+
+
+def predictions_text(
+    model: ReleasedModel, ids: Sequence[str], texts: Sequence[str]
+) -> tuple[str, np.ndarray]:
+    """Return ``id,class,score`` as CSV, and the predicted classes."""
+    shares = model.predict_proba(texts)
+    found = shares.argmax(axis=1)
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(["id", "class", "score"])
+    for place, (each, number) in enumerate(zip(ids, found, strict=True)):
+        name = model.classes[number]
+        writer.writerow([cell(each), cell(name), f"{shares[place, number]:.4f}"])
+    return table.getvalue(), found
+
+
+def write_run(
+    result: Classified, statement: Any, model: ReleasedModel, docs: Documents, spec: Declaration,
+    contact: str,
+) -> None:  # fmt: skip
+    """Write ``release`` and ``private``; the private folder is closed to others from the start."""
+    assert result.release is not None and result.private is not None
+    before = os.umask(0o077)
+    try:
+        result.private.mkdir(parents=True, exist_ok=True)
+        result.private.chmod(0o700)
+        write_text(result.private / "README.md", _KEEP)
+        _predictions(model, docs, (TRAINING, TEST), result.private / "predictions.csv")
+    finally:
+        os.umask(before)
+    result.release.mkdir(parents=True, exist_ok=True)
+    model.save(result.release / MODEL_FILE)
+    _predictions(model, docs, (KNOWN, PUBLIC_TEST), result.release / "predictions.csv")
+    parts = page(result, statement, spec, len(docs.classes), contact)
+    write_text(result.release / "README.md", _markdown(f"Release of {result.name}", parts))
+    write_text(result.release / "report.html", _html(f"Release of {result.name}", parts))
+    write_json(result.release / "statement.json", {statement.statement_id: result.statement})
+    from private_graphs.imports import code_fingerprint
+    from private_graphs.result import write_manifest
+
+    files = (MODEL_FILE, "predictions.csv", "statement.json", "README.md", "report.html")
+    code = code_fingerprint("private_graphs.documents.release")
+    write_manifest(result.release, files, [statement.statement_id], code)
+
+
+def _predictions(model: ReleasedModel, docs: Documents, sides: tuple[int, ...], path: Path) -> None:
+    rows = np.sort(docs.on(*sides))
+    ids, texts = ([every[row] for row in rows] for every in (docs.ids, docs.texts))
+    write_text(path, predictions_text(model, ids, texts)[0])
+
+
+Part = tuple[str, list[str]]
+
+
+def page(
+    result: Classified, statement: Any, spec: Declaration, n_classes: int, contact: str
+) -> list[Part]:
+    """Return the one page of a release: headings with sentences, in a privacy officer's order."""
+    from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
+    from private_graphs.privacy.explain import at_most, belief_percent, sentences
+
+    unit, proved = result.unit, statement.epsilon_proved
+    told = sentences(statement)
+    whom = [
+        f"Protected are {result.units:,} {unit}s, each by itself: texts, labels and links of one "
+        f"{unit} may be anything else, and what was released would be about as likely."
+    ]
+    if spec.unit is None:
+        mu = gdp_mu(proved, result.delta)
+        several = ", ".join(
+            f"{count} documents: ε = {at_most(gdp_epsilon(count * mu, result.delta))}"
+            for count in (2, 5, 10)
+        )
+        whom.append(f"The unit is one document. Somebody with several has less ({several}).")
+    failing = result.delta * result.units
+    strength = [
+        f"ε = {at_most(proved)}: whoever is 50 % sure of a fact about one {unit} becomes at most "
+        f"{belief_percent(proved)} sure by this release.",
+        f"The promise may fail with probability δ = {result.delta:g} for each {unit}; δ times all "
+        f"{result.units:,} is {failing:.3g}.",
+    ]
+    spent = [
+        f"Before this release the most used {unit} had spent ε = {at_most(result.spent_before)}, "
+        f"now ε = {at_most(result.spent)}"
+        + (f" of a budget of {result.budget:g}." if result.budget else "; no budget is set.")
+    ]
+    quality = result.quality
+    card = [
+        f"A linear classifier of texts (columns {', '.join(spec.text)}) into "
+        f"{n_classes} classes, computed from one noisy sum ({statement.method}).",
+    ]
+    if quality is not None:
+        about = "noisy counts of private test units, whose ε is that of the release" if (
+            quality.noisy) else "public test documents"  # fmt: skip
+        card.append(
+            f"Right answers: {100 * quality.score:.1f} %; the largest class "
+            f"({quality.majority_class}): {100 * quality.majority:.1f} %"
+            + ("" if quality.public_alone is None else
+               f"; public documents alone: {100 * quality.public_alone:.1f} %")
+            + f" (from {about}). {quality.sentence}"
+        )  # fmt: skip
+    return [
+        ("Who is protected", whom),
+        ("From whom", [str(each) for each in told["against"]]),
+        ("How strongly", strength),
+        ("What is public, and not protected", [f"{each}." for each in statement.public_facts]),
+        ("What is not covered", [str(each) for each in told["not_covered"]] + [
+            "Predictions of protected documents: they are exact functions of texts, and are not in "
+            "this folder.", "Who has several ids, for all of them together."]),
+        ("What was spent before", spent),
+        ("The model", card),
+        ("What it supposes", [f"{each}." for each in statement.assumptions]),
+        ("Contact", [contact or "the owner of the documents"]),
+        ("Proof", [statement.proof, f"Statement {statement.statement_id}; section 'Documents of an "
+                   "owner' of docs/privacy.md."]),
+    ]  # fmt: skip
+
+
+def _markdown(title: str, parts: list[Part]) -> str:
+    from private_graphs.report.table import markdown_text
+
+    blocks = [f"# {markdown_text(title)}"]
+    for heading, sentences in parts:
+        blocks.append(f"## {heading}")
+        blocks += ["\n".join(f"- {markdown_text(each)}" for each in sentences)]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _html(title: str, parts: list[Part]) -> str:
+    body = "".join(
+        f"<h2>{html.escape(heading)}</h2><ul>"
+        + "".join(f"<li>{html.escape(each)}</li>" for each in sentences)
+        + "</ul>\n"
+        for heading, sentences in parts
+    )
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{html.escape(title)}</title><style>:root{{color-scheme:light dark}}"
+        "body{font:1rem/1.5 system-ui,sans-serif;max-width:44rem;margin:2rem auto;padding:0 1rem}"
+        f"h2{{font-size:1.1rem}}</style></head><body><h1>{html.escape(title)}</h1>\n{body}"
+        "</body></html>\n"
+    )

@@ -1,0 +1,172 @@
+"""Public maps from a text to a row: hashing, and a vocabulary of public documents.
+
+A row depends on its own text and on values that are public or fixed in advance, to the bit: counts
+are whole numbers, and so is the squared norm by which they are scaled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.sparse
+
+_WORD = re.compile(r"\w+")
+_WITHOUT_BLANKS = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+"
+)
+"""Scripts that write no blanks between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
+
+
+def tokens(text: str) -> list[str]:
+    """Return the words of a text in lower case; pairs of characters in scripts without blanks."""
+    words = _WORD.findall(text.lower())
+    if text.isascii() or not _WITHOUT_BLANKS.search(text):
+        return words
+    found = []
+    for word in words:
+        if _WITHOUT_BLANKS.search(word):
+            found += [word[at : at + 2] for at in range(max(1, len(word) - 1))]
+        else:
+            found.append(word)
+    return found
+
+
+class _Columns(dict):
+    """Token -> 2 · column + sign; tokens are hashed when they are first seen."""
+
+    def __init__(self, columns: int) -> None:
+        super().__init__()
+        self.columns = columns
+
+    def __missing__(self, token: str) -> int:
+        key = b"private-graphs words"
+        number = int.from_bytes(
+            hashlib.blake2b(token.encode(errors="replace"), key=key, digest_size=8).digest(), "big"
+        )
+        self[token] = found = 2 * ((number >> 1) % self.columns) + (number & 1)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class HashedWords:
+    """Map of texts to unit rows of signed, damped counts in hashed columns."""
+
+    columns: int
+    _known: dict[str, int] = field(init=False, repr=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_known", _Columns(self.columns))
+
+    def rows(self, texts: Iterable[str]) -> scipy.sparse.csr_matrix:
+        """Return (texts, columns) rows of norm 1 or zero."""
+        return _unit_counts(texts, self._known, self.columns)
+
+    def unknown(self, texts: Sequence[str]) -> float | None:
+        """Return None: a hash has no unknown words."""
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class PublicWords:
+    """Map of texts to coordinates on principal axes of public documents."""
+
+    words: tuple[str, ...]
+    weights: np.ndarray
+    """(words,) logarithm of the inverse share of public documents with a word."""
+    centre: np.ndarray
+    """(words,)"""
+    directions: np.ndarray
+    """(words, columns) orthonormal axes."""
+    _known: dict[str, int] = field(init=False, repr=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        known = {word: 2 * number for number, word in enumerate(self.words)}
+        object.__setattr__(self, "_known", known)
+
+    @classmethod
+    def of(cls, texts: Sequence[str], columns: int) -> PublicWords:
+        """Learn words, weights and axes from public texts alone."""
+        from private_graphs.methods.public_text import principal_axes
+
+        listed = [dict.fromkeys(tokens(text)) for text in texts]
+        counts: dict[str, int] = {}
+        for each in listed:
+            for word in each:
+                counts[word] = counts.get(word, 0) + 1
+        words = tuple(sorted(word for word, count in counts.items() if count > 1)) or ("",)
+        share = np.array([counts.get(word, 1) for word in words])
+        weights = np.log((len(texts) + 1) / share)
+        bare = cls(words, weights, np.zeros(len(words)), np.zeros((len(words), 0)))
+        axes = principal_axes(bare.weighted(texts))
+        rank = min(columns, axes.rank)
+        return cls(words, weights, axes.centre, np.ascontiguousarray(axes.directions[:, :rank]))
+
+    @property
+    def columns(self) -> int:
+        """Number of axes."""
+        return self.directions.shape[1]
+
+    def weighted(self, texts: Iterable[str]) -> scipy.sparse.csr_matrix:
+        """Return (texts, words) rows of weighted words, of norm 1 or zero."""
+        rows = _unit_counts(texts, self._known, len(self.words), present=True)
+        rows.data *= self.weights[rows.indices]
+        return _scaled(rows)
+
+    def rows(self, texts: Iterable[str]) -> scipy.sparse.csr_matrix:
+        """Return (texts, columns) coordinates, each row of norm 1 or zero."""
+        projected = np.asarray(self.weighted(texts) @ self.directions)
+        projected -= np.einsum("i,ij->j", self.centre, self.directions)
+        norms = np.sqrt(np.einsum("ij,ij->i", projected, projected))[:, None]
+        kept = norms > 1e-9
+        return scipy.sparse.csr_matrix(
+            np.divide(projected, norms, out=np.zeros_like(projected), where=kept)
+        )
+
+    def unknown(self, texts: Sequence[str]) -> float | None:
+        """Return the share of the words of ``texts`` that no public document has."""
+        listed = [word for text in texts for word in tokens(text)]
+        return sum(word not in self._known for word in listed) / max(1, len(listed))
+
+
+Map = HashedWords | PublicWords
+
+
+def _unit_counts(
+    texts: Iterable[str], known: dict[str, int], columns: int, present: bool = False
+) -> scipy.sparse.csr_matrix:
+    """Return rows of sign · sqrt(|count|), or of presence, divided by their norm."""
+    codes, ends = array("q"), array("q", [0])
+    hashed = isinstance(known, _Columns)
+    for text in texts:
+        words = tokens(text)
+        codes.extend(
+            [known[word] for word in words] if hashed
+            else [known[word] for word in words if word in known]
+        )  # fmt: skip
+        ends.append(len(codes))
+    found = np.frombuffer(codes, dtype=np.int64) if len(codes) else np.zeros(0, np.int64)
+    values = 1.0 - 2.0 * (found & 1)
+    shape = (len(ends) - 1, columns)
+    rows = scipy.sparse.csr_matrix((values, found >> 1, np.asarray(ends)), shape)
+    rows.sum_duplicates()
+    rows.eliminate_zeros()
+    if present:
+        rows.data[:] = 1.0
+    else:
+        rows.data[:] = np.sign(rows.data) * np.sqrt(np.abs(rows.data))
+    return _scaled(rows)
+
+
+def _scaled(rows: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
+    """Return the rows divided by their norms; each norm is a sum over its own row alone."""
+    filled = np.diff(rows.indptr) > 0
+    squares = np.zeros(rows.shape[0])
+    squares[filled] = np.add.reduceat(np.square(rows.data), rows.indptr[:-1][filled])
+    norms = np.sqrt(squares)
+    rows.data /= np.repeat(np.maximum(norms, 1e-300), np.diff(rows.indptr))
+    return rows

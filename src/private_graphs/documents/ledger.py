@@ -1,0 +1,391 @@
+"""The ledger: what each protected unit has spent, kept by the ids of units and documents.
+
+One JSON line is appended and forced to the disk, under a lock, before a release reads anything
+private, and counts in full from then on. A release is charged to the units whose ids it held,
+whatever the graph was called: releases about disjoint ids cost each unit its own, and what one unit
+has spent is a filter, the sum of μ² of the releases that held it (docs/privacy.md, "Documents of an
+owner"). Ids are stored as keyed hashes; the key lies beside the ledger, readable by its owner.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import hashlib
+import hmac
+import json
+import math
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from private_graphs.errors import UserError
+
+FOLDER = "ledgers"
+"""Folder of the ledger beside the folder of raw files: ``data/raw`` -> ``data/ledgers``."""
+_RELEASES, _KEY, _LOCK, _LINES = "releases.jsonl", "key", "lock", "lines"
+
+
+class OverBudget(UserError):
+    """A release that some unit's budget does not allow; nothing was drawn or read."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """Units of a release by the keyed hashes of their ids."""
+
+    units: np.ndarray
+    """(U,) uint64"""
+    documents: np.ndarray
+    """(N,) uint64; equal to ``units`` where each document is a unit."""
+    unit_of: np.ndarray
+    """(N,) unit of each document."""
+    sides: np.ndarray
+    """(U,) uint8 side of each unit (``tables``)."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Privacy cost of one side of a release for one of its units."""
+
+    mu: float
+    """μ of Gaussian releases; pure ε is entered as the μ whose curve it dominates."""
+    distance: float = 0.0
+    """Distance of lattice noise from Gaussian noise in total variation (docs/privacy.md §0.6)."""
+    epsilon: float = 0.0
+    """ε of releases that are neither; they add up with ``delta``."""
+    delta: float = 0.0
+
+
+def mu_of_pure(epsilon: float) -> float:
+    """Return the μ of the Gaussian trade-off curve below that of ``epsilon``-DP."""
+    from scipy.special import ndtri
+
+    return -2 * float(ndtri(1 / (1 + math.exp(epsilon))))
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One release in the ledger."""
+
+    release: str
+    date: str
+    command: str
+    graph: str
+    method: str
+    epsilon: float
+    """ε that was asked for."""
+    delta: float
+    unit: str
+    finished: bool
+    costs: dict[int, Cost]
+    """Side -> cost."""
+    people: People
+    mechanisms: Any = None
+
+    def told(self) -> dict[str, Any]:
+        """Return what ``ledger --json`` shows."""
+        return {
+            "release": self.release, "date": self.date, "graph": self.graph, "method": self.method,
+            "epsilon": self.epsilon, "delta": self.delta, "unit": self.unit,
+            "units": len(self.people.units), "state": "finished" if self.finished else "started",
+        }  # fmt: skip
+
+
+class Ledger:
+    """The ledger of a data folder; entries are read when they are needed."""
+
+    def __init__(self, data: Path) -> None:
+        self.folder = data.parent / FOLDER
+        self._path = self.folder / _RELEASES
+
+    # --- ids ---
+
+    def people(
+        self, units: Sequence[str], ids: Sequence[str], unit_of: np.ndarray, sides: np.ndarray,
+        alone: bool,
+    ) -> People:  # fmt: skip
+        """Return keyed hashes of units and documents; ``alone``: each document is a unit."""
+        key = self._key()
+        documents = _hashes(key, "document", ids)
+        hashed = np.empty(len(units), np.uint64)
+        if alone:
+            hashed[unit_of] = documents
+        else:
+            hashed = _hashes(key, "unit", units)
+        return People(hashed, documents, np.asarray(unit_of), sides.astype(np.uint8))
+
+    def _key(self) -> bytes:
+        """Return the key of the hashes; it is made once."""
+        path = self.folder / _KEY
+        with self._locked():
+            if not path.exists():
+                if self._path.exists():
+                    raise UserError(
+                        f"{path}: is gone, and without it the ids in {self._path} mean nothing; "
+                        "restore it from a copy"
+                    )
+                with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+                    file.write(os.urandom(32))
+                    file.flush()
+                    os.fsync(file.fileno())
+            return path.read_bytes()
+
+    # --- reading ---
+
+    def entries(self) -> list[Entry]:
+        """Return all releases, in order.
+
+        Raises:
+            UserError: a line that was changed or lost, with its number.
+        """
+        if not self._path.exists() and not (self.folder / _LINES).exists():
+            return []
+        with self._locked():
+            lines = self._lines()
+        finished = {line["release"] for line in lines if line["kind"] == "finished"}
+        return [
+            _entry(line, line["release"] in finished) for line in lines if line["kind"] == "started"
+        ]
+
+    def _lines(self) -> list[dict[str, Any]]:
+        """Return the checked lines; the lock is held."""
+        raw = self._path.read_bytes() if self._path.exists() else b""
+        complete, _, torn = raw.rpartition(b"\n")
+        written = complete.split(b"\n") if complete else []
+        found = []
+        for number, text in enumerate(written, start=1):
+            try:
+                line = json.loads(text)
+                digest = line.pop("digest")
+                right = digest == _digest(line)
+            except (ValueError, KeyError, TypeError, AttributeError):
+                right = False
+            if not right:
+                raise self._damaged(number, "was changed or damaged")
+            if line["line"] != number:
+                raise self._damaged(number, f"is missing: line {line['line']} stands in its place")
+            found.append(line)
+        expected = self.folder / _LINES
+        count = int(expected.read_text() or 0) if expected.exists() else 0
+        if len(found) < count:
+            raise self._damaged(len(found) + 1, f"is missing: {count} lines were written")
+        if torn:  # a killed process; its release read nothing, as the line was never finished
+            os.truncate(self._path, len(complete) + (1 if complete else 0))
+        return found
+
+    def _damaged(self, number: int, what: str) -> UserError:
+        return UserError(
+            f"{self._path}: line {number} {what}; what was spent is not known any more: restore "
+            "the file from a copy"
+        )
+
+    # --- writing ---
+
+    def start(
+        self, people: People, costs: dict[int, Cost], budget: float | None, epsilon: float,
+        **about: Any,
+    ) -> str:  # fmt: skip
+        """Enter a release if every unit's budget allows it, and return its name.
+
+        The check and the line are one step under a lock. A release may ask for at most what is
+        left: its ε and what a unit has spent before stay within the budget, as does the
+        composition of both.
+
+        Raises:
+            OverBudget: some unit has too little left; nothing is written.
+        """
+        delta = about["delta"]
+        with self._locked():
+            lines = self._lines()
+            entries = [_entry(line, True) for line in lines if line["kind"] == "started"]
+            sides = tuple(costs)
+            before = most_spent(entries, people, delta, sides)
+            after = most_spent(entries, people, delta, sides, costs)
+            if budget is not None and max(after, before + epsilon) > budget * (1 + 1e-9):
+                left = max(0.0, budget - before)
+                raise OverBudget(
+                    f"{about['graph']}: epsilon {epsilon:g} is over the budget: a unit of these "
+                    f"ids has spent {before:.4g} of {budget:g}, so that {left:.4g} is left; "
+                    "nothing was read or drawn. Ask for less, or use a release that is paid for: "
+                    f"'private-graphs ledger {about['graph']}'"
+                )
+            release = os.urandom(6).hex()
+            self._append(
+                lines,
+                {
+                    "kind": "started",
+                    "release": release,
+                    "date": datetime.now(UTC).isoformat(timespec="seconds"),
+                    **about,
+                    "epsilon": epsilon,
+                    "costs": {str(side): vars(cost) for side, cost in costs.items()},
+                    "people": _packed(people),
+                },
+            )
+        return release
+
+    def finish(self, release: str, **about: Any) -> None:
+        """Note that a release was written."""
+        with self._locked():
+            self._append(self._lines(), {"kind": "finished", "release": release, **about})
+
+    def _append(self, lines: list[dict[str, Any]], line: dict[str, Any]) -> None:
+        """Append a line and force it to the disk; the lock is held."""
+        line = {"line": len(lines) + 1, **line}
+        line["digest"] = _digest(line)
+        file = os.open(self._path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+        try:
+            _write(file, json.dumps(line, separators=(",", ":")).encode() + b"\n")
+        finally:
+            os.close(file)
+        count = os.open(self.folder / _LINES, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+        try:
+            _write(count, str(line["line"]).encode())
+        finally:
+            os.close(count)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold the lock of the ledger; the system releases it when a process dies."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = os.open(self.folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(file)
+
+
+def most_spent(
+    entries: Sequence[Entry], people: People, delta: float, sides: Sequence[int],
+    more: dict[int, Cost] | None = None,
+) -> float:  # fmt: skip
+    """Return the ε that the most used unit on some sides has spent, at one δ.
+
+    ``more`` is a release that is asked for. δ is the smallest of the releases that held one of the
+    units, and of the account.
+    """
+    chosen = np.flatnonzero(np.isin(people.sides, sides))
+    if not len(chosen):
+        return 0.0
+    totals = {name: np.zeros(len(people.units)) for name in ("square", "distance", "eps", "delta")}
+    for entry in entries:
+        held = False
+        for side, cost in entry.costs.items():
+            count = _held(entry.people, side, people)
+            if count.any():
+                held = True
+                _add(totals, cost, count)
+        delta = min(delta, entry.delta) if held else delta
+    for side, cost in (more or {}).items():
+        _add(totals, cost, (people.sides == side).astype(float))
+    found = np.unique(np.stack([each[chosen] for each in totals.values()]), axis=1)
+    return max(_composed(*column.tolist(), delta) for column in found.T)
+
+
+def _add(totals: dict[str, np.ndarray], cost: Cost, count: np.ndarray) -> None:
+    """Add a release in which each unit has ``count`` units: k documents cost k μ (§0.2)."""
+    totals["square"] += (count * cost.mu) ** 2
+    totals["distance"] += cost.distance * (count > 0)
+    totals["eps"] += count * cost.epsilon
+    grown = count * np.exp(np.minimum(np.maximum(count - 1, 0) * cost.epsilon, 700))
+    totals["delta"] += grown * cost.delta
+
+
+def _composed(square: float, distance: float, epsilon: float, spent: float, delta: float) -> float:
+    from private_graphs.privacy.accountants import lattice_epsilon
+
+    if not math.isfinite(epsilon + square) or spent >= delta:
+        return math.inf
+    if not square:
+        return epsilon
+    return epsilon + lattice_epsilon(math.sqrt(square), distance, delta - spent)[0]
+
+
+def _held(then: People, side: int, now: People) -> np.ndarray:
+    """Return how many units on ``side`` of an earlier release belong to each unit of today."""
+    was = then.sides == side
+    owner = np.concatenate([now.unit_of, np.arange(len(now.units))])
+    hashes = np.concatenate([now.documents, now.units])
+    found = _places(then.documents, now.documents)
+    earlier = np.where(found >= 0, then.unit_of[found], -1)
+    units = _places(then.units, now.units)
+    pairs = np.stack([owner, np.concatenate([earlier, units])])
+    pairs = np.unique(pairs[:, pairs[1] >= 0], axis=1)
+    pairs = pairs[:, was[pairs[1]]]
+    assert len(hashes) == len(owner)
+    return np.bincount(pairs[0], minlength=len(now.units)).astype(float)
+
+
+def _places(among: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Return where each of ``wanted`` stands in ``among``, or -1."""
+    if not len(among):
+        return np.full(len(wanted), -1)
+    order = np.argsort(among, kind="stable")
+    place = np.minimum(np.searchsorted(among[order], wanted), len(among) - 1)
+    found = order[place]
+    return np.where(among[found] == wanted, found, -1)
+
+
+def _hashes(key: bytes, kind: str, ids: Sequence[str]) -> np.ndarray:
+    """Return (ids,) uint64 keyed hashes."""
+    person = kind.encode()
+    raw = b"".join(
+        hashlib.blake2b(each.encode(errors="surrogatepass"), key=key, digest_size=8,
+                        person=person).digest()
+        for each in ids
+    )  # fmt: skip
+    return np.frombuffer(raw, dtype="<u8")
+
+
+def _digest(line: dict[str, Any]) -> str:
+    """Return a checksum of a line: it finds mistakes; the owner could write another ledger."""
+    text = json.dumps(line, separators=(",", ":"), sort_keys=True).encode()
+    return hmac.new(b"private-graphs ledger", text, hashlib.sha256).hexdigest()[:16]
+
+
+def _write(file: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(file, data) :]
+    os.fsync(file)
+
+
+def _packed(people: People) -> dict[str, str]:
+    """Return arrays as text; units are left out where each document is one."""
+    alone = len(people.units) == len(people.documents) and bool(
+        (people.units[people.unit_of] == people.documents).all()
+    )
+    arrays = {
+        "documents": people.documents.astype("<u8"),
+        "unit_of": people.unit_of.astype("<u4"),
+        "sides": people.sides,
+    } | ({} if alone else {"units": people.units.astype("<u8")})
+    return {name: base64.b64encode(each.tobytes()).decode() for name, each in arrays.items()}
+
+
+def _entry(line: dict[str, Any], finished: bool) -> Entry:
+    packed = {name: base64.b64decode(text) for name, text in line["people"].items()}
+    documents = np.frombuffer(packed["documents"], "<u8")
+    unit_of = np.frombuffer(packed["unit_of"], "<u4").astype(np.int64)
+    sides = np.frombuffer(packed["sides"], np.uint8)
+    if "units" in packed:
+        units = np.frombuffer(packed["units"], "<u8")
+    else:
+        units = np.empty(len(sides), np.uint64)
+        units[unit_of] = documents
+    return Entry(
+        release=line["release"], date=line["date"], command=line["command"], graph=line["graph"],
+        method=line["method"], epsilon=line["epsilon"], delta=line["delta"], unit=line["unit"],
+        finished=finished, mechanisms=line.get("mechanisms"),
+        costs={int(side): Cost(**cost) for side, cost in line["costs"].items()},
+        people=People(units, documents, unit_of, sides),
+    )  # fmt: skip

@@ -1,0 +1,115 @@
+"""A released classifier: one safetensors file, and prediction from it alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from private_graphs.documents.hashing import HashedWords, Map, PublicWords
+from private_graphs.documents.unit_sums import probabilities_of, scores_of
+from private_graphs.errors import UserError
+from private_graphs.files import atomic_path
+
+MODEL_FILE = "model.safetensors"
+_FORMAT = "1"
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedModel:
+    """A linear classifier of texts, computed from released and public values alone."""
+
+    features: Map
+    weights: np.ndarray
+    """(columns + 1, K)"""
+    classes: tuple[str, ...]
+    text: tuple[str, ...]
+    """Text columns in the order in which they are read."""
+    id: str
+    graph: str
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """Class names, as in scikit-learn."""
+        return np.array(self.classes)
+
+    def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
+        """Return (texts, K) shares of the classes; a text is its columns, joined by line breaks."""
+        return probabilities_of(scores_of(self.weights, self.features, list(texts)))
+
+    def predict(self, texts: Sequence[str]) -> np.ndarray:
+        """Return the class names of texts."""
+        return self.classes_[self.predict_proba(texts).argmax(axis=1)]
+
+    def save(self, path: Path) -> None:
+        """Write the model atomically."""
+        import safetensors.numpy
+
+        tensors = {"weights": np.ascontiguousarray(self.weights)}
+        about = {
+            "format": _FORMAT, "graph": self.graph, "id": self.id,
+            "classes": json.dumps(self.classes), "text": json.dumps(self.text),
+        }  # fmt: skip
+        if isinstance(self.features, HashedWords):
+            about["columns"] = str(self.features.columns)
+        else:
+            words = "\n".join(self.features.words).encode()
+            tensors |= {
+                "words": np.frombuffer(words, np.uint8).copy(),
+                "word_weights": self.features.weights,
+                "centre": self.features.centre,
+                "directions": np.ascontiguousarray(self.features.directions),
+            }
+        with atomic_path(path) as temporary:
+            safetensors.numpy.save_file(tensors, temporary, metadata=about)
+            temporary.chmod(0o644)  # safetensors closes its files to others
+
+
+def load(folder: str | Path) -> ReleasedModel:
+    """Read the model of a release folder; nothing is unpickled.
+
+    Raises:
+        UserError: no model, or one that cannot be read, with the path.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    path = Path(folder)
+    path = path if path.suffix == ".safetensors" else path / MODEL_FILE
+    if not path.is_file():
+        inner = path.parent / "release" / MODEL_FILE
+        if not inner.is_file():
+            raise UserError(
+                f"{path}: no such file; expected the folder 'release' of 'private-graphs classify "
+                "NAME --out DIR' with a model (class_sums has one; gcn and edge_votes predict by "
+                "reading private links, so that no model can be given away)"
+            )
+        path = inner
+    try:
+        with safe_open(path, "numpy") as file:
+            about = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
+        if about.get("format") != _FORMAT:
+            raise ValueError(f"format {about.get('format')}, expected {_FORMAT}")
+        weights, features = tensors["weights"], _features(about, tensors)
+        classes = tuple(json.loads(about["classes"]))
+        if weights.shape != (features.columns + 1, len(classes)):
+            raise ValueError(f"weights of shape {weights.shape} for {len(classes)} classes")
+        return ReleasedModel(
+            features, weights, classes, tuple(json.loads(about["text"])), about["id"],
+            about["graph"],
+        )  # fmt: skip
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise UserError(
+            f"{path}: cannot be read as a released model ({error}); take the folder anew from who "
+            "made it"
+        ) from error
+
+
+def _features(about: dict[str, str], tensors: dict[str, np.ndarray]) -> Map:
+    if "columns" in about:
+        return HashedWords(int(about["columns"]))
+    words = tuple(tensors["words"].tobytes().decode().split("\n"))
+    return PublicWords(words, tensors["word_weights"], tensors["centre"], tensors["directions"])

@@ -1,0 +1,483 @@
+"""``classify`` for declared documents: budget, one private release, its verdict and its files."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from private_graphs.documents.declaration import Declaration, default_delta, needed
+from private_graphs.documents.hashing import HashedWords, Map, PublicWords
+from private_graphs.documents.ledger import Cost, Ledger, People, most_spent
+from private_graphs.documents.model import ReleasedModel
+from private_graphs.documents.tables import (
+    KNOWN,
+    PUBLIC_TEST,
+    TEST,
+    TRAINING,
+    Documents,
+    read_documents,
+)
+from private_graphs.documents.unit_sums import (
+    COUNT_REASON,
+    ClassMeans,
+    Counts,
+    Terms,
+    calibrated,
+    calibrated_count,
+    cells_of,
+    columns_for,
+    query_of,
+    released,
+    scores_of,
+    weights_of,
+)
+from private_graphs.errors import UsageError, UserError, suggest
+
+METHODS = {
+    "class_sums": "one noisy sum of rows for each class; the easiest to explain, and the one to "
+    "start with",
+}
+"""Methods for declared documents, each with a line for whom it is."""
+FEWEST = 30
+"""Labelled test units below which no verdict is given."""
+_CLEAR = 2.0
+"""Standard errors that make a difference clear."""
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Score of a release on test units, compared with what costs nothing."""
+
+    score: float
+    """Share of right answers, by unit."""
+    majority: float
+    """Share of the most frequent class."""
+    majority_class: str
+    public_alone: float | None
+    """Share of right answers of public documents alone; None without public documents."""
+    tested: float
+    """Number of labelled test units; noisy where these are private."""
+    gain: float
+    """Score less the better of the other two."""
+    error: float
+    """Standard error of the gain, noise included."""
+    verdict: str
+    """``gain``, ``loss``, ``none`` or ``cannot tell``."""
+    noisy: bool
+    """Whether the numbers are a noisy release about private test units."""
+
+    @property
+    def sentence(self) -> str:
+        """Return the verdict in words, with its numbers."""
+        other = "the largest class" if self.public_alone is None or (
+            self.majority >= self.public_alone) else "public documents alone"  # fmt: skip
+        margin = f"{100 * self.gain:+.1f} points, standard error {100 * self.error:.1f}"
+        tested = f"about {max(self.tested, 0):,.0f}" if self.noisy else f"{self.tested:,.0f}"
+        if self.verdict == "cannot tell":
+            wide = min(100.0, 200 * self.error)
+            return f"Cannot tell: {tested} labelled test units, ± {wide:.0f} points."
+        words = {
+            "gain": f"Private documents were worth it: better than {other}",
+            "none": f"No clear gain over {other}",
+            "loss": f"Not worth it: worse than {other}",
+        }[self.verdict]
+        return f"{words} ({margin}, {tested} labelled test units)."
+
+
+@dataclass(frozen=True)
+class Classified:
+    """Result of ``classify``."""
+
+    name: str
+    method: str
+    epsilon: float
+    """ε that was asked for."""
+    delta: float
+    unit: str
+    units: int
+    """Number of protected units."""
+    spent_before: float
+    spent: float
+    """ε that the most used unit has spent, this release included."""
+    budget: float | None
+    quality: Quality | None
+    statement: dict[str, Any] | None
+    release: Path | None
+    """Folder that may be given away; None for a dry run."""
+    private: Path | None
+    plan: tuple[str, ...] = ()
+    """Lines of a dry run."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """Everything that is decided before a private value is read."""
+
+    spec: Declaration
+    docs: Documents
+    people: People
+    epsilon: float
+    delta: float
+    features: Map
+    protected: int
+    trained: int
+    lattice: Any
+    count_lattice: Any | None
+    unit: str
+
+    @property
+    def queries(self) -> tuple[Any, Any | None]:
+        """Return the events of the class sums and of the counts."""
+        count = self.count_lattice and query_of(self.count_lattice, self.unit, COUNT_REASON)
+        return query_of(self.lattice, self.unit), count
+
+    @property
+    def costs(self) -> dict[int, Cost]:
+        """Return side -> cost: no unit trains and tests."""
+        found = {}
+        for side, query in zip((TRAINING, TEST), self.queries, strict=True):
+            if query is not None:
+                mu = query.sensitivity / query.noise_std
+                found[side] = Cost(mu=mu, distance=query.total_variation)
+        return found
+
+
+def classify(
+    name: str,
+    *,
+    epsilon: float,
+    method: str = "class_sums",
+    out: str | Path | None = None,
+    dry_run: bool = False,
+    force: bool = False,
+    data: str | Path = Path("data/raw"),
+    contact: str = "",
+    say: Callable[[str], None] = lambda line: None,
+    command: str = "private_graphs.classify",
+) -> Classified:
+    """Train a classifier of declared documents with one private release, and write its files.
+
+    The ledger is written before the first private read. ``dry_run`` reads no label and draws
+    nothing: it returns what would be spent.
+
+    Raises:
+        OverBudget: a unit's budget does not allow the release; nothing is read or drawn.
+        UserError: files that cannot be used, or an earlier run in ``out``.
+    """
+    data = Path(data)
+    spec = needed(name, data)
+    if method not in METHODS:
+        raise UsageError(
+            f"--method is {method!r}; expected {', '.join(METHODS)} for declared documents"
+            f"{suggest(method, METHODS)}"
+        )
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise UsageError(f"--epsilon is {epsilon:g}; expected a number above 0")
+    folder = None if out is None else Path(out)
+    if not dry_run:
+        folder = _free_folder(folder, force)
+    say(f"reading {spec.nodes.name}")
+    docs = read_documents(spec)
+    ledger = Ledger(data)
+    plan = _planned(spec, docs, ledger, epsilon)
+    sides = tuple(plan.costs)
+    before = most_spent(ledger.entries(), plan.people, plan.delta, sides)
+    free = _free_row(plan) if len(docs.units_on(KNOWN)) else None
+    told = dict(
+        name=name, method=method, epsilon=epsilon, delta=plan.delta, unit=spec.unit or "document",
+        units=plan.protected, spent_before=before, budget=spec.budget,
+    )  # fmt: skip
+    if dry_run:
+        after = most_spent(ledger.entries(), plan.people, plan.delta, sides, plan.costs)
+        return Classified(
+            **told, spent=after, quality=None, statement=None, release=None, private=None,
+            plan=_plan_lines(plan, before, after, free),
+        )  # fmt: skip
+    release = ledger.start(
+        plan.people, plan.costs, spec.budget, epsilon, command=command, graph=name, method=method,
+        delta=plan.delta, unit=spec.unit or "document", relation="replace",
+        mechanisms=_trees(plan),
+    )  # fmt: skip
+    after = most_spent(ledger.entries(), plan.people, plan.delta, sides)
+    say("adding up the private documents under noise")
+    model, quality = _drawn(plan, free)
+    from private_graphs.documents.files import write_run
+
+    statement = _statement(plan, method)
+    result = Classified(
+        **told, spent=after, quality=quality, statement=statement.model_dump(mode="json"),
+        release=folder / "release", private=folder / "private",
+    )  # fmt: skip
+    write_run(result, statement, model, docs, spec, contact)
+    ledger.finish(release, statement=statement.statement_id)
+    return result
+
+
+def _free_folder(out: Path | None, force: bool) -> Path:
+    """Return the folder for the files; UserError for an earlier run in it, unless ``force``."""
+    if out is None:
+        raise UsageError("give --out DIR: a release that is paid for should be kept")
+    for part in ("release", "private"):
+        if (out / part).exists() and any((out / part).iterdir()) and not force:
+            raise UsageError(
+                f"{out / part}: has the files of an earlier run; choose another --out, or overwrite "
+                "them with --force (what that run has spent stays in the ledger)"
+            )
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--out is {out}: {error.strerror}; choose a folder of your own") from error
+    if not os.access(out, os.W_OK):
+        raise UserError(f"--out is {out}, which cannot be written; choose a folder of your own")
+    return out
+
+
+def people_of(spec: Declaration, docs: Documents, ledger: Ledger) -> People:
+    """Return the hashed ids of all documents and units of a declaration."""
+    return ledger.people(docs.units, docs.ids, docs.unit_of, docs.sides, alone=spec.unit is None)
+
+
+def delta_of(spec: Declaration, protected: int) -> float:
+    """Return the declared δ, or the default for this number of units."""
+    return spec.delta or default_delta(protected)
+
+
+def _planned(spec: Declaration, docs: Documents, ledger: Ledger, epsilon: float) -> _Plan:
+    from private_graphs.privacy.calibration import refuse_large_delta
+
+    trained, protected = len(docs.units_on(TRAINING)), len(docs.units_on(TRAINING, TEST))
+    if not trained:
+        raise UserError(f"{spec.name}: every document is public; nothing is protected")
+    delta, n_classes = delta_of(spec, protected), len(docs.classes)
+    refuse_large_delta(delta, protected)
+    known = docs.on(KNOWN)
+    columns = columns_for(trained, n_classes, epsilon, delta)
+    if len(known):
+        features: Map = PublicWords.of([docs.texts[row] for row in known], min(columns, 512))
+    else:
+        features = HashedWords(columns)
+    lattice = calibrated(epsilon, delta, features.columns, n_classes)
+    lattice.check_total(protected)
+    tested = len(docs.units_on(TEST))
+    return _Plan(
+        spec=spec, docs=docs, people=people_of(spec, docs, ledger), epsilon=epsilon, delta=delta,
+        features=features, protected=protected, trained=trained, lattice=lattice,
+        count_lattice=calibrated_count(epsilon, delta) if tested else None,
+        unit="document" if spec.unit is None else "person",
+    )  # fmt: skip
+
+
+def _plan_lines(plan: _Plan, before: float, after: float, free: np.ndarray | None) -> tuple:
+    """Return what a dry run prints, from public numbers alone."""
+    n_classes, scale = len(plan.docs.classes), math.sqrt(2) * plan.lattice.noise_std
+    budget = "without a limit" if plan.spec.budget is None else f"of {plan.spec.budget:g}"
+    lines = [
+        f"noise       standard deviation {scale:.3g} in each number; a class has about "
+        f"{plan.trained / n_classes:,.0f} units, labelled or not",
+        f"spent       now {before:.4g}, after this release {after:.4g} {budget} (the most used unit)",
+        "files       release/ (model.safetensors, predictions.csv of public documents, "
+        "statement.json, README.md, report.html), private/ (predictions.csv)",
+    ]
+    if free is not None:
+        lines.insert(0, f"free        {_public_score(plan, free):.3f} of the public test documents "
+                     "are right with public documents alone")  # fmt: skip
+    return tuple(lines)
+
+
+def _terms(docs: Documents, *sides: int) -> Terms:
+    rows = docs.on(*sides)
+    return Terms([docs.texts[row] for row in rows], docs.labels[rows], docs.unit_of[rows])
+
+
+def _free_row(plan: _Plan) -> np.ndarray:
+    """Return the classes of the public test documents by public documents alone."""
+    import scipy.sparse
+
+    from private_graphs.mechanisms.door import Door
+    from private_graphs.methods import method_named
+    from private_graphs.methods.method import ALONE, Request
+    from private_graphs.tasks import SCENARIOS, GraphTask
+    from private_graphs.training.streams import Streams
+
+    known, asked = _terms(plan.docs, KNOWN), _terms(plan.docs, PUBLIC_TEST)
+    assert isinstance(plan.features, PublicWords)
+    rows, labelled = plan.features.weighted(known.texts), np.flatnonzero(known.labels >= 0)
+    task = GraphTask(
+        scenario=SCENARIOS["text"], n_units=plan.protected, n_classes=len(plan.docs.classes),
+        delta=plan.delta, train_features=scipy.sparse.csr_matrix((0, rows.shape[1])),
+        train_labels=np.zeros(0, np.int64), validation_features=rows[labelled],
+        validation_labels=known.labels[labelled],
+        test_features=plan.features.weighted(asked.texts),
+    )  # fmt: skip
+    streams = Streams.of({"public": plan.spec.name})
+    request = Request(0.0, 0, np.arange(len(labelled)), streams.public)
+    [outcome] = method_named("public_only").run(task, [request], Door.of([streams]), ALONE)
+    return outcome.test_predictions
+
+
+def _public_score(plan: _Plan, free: np.ndarray) -> float:
+    asked = _terms(plan.docs, PUBLIC_TEST)
+    cells = cells_of(free, free, asked.labels, asked.unit_of)
+    return float(cells[:, 0].mean()) if len(cells) else math.nan
+
+
+def _drawn(plan: _Plan, free: np.ndarray | None) -> tuple[ReleasedModel, Quality | None]:
+    """Read the private documents through the door, and return what follows from its answers."""
+    from private_graphs.mechanisms.door import Door
+    from private_graphs.training.streams import Streams
+
+    docs, n_classes = plan.docs, len(plan.docs.classes)
+    door = Door.of([Streams.of({"graph": plan.spec.name}, os.urandom(32))])
+    noisy = released(
+        _terms(docs, TRAINING), plan.features, n_classes, plan.lattice, plan.unit, door
+    )
+    private = ClassMeans.of(noisy, plan.lattice.noise_std)
+    weights = weights_of(private, *_public_means(plan))
+    model = ReleasedModel(
+        plan.features, weights, docs.classes, plan.spec.text, plan.spec.id, plan.spec.name
+    )
+    majority = int(private.sizes.argmax())
+    if plan.count_lattice is not None:
+        quality = _noisy_quality(plan, weights, majority, door)
+    else:
+        quality = _public_quality(plan, weights, majority, free)
+    door.close()
+    return model, quality
+
+
+def _public_means(plan: _Plan) -> tuple[ClassMeans | None, np.ndarray]:
+    """Return the sums of public documents by class, and the public variance of each coordinate."""
+    known = _terms(plan.docs, KNOWN)
+    if not known.texts:
+        return None, np.full(plan.features.columns, 1 / plan.features.columns)
+    rows, labelled = plan.features.rows(known.texts).toarray(), known.labels >= 0
+    codes = np.eye(len(plan.docs.classes))[known.labels[labelled]]
+    variance = np.maximum(rows.var(axis=0), 1e-4 / len(rows[0]))
+    sums = rows[labelled].T @ codes
+    return ClassMeans(sums, np.maximum(codes.sum(axis=0), 1.0), 0.0), variance
+
+
+def _noisy_quality(plan: _Plan, weights: np.ndarray, majority: int, door: Any) -> Quality:
+    """Release four noisy counts of private test units, and compare with the largest class."""
+    asked, lattice = _terms(plan.docs, TEST), plan.count_lattice
+    predicted = scores_of(weights, plan.features, asked.texts).argmax(axis=1)
+    other = np.full(len(predicted), majority)
+    cells = cells_of(predicted, other, asked.labels, asked.unit_of)
+    exact = lattice.rounded(cells).sum(axis=0)
+    query = plan.queries[1]
+    part = door.part("test units")
+    part.plan([(query,)])
+    [noisy] = part.gaussian(exact[None], [query], stream="counts")
+    counts = Counts(tuple(noisy.tolist()), lattice.noise_std)
+    z = counts.gain / counts.error
+    verdict = "gain" if z >= _CLEAR else "loss" if z <= -_CLEAR else "none"
+    if counts.labelled < FEWEST:
+        verdict = "cannot tell"
+    return Quality(
+        counts.score, counts.other, plan.docs.classes[majority], None, sum(counts.cells),
+        counts.gain, counts.error, verdict, True,
+    )  # fmt: skip
+
+
+def _public_quality(
+    plan: _Plan, weights: np.ndarray, majority: int, free: np.ndarray | None
+) -> Quality | None:
+    """Compare exact answers on public test units with public documents alone and the majority."""
+    asked = _terms(plan.docs, PUBLIC_TEST)
+    if free is None or not (asked.labels >= 0).any():
+        return None
+    predicted = scores_of(weights, plan.features, asked.texts).argmax(axis=1)
+    rivals = {}
+    for name, other in (("public", free), ("majority", np.full(len(predicted), majority))):
+        cells = cells_of(predicted, other, asked.labels, asked.unit_of)
+        rivals[name] = (Counts(tuple(cells.sum(axis=0).tolist()), 0.0), _exact_verdict(cells))
+    verdicts = {verdict for _, verdict in rivals.values()}
+    counts, _ = max(rivals.values(), key=lambda each: each[0].other)
+    verdict = next(
+        (each for each in ("loss", "none", "gain") if each in verdicts), "cannot tell"
+    )  # fmt: skip
+    if counts.labelled < FEWEST:
+        verdict = "cannot tell"
+    return Quality(
+        counts.score, rivals["majority"][0].other, plan.docs.classes[majority],
+        rivals["public"][0].other, counts.labelled, counts.gain, counts.error, verdict, False,
+    )  # fmt: skip
+
+
+def _exact_verdict(cells: np.ndarray) -> str:
+    """Return the verdict of the exact paired test by unit, at the level of two standard errors."""
+    from scipy.stats import binomtest
+
+    better = cells[:, 1] - cells[:, 2]
+    won, lost = int((better > 0).sum()), int((better < 0).sum())
+    if not won + lost or binomtest(won, won + lost).pvalue > 0.0455:
+        return "none"
+    return "gain" if won > lost else "loss"
+
+
+# --- statement ---
+
+
+def _trees(plan: _Plan) -> list[dict[str, Any]]:
+    """Return the planned mechanisms as event trees of dp-accounting."""
+    from private_graphs.privacy.dp_events import dp_events
+
+    first, second = plan.queries
+    claim = (plan.unit, "replace", plan.delta)
+    trees = dp_events([first], [second] if second else [], claim, True)
+    return [each.model_dump(mode="json") for each in trees]
+
+
+def _statement(plan: _Plan, method: str) -> Any:
+    import hashlib
+
+    from private_graphs.privacy.prices import SearchRuns, price_file
+    from private_graphs.privacy.statements import About, Selection, build_statement
+    from private_graphs.result import told_fingerprint
+
+    spec, docs = plan.spec, plan.docs
+    first, second = plan.queries
+    apart = (second,) if second else ()
+    claim = (plan.unit, "replace", plan.delta, plan.protected)
+    data = hashlib.sha256(spec.nodes.read_bytes()).hexdigest()
+    known = len(docs.on(KNOWN, PUBLIC_TEST))
+    hashed = isinstance(plan.features, HashedWords)
+    return build_statement(
+        events=(first,), apart=apart, unit=plan.unit, relation="replace", delta=plan.delta,
+        n_units=plan.protected, epsilon_published=None, published_formula=None,
+        n_runs_released=1, private=True, one_run=True, epsilon_target=plan.epsilon,
+        about=About(
+            study="declared documents", dataset=spec.name,
+            features="hashed words" if hashed else "words of public documents", method=method,
+            scenario="text", protocol="sound",
+            data_fingerprint=told_fingerprint(data, os.urandom(32)),
+        ),
+        file=price_file(claim, (SearchRuns((first,), 1, apart),), 0),
+        noise_source="os_entropy", noise_generator="discrete_gaussian",
+        inference="inductive_disjoint",
+        selection=Selection(n_configs=1, data="nothing: a fixed rule of public numbers"),
+        preprocessing="texts become rows by "
+        + (
+            "a hash that was fixed in advance; no vocabulary is made" if hashed
+            else f"words, weights and axes of {known:,} public documents"
+        ),
+        public_facts=(
+            f"the ids{f' of documents and of {spec.unit}s' if spec.unit else ''}, and who trains or "
+            "tests: by a keyed hash of the ids",
+            "the number of units, the names of the classes, the budget and all settings",
+            *([f"{known:,} documents that are public by declaration, with texts, labels and links"]
+              if known else []),
+        ),
+        assumptions=(
+            *(["one person has one id: who has several is protected for each of them alone, and "
+               "for k ids together at k times the noise ratio"] if spec.unit else []),
+            "ids, batches, sides, class names, columns and budgets were not chosen by what the "
+            "documents say",
+        ),
+    )  # fmt: skip

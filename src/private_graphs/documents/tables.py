@@ -1,0 +1,317 @@
+"""Tables of documents, read as a declaration says: units, texts, labels, sides.
+
+Everything that is a count of private documents stays with the owner. What enters a release is
+decided for each unit by its own documents, its id and fixed keys (docs/privacy.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from private_graphs.datasets.own import _checked_ids, _first_rows, _is_blank
+from private_graphs.datasets.own_tables import OwnTable, read_table
+from private_graphs.datasets.spelling import NOT_SEEN, is_missing, looks
+from private_graphs.documents.declaration import Declaration
+from private_graphs.errors import UserError
+
+TRAINING, TEST, KNOWN, PUBLIC_TEST = range(4)
+"""Sides of units: private training and private test units; public units whose labels are used, and
+those on which scores are computed."""
+_TEST_SHARE = 0.2
+"""Share of the private units that only answer the count of right answers."""
+_YES = frozenset(("1", "true", "yes", "y", "x", "public"))
+_NO = frozenset(("", "0", "false", "no", "n", "private"))
+
+
+@dataclass(frozen=True, eq=False)
+class Documents:
+    """Documents and units of a declaration."""
+
+    ids: list[str]
+    """(N,) ids of all documents of the tables, dropped ones included."""
+    unit_of: np.ndarray
+    """(N,) unit of each document."""
+    units: list[str]
+    """(U,) ids of the units; a unit without a kept document stays, with a zero term."""
+    sides: np.ndarray
+    """(U,) ``TRAINING``, ``TEST``, ``KNOWN`` or ``PUBLIC_TEST``."""
+    texts: list[str]
+    """(N,) texts, columns joined."""
+    labels: np.ndarray
+    """(N,) classes, -1 for none."""
+    kept: np.ndarray
+    """(N,) bool: documents that are not dropped."""
+    classes: tuple[str, ...]
+    dropped: dict[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    def on(self, *sides: int) -> np.ndarray:
+        """Return the kept documents of units on some sides, those of a unit side by side."""
+        rows = np.flatnonzero(self.kept & np.isin(self.sides, sides)[self.unit_of])
+        return rows[np.argsort(self.unit_of[rows], kind="stable")]
+
+    def units_on(self, *sides: int) -> np.ndarray:
+        """Return the units on some sides."""
+        return np.flatnonzero(np.isin(self.sides, sides))
+
+
+def read_documents(spec: Declaration) -> Documents:
+    """Read the tables of documents of a declaration.
+
+    Raises:
+        UserError: names the file and the line of what cannot be used.
+    """
+    table = read_table(spec.nodes, spec.roles, encoding=spec.encoding).trimmed(spec.id, spec.label)
+    ids = _checked_ids(table, spec.id)
+    texts, blank = _texts(table, spec)
+    labels = _column(table, spec.label)
+    units = _units(table, spec, ids)
+    public = _public(table, spec)
+    for more in _public_tables(spec):
+        more_texts, more_blank = _texts(more, spec)
+        ids += _column(more, spec.id)
+        units += [f"{more.path.name}\0{each}" for each in _column(more, spec.id)]
+        texts, blank = texts + more_texts, np.concatenate([blank, more_blank])
+        labels += _column(more, spec.label)
+        public = np.concatenate([public, np.ones(more.n_rows, dtype=bool)])
+    names, unit_of = _numbered(units)
+    private = np.zeros(len(names), dtype=bool)
+    private[unit_of[~public]] = True  # a unit is public only as a whole
+    classes = spec.classes or _classes_of(
+        [label for label, own in zip(labels, ~private[unit_of], strict=True) if own], spec
+    )
+    codes, warnings = _codes(labels, classes)
+    kept = ~blank
+    kept[kept] = _kept_of_units(names, unit_of[kept], np.asarray(ids, object)[kept], spec)
+    crowded = int((~blank & ~kept).sum())
+    mixed = int((public & private[unit_of]).sum())
+    if mixed:
+        warnings.append(
+            f"{mixed:,} documents are marked public and belong to a {spec.unit} with documents "
+            "that are not: they count as private"
+        )
+    return Documents(
+        ids=ids, unit_of=unit_of, units=names, sides=_sides(names, private, public.any()),
+        texts=texts, labels=codes, kept=kept, classes=tuple(classes),
+        dropped={
+            "documents without text": int(blank.sum()),
+            f"documents beyond {spec.max_per_unit} of one {spec.unit or 'unit'}": crowded,
+        },
+        warnings=tuple(warnings),
+    )  # fmt: skip
+
+
+def links_of(spec: Declaration, ids: Sequence[str]) -> dict[str, int]:
+    """Check the table of links; return what is dropped, by reason.
+
+    Raises:
+        UserError: a link to an unknown id, unless the declaration drops these.
+    """
+    if spec.edges is None:
+        return {}
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    roles = {"source": spec.source, "target": spec.target}
+    table = read_table(spec.edges, roles, may_be_empty=True, encoding=spec.encoding).trimmed(
+        spec.source, spec.target
+    )
+    known = pa.array(ids)
+    source, target = (
+        np.asarray(pc.fill_null(pc.index_in(table.columns[name], known, skip_nulls=True), -1))
+        for name in (spec.source, spec.target)
+    )
+    unknown = (source < 0) | (target < 0)
+    if unknown.any() and spec.unknown_edges == "refuse":
+        rows, more = _first_rows(unknown)
+        raise table.error(
+            rows,
+            f"the link leads to the id of no document{more}; correct it, or drop such links with "
+            "--unknown-edges drop",
+        )
+    source, target = source[~unknown].astype(np.int64), target[~unknown].astype(np.int64)
+    loops = source == target
+    low, high = np.minimum(source, target)[~loops], np.maximum(source, target)[~loops]
+    distinct = len(np.unique(low * len(ids) + high))
+    return {
+        "links to unknown ids": int(unknown.sum()),
+        "links of a document to itself": int(loops.sum()),
+        "links given twice": len(low) - distinct,
+    }
+
+
+def keyed(purpose: str, parts: Iterable[str]) -> list[int]:
+    """Return a 64-bit keyed hash of each text: fixed in advance, a function of the text alone."""
+    key = f"private-graphs documents: {purpose}".encode()
+    return [
+        int.from_bytes(hashlib.blake2b(each.encode(), key=key, digest_size=8).digest(), "big")
+        for each in parts
+    ]
+
+
+def _column(table: OwnTable, name: str) -> list[str]:
+    return [each or "" for each in table.columns[name].to_pylist()]
+
+
+def _texts(table: OwnTable, spec: Declaration) -> tuple[list[str], np.ndarray]:
+    """Return joined texts, and which documents have none."""
+    blank = np.logical_and.reduce([_is_blank(table.columns[name]) for name in spec.text])
+    if blank.any() and not spec.drop_empty:
+        rows, more = _first_rows(blank)
+        raise table.error(
+            rows,
+            f"no text in {', '.join(map(repr, spec.text))}{more}; write one, or leave such "
+            "documents out with --drop-empty",
+        )
+    columns = [_column(table, name) for name in spec.text]
+    return ["\n".join(parts) for parts in zip(*columns, strict=True)], blank
+
+
+def _units(table: OwnTable, spec: Declaration, ids: list[str]) -> list[str]:
+    """Return the unit of each document; a document without one is its own unit."""
+    if spec.unit is None:
+        return list(ids)
+    names = (each.strip(NOT_SEEN) for each in _column(table, spec.unit))
+    return [f"unit\0{name}" if name else each for name, each in zip(names, ids, strict=True)]
+
+
+def _public(table: OwnTable, spec: Declaration) -> np.ndarray:
+    """Return (N,) bool: documents that the column of the declaration calls public."""
+    if spec.public is None:
+        return np.zeros(table.n_rows, dtype=bool)
+    values = [each.strip(NOT_SEEN).lower() for each in _column(table, spec.public)]
+    wrong = np.array([each not in _YES | _NO for each in values])
+    if wrong.any():
+        rows, more = _first_rows(wrong)
+        raise table.error(
+            rows,
+            f"{spec.public!r} is {values[rows[0]]!r}{more}, expected yes or no: only documents "
+            "that say yes (or 1, true, public) are public",
+        )
+    return np.array([each in _YES for each in values])
+
+
+def _public_tables(spec: Declaration) -> list[OwnTable]:
+    """Read the tables in the folder of public documents."""
+    if spec.public_files is None:
+        return []
+    if not spec.public_files.is_dir():
+        raise UserError(
+            f"{spec.public_files}: no such folder; expected one with tables of public documents"
+        )
+    roles = {key: value for key, value in spec.roles.items() if key not in ("unit", "public")}
+    files = sorted(
+        path for path in spec.public_files.iterdir() if path.suffix in (".csv", ".parquet")
+    )
+    if not files:
+        raise UserError(
+            f"{spec.public_files}: no .csv or .parquet; expected tables of public documents"
+        )
+    return [
+        read_table(path, roles, encoding=spec.encoding).trimmed(spec.id, spec.label)
+        for path in files
+    ]
+
+
+def _numbered(names: Sequence[str]) -> tuple[list[str], np.ndarray]:
+    """Return distinct names in order of appearance, and the number of each name."""
+    numbers: dict[str, int] = {}
+    codes = np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)
+    return list(numbers), codes
+
+
+def _classes_of(labels: list[str], spec: Declaration) -> tuple[str, ...]:
+    """Return the names of the classes of public documents, one for each that looks the same."""
+    found: dict[str, str] = {}
+    for label in sorted(set(labels)):
+        if label.strip(NOT_SEEN) and not is_missing(label):
+            found.setdefault(looks(label), label)
+    if len(found) < 2:
+        raise UserError(
+            f"{spec.nodes}: public documents have {len(found)} classes in {spec.label!r}, expected "
+            "at least two: name the classes with --classes a,b,c"
+        )
+    return tuple(found.values())
+
+
+def _codes(labels: list[str], classes: Sequence[str]) -> tuple[np.ndarray, list[str]]:
+    """Return (N,) classes, and warnings about labels."""
+    exact = {name: number for number, name in enumerate(classes)}
+    alike: dict[str, int] = {}
+    for name, number in exact.items():
+        alike.setdefault(looks(name), number)
+    kinds: dict[str, int] = {"": -1}
+    other: set[str] = set()
+    respelt: set[str] = set()
+    for label in set(labels) - {""}:
+        kinds[label] = exact.get(label, alike.get(looks(label), -1))
+        if kinds[label] < 0 and not is_missing(label):
+            other.add(label)
+        elif label not in exact and kinds[label] >= 0:
+            respelt.add(label)
+    codes = np.array([kinds[label] for label in labels], dtype=np.int64)
+    warnings = []
+    if other:
+        count = sum(label in other for label in labels)
+        shown = ", ".join(map(ascii, sorted(other)[:3]))
+        warnings.append(
+            f"{count:,} labels are none of the classes (such as {shown}): these documents stay "
+            "protected, and count as unlabelled"
+        )
+    if respelt:
+        shown = ", ".join(map(ascii, sorted(respelt)[:3]))
+        warnings.append(
+            f"{len(respelt):,} spellings of labels ({shown}) differ from a class in case, "
+            "invisible characters, Unicode form or the way to write a number: read as that class"
+        )
+    return codes, warnings
+
+
+def _kept_of_units(
+    names: list[str], unit_of: np.ndarray, ids: np.ndarray, spec: Declaration
+) -> np.ndarray:
+    """Return which documents are kept: of each unit those with the smallest keyed hashes.
+
+    The hash is of the unit's and the document's id, so that no unit changes what is kept of
+    another one.
+    """
+    kept = np.ones(len(unit_of), dtype=bool)
+    sizes = np.bincount(unit_of, minlength=len(names))
+    crowded = np.flatnonzero((sizes > spec.max_per_unit)[unit_of])
+    if len(crowded):
+        pairs = (f"{names[unit_of[row]]}\0{ids[row]}" for row in crowded)
+        ranks = np.array(keyed("kept documents", pairs), dtype=np.uint64)
+        order = crowded[np.lexsort((ranks, unit_of[crowded]))]
+        first = np.r_[0, np.flatnonzero(np.diff(unit_of[order])) + 1]
+        place = np.arange(len(order)) - np.repeat(first, np.diff(np.r_[first, len(order)]))
+        kept[order[place >= spec.max_per_unit]] = False
+    return kept
+
+
+def _sides(names: list[str], private: np.ndarray, any_public: bool) -> np.ndarray:
+    """Return the side of each unit, by a keyed hash of its id.
+
+    With public documents a half of these tests, and all private units train; else a fifth of the
+    private units answers the count of right answers.
+    """
+    share = np.array(keyed("sides", names), dtype=np.uint64) / 2.0**64
+    if any_public:
+        return np.where(private, TRAINING, np.where(share < 0.5, PUBLIC_TEST, KNOWN))
+    return np.where(share < _TEST_SHARE, TEST, TRAINING)
+
+
+def read_new(
+    path: Path, text: Sequence[str], id: str, label: str | None, encoding: str
+) -> tuple[list[str], list[str], list[str] | None]:
+    """Return ids, texts and labels (None without ``label``) of documents to predict."""
+    roles = {"id": id} | {f"text {number}": name for number, name in enumerate(text, start=1)}
+    table = read_table(path, roles | ({"label": label} if label else {}), encoding=encoding)
+    table = table.trimmed(id, *([label] if label else []))
+    columns = [_column(table, name) for name in text]
+    texts = ["\n".join(parts) for parts in zip(*columns, strict=True)]
+    return _column(table, id), texts, _column(table, label) if label else None

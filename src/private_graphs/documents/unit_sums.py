@@ -1,0 +1,225 @@
+"""One Gaussian release of class sums over units whose documents are averaged, and its classifier.
+
+A document with row u (norm at most 1) and class y has the term z e_y^T with z = (u, 1) / sqrt(2). A
+unit's term is the mean over its labelled documents, or zero. Replacing a unit moves the sum by at
+most the diameter of the set of documents' terms, sqrt 2, because the distance is convex in both
+terms (docs/privacy.md, "Documents of an owner"). Averaging is what makes this hold for units of
+several documents: a sum that is clipped would move by more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+
+from private_graphs.documents.hashing import Map
+from private_graphs.mechanisms.door import Door
+from private_graphs.methods.lattice import LatticeGaussian
+from private_graphs.privacy.accountants import gdp_mu
+from private_graphs.privacy.events import GaussianQuery
+
+SENSITIVITY = math.sqrt(2.0)
+REASON = (
+    "a unit's term is a mean over its documents of z e_y^T with z = (u, 1)/sqrt 2 and |u| <= 1: two "
+    "documents' terms of one class differ by at most |u - u'|/sqrt 2 <= sqrt 2, of two classes by "
+    "at most sqrt 2, and so do two means of such terms (the distance is convex)"
+)
+COUNT_REASON = (
+    "a unit adds the shares of its labelled documents that fall into four cells, at most 1 in all: "
+    "two such vectors differ by at most sqrt 2; only test units count, no test unit trains"
+)
+_BLOCK = 4096
+_SPREAD = 0.2
+"""Prior variance of a class's mean in a coordinate, in units of the coordinate's variance."""
+COLUMNS = (64, 4096)
+"""Fewest and most columns of a row."""
+
+
+def columns_for(n_units: int, n_classes: int, epsilon: float, delta: float) -> int:
+    """Return the number of columns of a row, by a rule of public numbers: a power of two."""
+    wanted = n_units * gdp_mu(epsilon, delta) / n_classes
+    low, high = COLUMNS
+    return int(min(high, max(low, 2 ** round(math.log2(max(1.0, wanted))))))
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """Units whose terms are summed, with their documents."""
+
+    texts: Sequence[str]
+    """Texts of the documents, those of a unit side by side."""
+    labels: np.ndarray
+    """(documents,) classes, -1 for none."""
+    unit_of: np.ndarray
+    """(documents,) number of the unit, not decreasing."""
+
+    def sum(self, features: Map, n_classes: int, lattice: LatticeGaussian) -> np.ndarray:
+        """Return the (columns + 1, K) int64 sum of the units' rounded terms, in spacings.
+
+        Each term is rounded for its unit alone, and integers are added, so that the order and the
+        number of the other units leave no trace.
+        """
+        total = np.zeros((features.columns + 1, n_classes), np.int64)
+        labelled = np.flatnonzero(self.labels >= 0)
+        starts = np.flatnonzero(np.diff(self.unit_of[labelled], prepend=-1))
+        begin = 0
+        while begin < len(starts):
+            end = min(begin + _BLOCK, len(starts))
+            last = starts[end] if end < len(starts) else len(labelled)
+            self._add(total, labelled[starts[begin] : last], features, lattice)
+            begin = end
+        return total
+
+    def _add(
+        self, total: np.ndarray, rows: np.ndarray, features: Map, lattice: LatticeGaussian
+    ) -> None:
+        """Add the terms of the units of some labelled documents."""
+        z = features.rows([self.texts[row] for row in rows])
+        z = scipy.sparse.hstack([z, np.ones((len(rows), 1))], format="csr") * math.sqrt(0.5)
+        _, units = np.unique(self.unit_of[rows], return_inverse=True)
+        weights = 1.0 / np.bincount(units)[units]
+        shape = (units.max() + 1, len(rows))
+        for label in np.unique(self.labels[rows]):
+            own = np.flatnonzero(self.labels[rows] == label)
+            mean = scipy.sparse.csr_matrix((weights[own], (units[own], own)), shape) @ z
+            np.add.at(total[:, label], mean.indices, lattice.rounded(mean.data))
+
+
+def calibrated(epsilon: float, delta: float, columns: int, n_classes: int) -> LatticeGaussian:
+    """Return the noise of one release at (ε, δ)."""
+    size = (columns + 1) * n_classes
+    return LatticeGaussian.calibrate(
+        epsilon, delta, SENSITIVITY, dimension=size, entries=size, contributions=2
+    )
+
+
+def calibrated_count(epsilon: float, delta: float) -> LatticeGaussian:
+    """Return the noise of the four counts of test units."""
+    return LatticeGaussian.calibrate(
+        epsilon, delta, SENSITIVITY, dimension=4, entries=4, contributions=2
+    )
+
+
+def query_of(lattice: LatticeGaussian, unit: str, reason: str = REASON) -> GaussianQuery:
+    """Return the event of one release."""
+    found = lattice.query(unit=unit, relation="replace", reason=reason, clipping="row")
+    assert found is not None  # budgets are finite
+    return found
+
+
+def released(
+    terms: Terms, features: Map, n_classes: int, lattice: LatticeGaussian, unit: str, door: Door
+) -> np.ndarray:
+    """Return the noisy (columns + 1, K) sum through the door, the only read of training units."""
+    query = query_of(lattice, unit)
+    door.plan([(query,)] * len(door.lanes))
+    exact = terms.sum(features, n_classes, lattice)[None].repeat(len(door.lanes), axis=0)
+    [noisy] = door.gaussian(exact, [query] * len(door.lanes), stream="class_sums")
+    return noisy
+
+
+@dataclass(frozen=True, eq=False)
+class ClassMeans:
+    """Sums of rows by class, and what they are worth."""
+
+    sums: np.ndarray
+    """(columns, K)"""
+    sizes: np.ndarray
+    """(K,) units in each class, at least 1."""
+    noise_std: float
+
+    @classmethod
+    def of(cls, sums: np.ndarray, noise_std: float) -> ClassMeans:
+        """Take (columns + 1, K) sums of z e_y^T apart."""
+        scale = math.sqrt(2.0)
+        return cls(scale * sums[:-1], np.maximum(scale * sums[-1], 1.0), scale * noise_std)
+
+
+def weights_of(private: ClassMeans, known: ClassMeans | None, variance: np.ndarray) -> np.ndarray:
+    """Return (columns + 1, K) weights of a linear discriminant, computed from released sums.
+
+    ``variance`` (columns,) is the public variance of each coordinate: 1 / columns where rows are
+    hashed. A class's mean, less the mean of all, is a posterior mean: the sampling and the noise
+    are known, and its prior variance is a fixed share of the coordinate's. The sums of public
+    documents ``known`` are a second observation of the same means.
+    """
+    parts = [private] if known is None else [private, known]
+    sizes = sum(each.sizes for each in parts)
+    centre = sum(each.sums.sum(axis=1) for each in parts) / sizes.sum()
+    precision = np.full(private.sums.shape, 1 / _SPREAD) / variance[:, None]
+    means = np.zeros_like(private.sums)
+    for each in parts:
+        uncertain = variance[:, None] / each.sizes + (each.noise_std / each.sizes) ** 2
+        precision += 1 / uncertain
+        means += (each.sums / each.sizes - centre[:, None]) / uncertain
+    means /= precision
+    slopes = means / variance[:, None]
+    constants = np.log(sizes / sizes.sum()) - centre @ slopes - (means * slopes).sum(axis=0) / 2
+    return np.vstack([slopes, constants])
+
+
+def scores_of(weights: np.ndarray, features: Map, texts: Sequence[str]) -> np.ndarray:
+    """Return (texts, K) scores, in blocks."""
+    slopes = np.ascontiguousarray(weights[:-1])
+    parts = [
+        features.rows(texts[start : start + _BLOCK]) @ slopes
+        for start in range(0, len(texts), _BLOCK)
+    ]
+    return np.vstack([np.empty((0, weights.shape[1])), *parts]) + weights[-1]
+
+
+def probabilities_of(scores: np.ndarray) -> np.ndarray:
+    """Return (texts, K) probabilities of the classes under the discriminant's model."""
+    shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return shares / shares.sum(axis=1, keepdims=True)
+
+
+def cells_of(
+    predicted: np.ndarray, other: np.ndarray, labels: np.ndarray, unit_of: np.ndarray
+) -> np.ndarray:
+    """Return (units, 4): shares of a unit's labelled documents in the cells of ``Counts``."""
+    labelled = np.flatnonzero(labels >= 0)
+    cell = 2 * (predicted != labels) + (other != labels)
+    units = np.unique(unit_of[labelled], return_inverse=True)[1]
+    shares = np.zeros((units.max(initial=-1) + 1, 4))
+    np.add.at(shares, (units, cell[labelled]), 1.0)
+    return shares / np.maximum(shares.sum(axis=1, keepdims=True), 1.0)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Shares of test units: (both right, only the model, only the other one, neither)."""
+
+    cells: tuple[float, ...]
+    noise_std: float
+    """0: exact counts of public documents."""
+
+    @property
+    def labelled(self) -> float:
+        """Number of labelled test units."""
+        return max(sum(self.cells), 1.0)
+
+    @property
+    def score(self) -> float:
+        """Share of right answers of the model."""
+        return min(1.0, max(0.0, (self.cells[0] + self.cells[1]) / self.labelled))
+
+    @property
+    def other(self) -> float:
+        """Share of right answers of the majority class, or of public data alone."""
+        return min(1.0, max(0.0, (self.cells[0] + self.cells[2]) / self.labelled))
+
+    @property
+    def gain(self) -> float:
+        """Difference of the two shares."""
+        return (self.cells[1] - self.cells[2]) / self.labelled
+
+    @property
+    def error(self) -> float:
+        """Standard error of the gain: of the sample of test units, and of the noise."""
+        differ = max(self.cells[1] + self.cells[2], 0.0) + 2 * self.noise_std**2
+        return math.sqrt(max(differ, 1.0)) / self.labelled
