@@ -53,7 +53,7 @@ FLOORS = (
     ("errors", "limits", "files", "imports", "devices", "slices"), ("datasets", "graphs"),
     ("features",), ("privacy",), ("protocols", "tasks", "jobs"), ("training", "mechanisms"),
     ("methods",), ("result", "run", "sharded", "study", "run_values", "attacks"), ("audit",),
-    ("report",), ("studies", "plan"),
+    ("report",), ("studies", "plan"), ("documents",),
     ("cost", "verify", "kept", "workflow", "announce", "locks"), ("cli",),
 )  # fmt: skip
 

@@ -193,11 +193,11 @@ def ledger(name: str | None = None, *, data: str | Path = DATA) -> Spent | list[
 
 
 def _spent(name: str, data: Path) -> Spent:
-    from private_graphs.documents.ledger import Ledger, most_spent
+    from private_graphs.documents.ledger import BudgetLedger, most_spent
     from private_graphs.documents.release import delta_of, people_of
     from private_graphs.documents.tables import TEST, TRAINING, read_documents
 
-    spec, book = needed(name, data), Ledger(data)
+    spec, book = needed(name, data), BudgetLedger(data)
     docs = read_documents(spec)
     people = people_of(spec, docs, book)
     delta = delta_of(spec, len(docs.units_on(TRAINING, TEST)))

@@ -22,6 +22,8 @@ def explained(folders: Sequence[Path], full: bool, wanted: str | None = None) ->
     for folder in folders:
         for runs, document in statements_of(folder, wanted):
             statement = PrivacyStatement.model_validate(document)
+            if statement.statement_id in {each.statement_id for each in told}:
+                continue  # the same run, named twice
             heading = f"Statement {statement.statement_id} ({statement.status.replace('_', ' ')})"
             title = ": ".join(filter(None, [heading, runs]))
             lines = textwrap.wrap(title, 80, max_lines=1, placeholder=" …")

@@ -73,7 +73,7 @@ def mu_of_pure(epsilon: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class RecordedRelease:
     """One release in the ledger."""
 
     release: str
@@ -100,7 +100,7 @@ class Entry:
         }  # fmt: skip
 
 
-class Ledger:
+class BudgetLedger:
     """The ledger of a data folder; entries are read when they are needed."""
 
     def __init__(self, data: Path) -> None:
@@ -141,7 +141,7 @@ class Ledger:
 
     # --- reading ---
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[RecordedRelease]:
         """Return all releases, in order.
 
         Raises:
@@ -266,7 +266,7 @@ class Ledger:
 
 
 def most_spent(
-    entries: Sequence[Entry], people: People, delta: float, sides: Sequence[int],
+    entries: Sequence[RecordedRelease], people: People, delta: float, sides: Sequence[int],
     more: dict[int, Cost] | None = None,
 ) -> float:  # fmt: skip
     """Return the ε that the most used unit on some sides has spent, at one δ.
@@ -372,7 +372,7 @@ def _packed(people: People) -> dict[str, str]:
     return {name: base64.b64encode(each.tobytes()).decode() for name, each in arrays.items()}
 
 
-def _entry(line: dict[str, Any], finished: bool) -> Entry:
+def _entry(line: dict[str, Any], finished: bool) -> RecordedRelease:
     packed = {name: base64.b64decode(text) for name, text in line["people"].items()}
     documents = np.frombuffer(packed["documents"], "<u8")
     unit_of = np.frombuffer(packed["unit_of"], "<u4").astype(np.int64)
@@ -382,7 +382,7 @@ def _entry(line: dict[str, Any], finished: bool) -> Entry:
     else:
         units = np.empty(len(sides), np.uint64)
         units[unit_of] = documents
-    return Entry(
+    return RecordedRelease(
         release=line["release"], date=line["date"], command=line["command"], graph=line["graph"],
         method=line["method"], epsilon=line["epsilon"], delta=line["delta"], unit=line["unit"],
         finished=finished, mechanisms=line.get("mechanisms"),

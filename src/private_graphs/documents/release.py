@@ -13,7 +13,7 @@ import numpy as np
 
 from private_graphs.documents.declaration import Declaration, default_delta, needed
 from private_graphs.documents.hashing import HashedWords, Map, PublicWords
-from private_graphs.documents.ledger import Cost, Ledger, People, most_spent
+from private_graphs.documents.ledger import BudgetLedger, Cost, People, most_spent
 from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.tables import (
     KNOWN,
@@ -46,6 +46,7 @@ METHODS = {
 """Methods for declared documents, each with a line for whom it is."""
 FEWEST = 30
 """Labelled test units below which no verdict is given."""
+_MOST_AXES = 512
 _CLEAR = 2.0
 """Standard errors that make a difference clear."""
 
@@ -179,12 +180,10 @@ def classify(
         )
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise UsageError(f"--epsilon is {epsilon:g}; expected a number above 0")
-    folder = None if out is None else Path(out)
-    if not dry_run:
-        folder = _free_folder(folder, force)
+    folder = Path() if dry_run else _free_folder(None if out is None else Path(out), force)
     say(f"reading {spec.nodes.name}")
     docs = read_documents(spec)
-    ledger = Ledger(data)
+    ledger = BudgetLedger(data)
     plan = _planned(spec, docs, ledger, epsilon)
     sides = tuple(plan.costs)
     before = most_spent(ledger.entries(), plan.people, plan.delta, sides)
@@ -226,19 +225,16 @@ def _free_folder(out: Path | None, force: bool) -> Path:
     for part in ("release", "private"):
         if (out / part).exists() and any((out / part).iterdir()) and not force:
             raise UsageError(
-                f"{out / part}: has the files of an earlier run; choose another --out, or overwrite "
-                "them with --force (what that run has spent stays in the ledger)"
+                f"{out / part}: has the files of an earlier run; choose another --out, or "
+                "overwrite them with --force (what that run has spent stays in the ledger)"
             )
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"--out is {out}: {error.strerror}; choose a folder of your own") from error
-    if not os.access(out, os.W_OK):
-        raise UserError(f"--out is {out}, which cannot be written; choose a folder of your own")
+    made = next(each for each in (out, *out.absolute().parents) if each.exists())
+    if not (made.is_dir() and os.access(made, os.W_OK)):
+        raise UserError(f"--out is {out}: {made} cannot be written; choose a folder of your own")
     return out
 
 
-def people_of(spec: Declaration, docs: Documents, ledger: Ledger) -> People:
+def people_of(spec: Declaration, docs: Documents, ledger: BudgetLedger) -> People:
     """Return the hashed ids of all documents and units of a declaration."""
     return ledger.people(docs.units, docs.ids, docs.unit_of, docs.sides, alone=spec.unit is None)
 
@@ -248,7 +244,7 @@ def delta_of(spec: Declaration, protected: int) -> float:
     return spec.delta or default_delta(protected)
 
 
-def _planned(spec: Declaration, docs: Documents, ledger: Ledger, epsilon: float) -> _Plan:
+def _planned(spec: Declaration, docs: Documents, ledger: BudgetLedger, epsilon: float) -> _Plan:
     from private_graphs.privacy.calibration import refuse_large_delta
 
     trained, protected = len(docs.units_on(TRAINING)), len(docs.units_on(TRAINING, TEST))
@@ -259,7 +255,9 @@ def _planned(spec: Declaration, docs: Documents, ledger: Ledger, epsilon: float)
     known = docs.on(KNOWN)
     columns = columns_for(trained, n_classes, epsilon, delta)
     if len(known):
-        features: Map = PublicWords.of([docs.texts[row] for row in known], min(columns, 512))
+        features: Map = PublicWords.of(
+            [docs.texts[row] for row in known], min(max(columns // 2, n_classes), _MOST_AXES)
+        )
     else:
         features = HashedWords(columns)
     lattice = calibrated(epsilon, delta, features.columns, n_classes)
@@ -280,7 +278,7 @@ def _plan_lines(plan: _Plan, before: float, after: float, free: np.ndarray | Non
     lines = [
         f"noise       standard deviation {scale:.3g} in each number; a class has about "
         f"{plan.trained / n_classes:,.0f} units, labelled or not",
-        f"spent       now {before:.4g}, after this release {after:.4g} {budget} (the most used unit)",
+        f"spent       now {before:.4g}, after this release {after:.4g} {budget} (most used unit)",
         "files       release/ (model.safetensors, predictions.csv of public documents, "
         "statement.json, README.md, report.html), private/ (predictions.csv)",
     ]
@@ -351,14 +349,14 @@ def _drawn(plan: _Plan, free: np.ndarray | None) -> tuple[ReleasedModel, Quality
     return model, quality
 
 
-def _public_means(plan: _Plan) -> tuple[ClassMeans | None, np.ndarray]:
-    """Return the sums of public documents by class, and the public variance of each coordinate."""
+def _public_means(plan: _Plan) -> tuple[ClassMeans | None, float]:
+    """Return the sums of public documents by class, and the mean variance of a coordinate."""
     known = _terms(plan.docs, KNOWN)
     if not known.texts:
-        return None, np.full(plan.features.columns, 1 / plan.features.columns)
+        return None, 1 / plan.features.columns
     rows, labelled = plan.features.rows(known.texts).toarray(), known.labels >= 0
     codes = np.eye(len(plan.docs.classes))[known.labels[labelled]]
-    variance = np.maximum(rows.var(axis=0), 1e-4 / len(rows[0]))
+    variance = max(float(rows.var(axis=0).mean()), 1e-6)
     sums = rows[labelled].T @ codes
     return ClassMeans(sums, np.maximum(codes.sum(axis=0), 1.0), 0.0), variance
 
@@ -468,8 +466,8 @@ def _statement(plan: _Plan, method: str) -> Any:
             else f"words, weights and axes of {known:,} public documents"
         ),
         public_facts=(
-            f"the ids{f' of documents and of {spec.unit}s' if spec.unit else ''}, and who trains or "
-            "tests: by a keyed hash of the ids",
+            f"the ids{f' of documents and of {spec.unit}s' if spec.unit else ''}, and who trains "
+            "or tests: by a keyed hash of the ids",
             "the number of units, the names of the classes, the budget and all settings",
             *([f"{known:,} documents that are public by declaration, with texts, labels and links"]
               if known else []),

@@ -24,9 +24,9 @@ from private_graphs.privacy.events import GaussianQuery
 
 SENSITIVITY = math.sqrt(2.0)
 REASON = (
-    "a unit's term is a mean over its documents of z e_y^T with z = (u, 1)/sqrt 2 and |u| <= 1: two "
-    "documents' terms of one class differ by at most |u - u'|/sqrt 2 <= sqrt 2, of two classes by "
-    "at most sqrt 2, and so do two means of such terms (the distance is convex)"
+    "a unit's term is a mean over its documents of z e_y^T with z = (u, 1)/sqrt 2 and |u| <= 1: "
+    "two documents' terms of one class differ by at most |u - u'|/sqrt 2 <= sqrt 2, of two classes "
+    "by at most sqrt 2, and so do two means of such terms (the distance is convex)"
 )
 COUNT_REASON = (
     "a unit adds the shares of its labelled documents that fall into four cells, at most 1 in all: "
@@ -139,25 +139,25 @@ class ClassMeans:
         return cls(scale * sums[:-1], np.maximum(scale * sums[-1], 1.0), scale * noise_std)
 
 
-def weights_of(private: ClassMeans, known: ClassMeans | None, variance: np.ndarray) -> np.ndarray:
+def weights_of(private: ClassMeans, known: ClassMeans | None, variance: float) -> np.ndarray:
     """Return (columns + 1, K) weights of a linear discriminant, computed from released sums.
 
-    ``variance`` (columns,) is the public variance of each coordinate: 1 / columns where rows are
-    hashed. A class's mean, less the mean of all, is a posterior mean: the sampling and the noise
-    are known, and its prior variance is a fixed share of the coordinate's. The sums of public
-    documents ``known`` are a second observation of the same means.
+    ``variance`` is the public mean variance of a coordinate: 1 / columns where rows are hashed. A
+    class's mean, less the mean of all, is a posterior mean: the sampling and the noise are known,
+    and its prior variance is a fixed share of ``variance``. The sums of public documents ``known``
+    are a second observation of the same means.
     """
     parts = [private] if known is None else [private, known]
     sizes = sum(each.sizes for each in parts)
     centre = sum(each.sums.sum(axis=1) for each in parts) / sizes.sum()
-    precision = np.full(private.sums.shape, 1 / _SPREAD) / variance[:, None]
+    precision = np.full(len(sizes), 1 / (_SPREAD * variance))
     means = np.zeros_like(private.sums)
     for each in parts:
-        uncertain = variance[:, None] / each.sizes + (each.noise_std / each.sizes) ** 2
+        uncertain = variance / each.sizes + (each.noise_std / each.sizes) ** 2  # (K,)
         precision += 1 / uncertain
         means += (each.sums / each.sizes - centre[:, None]) / uncertain
     means /= precision
-    slopes = means / variance[:, None]
+    slopes = means / variance
     constants = np.log(sizes / sizes.sum()) - centre @ slopes - (means * slopes).sum(axis=0) / 2
     return np.vstack([slopes, constants])
 

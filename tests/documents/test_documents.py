@@ -1,0 +1,384 @@
+"""Documents of an owner: declared, classified within a budget, predicted, explained."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import refused
+
+import private_graphs
+from private_graphs.documents import ledger as ledgers
+from private_graphs.documents import unit_sums
+from private_graphs.documents.declaration import checked, default_delta
+from private_graphs.documents.hashing import HashedWords, PublicWords, tokens
+from private_graphs.documents.ledger import BudgetLedger, Cost, OverBudget, most_spent, mu_of_pure
+from private_graphs.documents.release import Quality, classify
+from private_graphs.documents.tables import TEST, TRAINING, keyed, read_documents
+from private_graphs.errors import UserError
+from private_graphs.mechanisms.door import Door
+from private_graphs.mechanisms.replay import replay
+from private_graphs.training.streams import Streams
+
+CLASSES = ("bikes", "gardens", "radios")
+WORDS = {"bikes": "chain pedal wheel", "gardens": "rose soil hedge", "radios": "dial tube coil"}
+
+
+def rows_of(size: int, start: int = 0, label_every: int = 1) -> list[dict[str, str]]:
+    """Documents of two per person, with words of their class."""
+    rows = []
+    for number in range(start, start + size):
+        name = CLASSES[keyed("test", [str(number)])[0] % 3]
+        words = WORDS[name].split()
+        rows.append({
+            "id": f"d{number}", "who": f"p{number // 2}", "body": f"the {' '.join(words)} again",
+            "topic": name if number % label_every == 0 else "", "open": "",
+        })  # fmt: skip
+    return rows
+
+
+def write(path: Path, rows: list[dict[str, str]], delimiter: str = ",") -> Path:
+    with open(path, "w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]), delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "data" / "raw"
+
+
+def declared(name: str, nodes: Path, **more):
+    given = {"text": "body", "label": "topic", "classes": CLASSES, "budget": 1.5} | more
+    return private_graphs.declare(name, nodes=nodes, **given)
+
+
+# --- the path of an owner -----------------------------------------------------------------------
+
+
+def test_the_path_from_declare_to_predict_keeps_the_budget(run, root, data, tmp_path):
+    nodes = root / "examples" / "my_graph" / "nodes.csv"
+    flags = ("--nodes", nodes, "--text", "title,body", "--label", "topic", "--classes",
+             "bicycles,gardens,radios", "--budget", 1.5)  # fmt: skip
+    answer = run("declare", "bar", *flags)
+    assert answer.code == 0 and len(answer.out.splitlines()) == 6, answer.err
+    assert "nobody" in answer.out and "1e-05" in answer.out
+    answer = run("classify", "bar", "--epsilon", 1, "--dry-run")
+    assert answer.code == 0 and not Path("data/ledgers/releases.jsonl").exists()
+    answer = run("classify", "bar", "--epsilon", 1, "--out", "A")
+    assert answer.code == 0 and "standard error" in answer.out, answer.err
+    refused(run("classify", "bar", "--epsilon", 1, "--out", "B"), 3, "over the budget", "0.5")
+    assert run("declare", "bar2", *flags).code == 0
+    refused(run("classify", "bar2", "--epsilon", 1, "--out", "B"), 3, "over the budget")
+    assert not Path("B").exists()
+    found = run("ledger", "bar", "--json").json
+    assert set(found) == {"graph", "unit", "delta", "budget", "spent", "releases"}
+    assert 0.99 < found["spent"] <= 1.0 and len(found["releases"]) == 1
+    refused(run("classify", "bar", "--epsilon", 0.2, "--out", "A"), 2, "earlier run", "--force")
+
+    assert stat.S_IMODE(Path("A/private").stat().st_mode) == 0o700
+    assert {stat.S_IMODE(each.stat().st_mode) for each in Path("A/private").iterdir()} == {0o600}
+    assert Path("A/release/predictions.csv").read_text() == "id,class,score\n", "nobody is public"
+    assert len(Path("A/private/predictions.csv").read_text().splitlines()) == 1201
+    shutil.copytree("A/release", tmp_path / "elsewhere")
+    answer = run("predict", tmp_path / "elsewhere", "--nodes", nodes, "--out", "p.csv", "--label",
+                 "topic", "--json")  # fmt: skip
+    assert answer.json["documents"] == 1200 and answer.json["accuracy"] > 0.5
+    with open("p.csv") as stream:
+        predicted = list(csv.DictReader(stream))
+    assert list(predicted[0]) == ["id", "class", "score"] and len(predicted) == 1200
+    model = private_graphs.load("A/release")
+    assert list(model.predict(["chain wheel brake saddle pedal"])) == ["bicycles"]
+    explained = run("explain", "A", "A/release/statement.json", "--full")
+    assert explained.code == 0 and "All together" in explained.out and "= 0.9999" in explained.out
+
+
+def test_odd_tables_go_unedited_from_declare_to_explain(run, root, data, tmp_path):
+    script = root / "examples" / "make_letters.py"
+    subprocess.run([sys.executable, script, tmp_path, "--size", "300", "--odd"], check=True)
+    departments = "surgery,cardiology,neurology,paediatrics,oncology,orthopaedics,psychiatry"
+    flags = ("--nodes", "letters.csv", "--edges", "links.csv", "--text", "title,text", "--label",
+             "department", "--unit", "patient", "--classes", departments)  # fmt: skip
+    refused(run("declare", "odd", *flags), 1, "no text", "--drop-empty")
+    refused(run("declare", "odd", *flags, "--drop-empty"), 1, "id of no document")
+    answer = run("declare", "odd", *flags, "--drop-empty", "--unknown-edges", "drop")
+    assert answer.code == 0, answer.err
+    assert "3 documents without text" in answer.out and "links given twice" in answer.out
+    assert run("classify", "odd", "--epsilon", 2, "--out", "R").code == 0
+    assert run("predict", "R/release", "--nodes", "letters.csv", "--out", "p.csv").code == 0
+    explained = run("explain", "R/release")
+    assert explained.code == 0 and "person" in explained.out
+    shown = "".join(path.read_text("latin-1") for path in Path("R/release").iterdir())
+    assert "L000" not in shown and "Müller" not in shown
+
+
+def test_nobody_is_public_and_no_class_is_read_off_private_labels(data, tmp_path):
+    nodes = write(tmp_path / "n.csv", rows_of(40))
+    with pytest.raises(UserError, match="--classes"):
+        declared("x", nodes, classes=())
+    rows = rows_of(40)
+    for number, row in enumerate(rows):
+        row["open"] = "yes" if number < 9 else "no"
+        row["topic"] = "secret" if number == 39 else row["topic"]
+    nodes = write(tmp_path / "n.csv", rows, delimiter=";")
+    found = declared("x", nodes, classes=(), public="open", unit="who")
+    assert "secret" not in found.classes and found.public == 8, "half of p4 is private"
+    assert any("count as unlabelled" in each for each in found.warnings)
+    result = classify("x", epsilon=1, out="R")
+    assert {"d0", "d8"} & set(Path("R/release/predictions.csv").read_text().split()) == set()
+    ids = {line.split(",")[0] for line in Path("R/release/predictions.csv").read_text().split()}
+    assert ids == {"id", *(f"d{number}" for number in range(8))}
+    assert result.quality is None or result.quality.verdict == "cannot tell"
+
+
+def test_the_delta_follows_from_the_number_of_units():
+    assert [default_delta(n) for n in (1, 10, 11, 1200, 40_000)] == [0.1, 0.01, 1e-3, 1e-5, 1e-6]
+    assert all(default_delta(n) * 10 * n <= 1 for n in range(1, 2000))
+
+
+# --- what one unit changes ----------------------------------------------------------------------
+
+
+def test_what_is_kept_of_a_unit_depends_on_its_own_ids_alone(tmp_path):
+    rows = [{"id": f"d{n}", "who": f"p{n % 4}", "body": "a b", "topic": ""} for n in range(40)]
+    spec = dict(name="x", text=("body",), label="topic", unit="who", classes=CLASSES)
+    kept = {}
+    for name, every in {"a": rows, "b": [row for row in rows if row["id"] != "d0"][::-1]}.items():
+        spec["nodes"] = write(tmp_path / f"{name}.csv", every)
+        docs = read_documents(checked(spec))
+        kept[name] = {docs.ids[row] for row in docs.on(TRAINING, TEST)}
+    others = {row["id"] for row in rows if row["who"] != "p0"}
+    assert kept["a"] & others == kept["b"] & others and len(kept["a"]) == 20
+
+
+FEATURES = HashedWords(64)
+LATTICE = unit_sums.calibrated(1.0, 1e-5, 64, 3)
+OTHERS = [("chain pedal", 0), ("rose soil", 1), ("", -1), ("dial tube coil", 2)]
+
+
+def release(units: list[list[tuple[str, int]]], watch) -> dict:
+    """Release the sums of units, each a list of (text, class), and what follows from them."""
+    flat = [(text, label, place) for place, own in enumerate(units) for text, label in own]
+    texts, labels, places = zip(*flat, strict=True)
+    terms = unit_sums.Terms(list(texts), np.array(labels), np.array(places))
+    door = Door.of([Streams.of({"test": 1})], watch)
+    noisy = unit_sums.released(terms, FEATURES, 3, LATTICE, "person", door)
+    door.close()
+    means = unit_sums.ClassMeans.of(noisy, LATTICE.noise_std)
+    return {"noisy": noisy, "weights": unit_sums.weights_of(means, None, 1 / 64)}
+
+
+def test_a_replaced_unit_moves_the_averaged_sum_by_its_sensitivity_at_most():
+    rest = [[each, OTHERS[0]] for each in OTHERS] * 3
+    same = [("the same words", 0)] * 5
+    neighbours = [
+        [[("the same words", 1)], *rest],  # attains sqrt 2
+        [[("other", 1), ("words", 2), ("still", 0)], *rest],
+        [[("chain " * 5000, 2)] * 40, *rest],
+        [[("x", -1)], *rest],
+        [[(f"w{n}", n % 3) for n in range(200)], *rest],
+    ]
+    found = replay(release, [same, *rest], neighbours, made_up=True)
+    assert found.passed, found.differs
+    assert found.largest_ratio == pytest.approx(1.0, abs=1e-6)
+
+
+def test_clipping_a_sum_instead_would_break_the_sensitivity():
+    """Same text, all classes but one, against the last class alone: 2 sqrt(1 - 1/K)."""
+    one, lattice = np.eye(7) - 1 / 7, np.sqrt(1 - 1 / 7)
+    summed = one[:6].sum(axis=0)
+    clipped = summed * min(1.0, lattice / np.linalg.norm(summed))
+    assert np.linalg.norm(clipped - one[6]) == pytest.approx(2 * lattice) and 2 * lattice > 1.8
+
+
+def test_the_counts_of_a_unit_move_by_sqrt_2_at_most():
+    rng = np.random.default_rng(0)
+    vectors = []
+    for size in (1, 2, 5) * 40:
+        labels = rng.integers(-1, 3, size)
+        cells = unit_sums.cells_of(
+            rng.integers(0, 3, size), rng.integers(0, 3, size), labels, np.zeros(size, int)
+        )
+        vectors.append(cells.sum(axis=0))
+    apart = max(np.linalg.norm(a - b) for a in vectors for b in vectors)
+    assert apart == pytest.approx(np.sqrt(2))
+
+
+def test_rows_are_functions_of_their_own_text_to_the_bit():
+    texts = ["alpha beta beta", "beta", "", "東京の天気", "déjà vu " * 40]
+    for features in (HashedWords(32), PublicWords.of(["alpha beta", "beta gamma alpha"] * 3, 4)):
+        together = features.rows(texts)
+        for place, text in enumerate(texts):
+            alone = features.rows([text])
+            assert (together[place] != alone).nnz == 0
+            assert np.square(alone.data).sum() <= 1 + 1e-12
+    assert tokens("東京の") == ["東京", "京の"]
+
+
+def test_a_verdict_needs_enough_test_units():
+    few = Quality(0.8, 0.2, "a", None, 5, 0.6, 0.285, "cannot tell", False)
+    assert few.sentence == "Cannot tell: 5 labelled test units, ± 57 points."
+
+
+# --- the ledger ---------------------------------------------------------------------------------
+
+MU = 0.2680511
+"""μ of ε = 1 at δ = 1e-5."""
+ABOUT = dict(command="test", graph="g", method="m", delta=1e-5, unit="document", relation="replace")
+
+
+def people(book: BudgetLedger, ids: list[str], units: list[str] | None = None):
+    named = list(dict.fromkeys(units or ids))
+    of = np.array([named.index(each) for each in units or ids])
+    return book.people(named, ids, of, np.zeros(len(named), int), alone=units is None)
+
+
+def spend(book: BudgetLedger, who, mu: float = MU, budget: float | None = None, asked: float = 1):
+    return book.start(who, {TRAINING: Cost(mu)}, budget, asked, **ABOUT)
+
+
+def test_disjoint_batches_cost_each_unit_its_own_and_a_shared_one_both(data):
+    book = BudgetLedger(data)
+    first, second = (people(book, [f"{batch}{n}" for n in range(50)]) for batch in "ab")
+    both = people(book, [f"c{n}" for n in range(50)] + ["a7"])
+    spend(book, first)
+    spend(book, second)
+    everybody = people(book, [f"{batch}{n}" for batch in "ab" for n in range(50)])
+    assert most_spent(book.entries(), everybody, 1e-5, (0,)) == pytest.approx(1, abs=1e-4)
+    spend(book, both)
+    assert most_spent(book.entries(), everybody, 1e-5, (0,)) == pytest.approx(1.4656, abs=1e-3)
+    assert most_spent(book.entries(), second, 1e-5, (0,)) == pytest.approx(1, abs=1e-4)
+
+
+def test_a_person_pays_for_all_documents_whatever_the_unit_was_called(data):
+    book = BudgetLedger(data)
+    spend(book, people(book, ["a", "b", "c"]))
+    person = people(book, ["a", "b", "c"], ["p", "p", "q"])
+    assert most_spent(book.entries(), person, 1e-5, (0,)) == pytest.approx(2.1550, abs=1e-3)
+    spend(book, person)
+    document = people(book, ["c"])
+    assert most_spent(book.entries(), document, 1e-5, (0,)) == pytest.approx(1.4656, abs=1e-3)
+
+
+def test_what_is_not_gaussian_adds_up_and_pure_epsilon_is_a_mu(data):
+    assert mu_of_pure(0.1) == pytest.approx(0.1253, abs=1e-4)
+    assert mu_of_pure(1) == pytest.approx(1.232, abs=1e-3)
+    book = BudgetLedger(data)
+    who = people(book, ["a"])
+    book.start(who, {TRAINING: Cost(MU)}, None, 1, **ABOUT)
+    book.start(who, {TRAINING: Cost(0.0, epsilon=0.5, delta=1e-6)}, None, 0.5, **ABOUT)
+    assert 1.5 < most_spent(book.entries(), who, 1e-5, (0,)) < 1.53
+    book.start(who, {TRAINING: Cost(0.0, epsilon=0.1, delta=1e-5)}, None, 0.1, **ABOUT)
+    assert most_spent(book.entries(), who, 1e-5, (0,)) == np.inf
+    assert not (ledgers.FOLDER and b"a" == (data.parent / "ledgers" / "key").read_bytes())
+
+
+def test_a_changed_and_a_lost_line_are_named(data):
+    book = BudgetLedger(data)
+    for _ in range(3):
+        book.finish(spend(book, people(book, ["a"])))
+    path = data.parent / "ledgers" / "releases.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    changed = [lines[0], lines[1], lines[2].replace(b'"epsilon":1', b'"epsilon":0'), *lines[3:]]
+    for wrong, words in (
+        (changed, "line 3 was changed"), (lines[:1] + lines[2:], "line 2 is missing"),
+        (lines[:5], "line 6 is missing"),
+    ):  # fmt: skip
+        path.write_bytes(b"".join(wrong))
+        with pytest.raises(UserError, match=words):
+            book.entries()
+    path.write_bytes(b"".join(lines) + lines[0][:40])  # killed while it wrote: nothing was read
+    assert len(book.entries()) == 3
+    with pytest.raises(OverBudget):
+        spend(book, people(book, ["a"]), budget=1.9)
+    spend(book, people(book, ["b"]), budget=1.9)
+    assert len(book.entries()) == 4
+    assert stat.S_IMODE((data.parent / "ledgers" / "key").stat().st_mode) == 0o600
+
+
+RACE = """
+import sys
+from private_graphs.documents.release import classify
+from private_graphs.documents import release
+{before}
+classify("race", epsilon=1, out=sys.argv[1])
+"""
+
+
+def process(tmp_path: Path, out: str, before: str = "") -> subprocess.Popen:
+    code = RACE.format(before=before)
+    return subprocess.Popen(
+        [sys.executable, "-c", code, out], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_two_processes_at_once_spend_no_more_than_the_budget(data, tmp_path):
+    declared("race", write(tmp_path / "n.csv", rows_of(60)))
+    both = [process(tmp_path, out) for out in ("A", "B")]
+    errors = [each.communicate()[1] for each in both]
+    assert sorted(each.returncode for each in both) == [0, 1], errors
+    assert sum("OverBudget" in error for error in errors) == 1
+    spent = private_graphs.ledger("race")
+    assert spent.spent <= 1.0 and len(spent.releases) == 1
+
+
+def test_a_release_that_is_killed_counts_in_full(data, tmp_path):
+    declared("race", write(tmp_path / "n.csv", rows_of(60)))
+    kill = "import os; release._drawn = lambda *_: os.kill(os.getpid(), 9)"
+    killed = process(tmp_path, "A", kill)
+    killed.communicate()
+    assert killed.returncode == -signal.SIGKILL and not Path("A").exists()
+    spent = private_graphs.ledger("race")
+    assert 0.99 < spent.spent <= 1.0 and spent.releases[0]["state"] == "started"
+    with pytest.raises(OverBudget):
+        classify("race", epsilon=1, out="A")
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def test_formula_cells_are_escaped_and_damaged_models_refused(data, tmp_path):
+    rows = rows_of(60)
+    nodes = write(tmp_path / "n.csv", rows)
+    declared("x", nodes)
+    classify("x", epsilon=1, out="R")
+    new = write(tmp_path / "new.csv", [
+        {"id": "=1+1", "body": "chain"}, {"id": "-5", "body": "=cmd()"}, {"id": "d", "body": ""}
+    ])  # fmt: skip
+    found = private_graphs.predict("R/release", nodes=new, out="p.csv")
+    assert [line.split(",")[0] for line in Path("p.csv").read_text().split()] == [
+        "id", "'=1+1", "-5", "d",
+    ]  # fmt: skip
+    assert set(found.classes) <= set(CLASSES) and found.unknown is None
+    statement = json.loads(Path("R/release/statement.json").read_text())
+    assert next(iter(statement.values()))["unit"] == "document"
+    path = Path("R/release/model.safetensors")
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(UserError, match="cannot be read as a released model"):
+        private_graphs.load("R/release")
+
+
+def test_the_package_and_its_help_import_little():
+    code = (
+        "import sys, private_graphs; before = len(sys.modules); "
+        "assert 'numpy' not in sys.modules; "
+        "from private_graphs import cli; "
+        "cli.main(['--help'])"
+    )
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONPROFILEIMPORTTIME": "1"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
+    assert done.returncode == 0 and "declare" in done.stdout
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert not imported & {"numpy", "pandas", "torch", "scipy", "pyarrow", "sklearn"}
