@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import csv
 from bisect import bisect
+from functools import cache
 from itertools import accumulate
 from pathlib import Path
 from random import Random
@@ -45,6 +46,11 @@ SENTENCES = (
 )
 
 
+@cache
+def _weights(size: int) -> list[float]:
+    return list(accumulate(1 / (place + 2) for place in range(size)))
+
+
 class Draws:
     """Random choices made of ``Random.random`` alone, whose sequence no version changes."""
 
@@ -56,7 +62,7 @@ class Draws:
 
     def ranked(self, things: list[str]) -> str:
         """Return one of the things; earlier ones are drawn more often."""
-        weights = list(accumulate(1 / (place + 2) for place in range(len(things))))
+        weights = _weights(len(things))
         return things[bisect(weights, self.random() * weights[-1])]
 
 

@@ -24,6 +24,7 @@ from small_graphs import random_graph, with_parts
 from private_graphs.cli import classify as cli_classify
 from private_graphs.cli.classify import Compared
 from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.datasets.own import declare, remember
 from private_graphs.jobs import Job
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.result import JobResult
@@ -172,9 +173,9 @@ def test_documents_without_a_label_are_predicted_and_scores_are_of_the_others(
     topics = nodes["topic"].copy()
     nodes.loc[waiting, "topic"] = None
     nodes.to_csv("nodes.csv", index=False)
-    flags = ("--nodes", "nodes.csv", "--edges", root / "examples" / "my_graph" / "edges.csv",
-             "--text", "title,body", "--label", "topic", "--split", "part")  # fmt: skip
-    assert run("dataset", "waiting", *flags).code == 0
+    edges = root / "examples" / "my_graph" / "edges.csv"
+    own = {"nodes": "nodes.csv", "edges": edges, "text": ["title", "body"], "label": "topic"}
+    remember(declare({"name": "waiting", **own, "split": "part"}, "test"), "data/own")
     for scenario, method, more in (
         ("text", "dp_linear", ()),
         ("graph", "class_sums", ()),

@@ -1,4 +1,4 @@
-"""``private-graphs dataset``, and training on a user's own graph: from two CSV files to scores."""
+"""``private-graphs dataset``, and training on a graph that a configuration described."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import csv
 import importlib.util
 import json
 import os
-import re
 import runpy
-import shlex
 import shutil
 import signal
 import sys
@@ -23,6 +21,7 @@ from private_graphs.cli import terminal as cli_terminal
 from private_graphs.datasets import registry
 from private_graphs.datasets.embedded import write_raw
 from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.datasets.own import declare, remember
 from private_graphs.datasets.views import VIEWS
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.verify import write_hashes
@@ -42,12 +41,18 @@ def here(tmp_path, monkeypatch, example) -> Path:
     return tmp_path
 
 
-FLAGS = ("--nodes", "nodes.csv", "--edges", "edges.csv", "--text", "title,body", "--label", "topic")
+OWN = {"nodes": "nodes.csv", "edges": "edges.csv", "text": ["title", "body"], "label": "topic"}
+
+
+def describe(name: str, **fields) -> None:
+    """Keep a graph as a configuration describes it."""
+    remember(declare({"name": name, **OWN, **fields}, "test"), "data/own")
 
 
 @pytest.fixture
 def declared(run, here):
-    found = run("dataset", "my_graph", *FLAGS)
+    describe("my_graph")
+    found = run("dataset", "my_graph")
     assert found.code == 0, found.err
     return found
 
@@ -117,27 +122,21 @@ def test_a_dataset_of_pytorch_geometric_is_kept_and_trained_on(run, tmp_path, mo
     assert trained.code == 0 and trained.json["scores"], trained.err
     for name in ("cora", "Mine"):
         refused(run("dataset", name, "--pyg", "Planetoid:synthetic"), 2, repr(name))
-    refused(run("dataset", "mine", "--pyg", "Planetoid:Cora", "--label", "x"), 2, "--label")
-    refused(run("dataset", "mine", *FLAGS), 2, "choose another name")
+    refused(run("dataset", "mine", "--pyg", "Planetoid:Cora", "--features", "x"), 2, "--features")
 
 
 @pytest.mark.parametrize(
-    ("flags", "message"),
+    ("fields", "message"),
     [
-        (("--min-count", "10000"), "lower --min-count (10,000)"),
-        (("--features", "bert", "--model", "no/such"), "no/such: no such model"),
-        (("--features", "bert"), "bert-base-multilingual-cased"),
+        ({"min_count": 10000}, "lower --min-count (10,000)"),
+        ({"features": "bert", "model": "no/such"}, "no/such: no such model"),
+        ({"features": "bert"}, "bert-base-multilingual-cased"),
     ],
 )
-def test_only_a_graph_that_was_built_is_declared(run, here, monkeypatch, flags, message):
+def test_features_that_cannot_be_made_are_refused(run, here, monkeypatch, fields, message):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    refused(run("dataset", "my_graph", *FLAGS, *flags), 1, message)
-    assert not (here / "data/own").exists()
-    declared = run("dataset", "my_graph", *FLAGS)
-    before = (here / "data/own/my_graph.json").read_text()
-    assert declared.code == 0 and "replaces" not in declared.err
-    refused(run("dataset", "my_graph", *FLAGS, *flags), 1, message)
-    assert (here / "data/own/my_graph.json").read_text() == before
+    describe("my_graph", **fields)
+    refused(run("dataset", "my_graph"), 1, message)
 
 
 def test_what_looks_like_a_mistake_is_a_warning(run, here):
@@ -146,13 +145,15 @@ def test_what_looks_like_a_mistake_is_a_warning(run, here):
         "e,one,z,val\n"
     )
     (here / "ends.csv").write_text("source,target\na,b\n")
-    files = ("--nodes", "few.csv", "--edges", "ends.csv", "--text", "body", "--label", "topic")
-    found = run("dataset", "few", *files, "--split", "split", "--min-count", "1")
+    files = {"nodes": "few.csv", "edges": "ends.csv", "text": "body", "label": "topic"}
+    describe("few", **files, split="split", min_count=1)
+    describe("my_graph")
+    found = run("dataset", "few")
     warned = [line for line in found.err.splitlines() if line.startswith("warning: ")]
     words = ("1 of 5 nodes", "'y', 'z'", "'X', 'x'", "4 classes of 5 nodes", "only 1 labelled test")
     assert found.code == 0 and len(warned) == len(words), found.err
     assert all(word in line for line, word in zip(warned, words, strict=True))
-    assert "warning" not in run("dataset", "my_graph", *FLAGS).err, "of the example"
+    assert "warning" not in run("dataset", "my_graph").err, "of the example"
 
 
 @pytest.fixture
@@ -226,33 +227,3 @@ def test_an_interrupt_ends_training_in_its_threads(run, declared, monkeypatch):
     assert found.code == 130 and "interrupted; no result was saved" in found.err
     assert 2 <= len(calls) < 1000 and list(Path("out").iterdir()) == []
     assert signal.getsignal(signal.SIGINT) is before
-
-
-@pytest.mark.parametrize(
-    ("name", "flags", "words"),
-    [
-        ("mine", FLAGS[:4], ("--text, --label", "dataset --help")),
-        ("mine", ("--label", "topic"), ("--label without --nodes", "whole declaration again")),
-        ("cora", FLAGS, ("'cora' is a built-in dataset",)),
-        ("My Graph", FLAGS, ("name: found 'My Graph'", "try 'my_graph'")),
-        ("mine", (*FLAGS, "--min-count", "-1"), ("--min-count: found -1",)),
-        ("mine", (*FLAGS, "--text", "title,,body"), ("--text is 'title,,body'",)),
-    ],
-)
-def test_wrong_flags_are_wrong_usage_and_leave_no_declaration(run, here, name, flags, words):
-    refused(run("dataset", name, *flags), 2, *words)
-    assert not (here / "data").exists()
-
-
-def test_the_guide_shows_what_its_command_prints(run, root, tmp_path, monkeypatch):
-    guide = (root / "docs" / "your-own-graph.md").read_text(encoding="utf-8")
-    command = re.search(r"```\n(private-graphs dataset .*?)\n```", guide, re.S).group(1)
-    shutil.copytree(root / "examples", tmp_path / "examples")
-    monkeypatch.chdir(tmp_path)
-    found = run(*shlex.split(command.replace("\\\n", " "))[1:])
-    assert found.code == 0, found.err
-    block = re.search(r"begin: statistics -->\n```\n(.*?)\n```", guide, re.S).group(1)
-    shown = json.loads("{" + block.rstrip(",") + "}")
-    assert len(shown) > 5 and shown.items() <= found.json.items()
-    for file in re.findall(r"examples/[\w/]+\.\w+", guide):
-        assert (root / file).is_file()

@@ -54,7 +54,7 @@ FLOORS = (
     ("features",), ("privacy",), ("protocols", "tasks", "jobs"), ("training", "mechanisms"),
     ("methods",), ("result", "run", "sharded", "study", "run_values", "attacks"), ("audit",),
     ("report",), ("studies", "plan"), ("documents",),
-    ("cost", "verify", "kept", "workflow", "announce", "locks"), ("cli",),
+    ("cost", "verify", "kept", "workflow", "announce", "locks"), ("cli", "__main__"),
 )  # fmt: skip
 
 

@@ -469,8 +469,7 @@ def refuse_absent_tables(datasets: Iterable[str]) -> None:
             if not table.is_file():
                 raise UserError(
                     f"{table}: no such file; the graph {spec.name} was declared with it: put it "
-                    "back, or declare the graph again "
-                    f"(private-graphs dataset {spec.name} --nodes ...)"
+                    "back, or describe the graph again under datasets of the configuration"
                 )
 
 

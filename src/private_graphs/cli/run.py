@@ -21,7 +21,7 @@ DEFAULT_METHODS = {"text": "class_sums", "graph": "class_sums", "edges": "edge_v
 
 def load_data(
     name: str, features: str | None, view: Any, mirror: str | None, data: Path, device: str,
-    threads: int, declared: Any = None,
+    threads: int,
 ):  # fmt: skip
     """Supply the raw files of a dataset, make its features, and return it."""
     from private_graphs.devices import resolve_device
@@ -32,7 +32,7 @@ def load_data(
     with ProgressBar("features", "text") as progress:
         return load_dataset(
             name, features, view, data, mirror,
-            threads=threads, device=device, progress=progress, declared=declared,
+            threads=threads, device=device, progress=progress,
         )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
-"""A user's own text graph: its declaration, and the reader of its two tables.
+"""A text graph that a configuration describes, for studies: declaration, and reader of its tables.
 
-``docs/your-own-graph.md`` says what is public by declaration, and what that means for the people in
-the data.
+All its validation and test nodes are public by declaration. Documents that must stay private are
+another matter: ``private_graphs.documents``.
 """
 
 from __future__ import annotations
@@ -152,10 +152,8 @@ def _legal_name(name: str) -> str:
     return f"{legal or 'my'}_graph" if not legal or legal in RESERVED else legal
 
 
-def declare(values: Mapping[str, Any], where: str, *, flags: bool = False) -> OwnGraph:
-    """Check a declaration; each message begins with ``where`` (a file, or the command line).
-
-    With ``flags``, messages name keys as flags: ``--min-count``.
+def declare(values: Mapping[str, Any], where: str) -> OwnGraph:
+    """Check a declaration; each message begins with ``where``, such as a file.
 
     Raises:
         UsageError: unknown keys, values of a wrong form, columns with two roles.
@@ -173,8 +171,6 @@ def declare(values: Mapping[str, Any], where: str, *, flags: bool = False) -> Ow
                 message = "missing; add this key"
             elif each["loc"]:
                 message = f"found {each['input']!r}: {message[0].lower()}{message[1:]}"
-            if flags and key and key != "name":
-                key = f"--{key.replace('_', '-')}"
             lines.append(": ".join(part for part in (where, key, message) if part))
         raise UsageError("\n".join(lines)) from None
 
@@ -204,8 +200,8 @@ def read_declaration(path: Path) -> OwnGraph:
     except (OSError, ValidationError) as error:
         first = str(error) if isinstance(error, OSError) else error.errors()[0]["msg"]
         raise UserError(
-            f"{path}: cannot be read as the declaration of a graph ({first}); delete it and "
-            "run 'private-graphs dataset NAME --nodes ...' again"
+            f"{path}: cannot be read as the declaration of a graph ({first}); delete it, and "
+            "describe the graph again under datasets of the configuration"
         ) from error
     if spec.name != path.stem:
         raise UserError(
@@ -233,19 +229,6 @@ def known(folder: str | os.PathLike[str]) -> dict[str, OwnGraph]:
 def _warn(message: str) -> None:
     """Print a warning once per process."""
     print(f"warning: {message}", file=sys.stderr)
-
-
-def anchored(spec: OwnGraph) -> OwnGraph:
-    """Return the declaration with absolute paths, valid in every working folder."""
-    paths: dict[str, Any] = {"nodes": spec.nodes.absolute(), "edges": spec.edges.absolute()}
-    if spec.model not in (None, EMBEDDED):
-        paths["model"] = str(Path(spec.model).expanduser().absolute())
-    return spec.model_copy(update=paths)
-
-
-def differences(before: OwnGraph, now: OwnGraph) -> list[str]:
-    """Return the fields that differ between two declarations."""
-    return [key for key in OwnGraph.model_fields if getattr(before, key) != getattr(now, key)]
 
 
 def source_records(spec: OwnGraph) -> list[RawFile]:

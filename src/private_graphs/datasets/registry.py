@@ -82,9 +82,9 @@ def dataset_spec(name: str, own_folder: Path = OWN_FOLDER) -> DatasetSpec:
         return _built_spec(name, built[name])
     near = suggest(name, names) or suggest(name.lower(), names)
     raise UsageError(
-        f"unknown dataset {name!r}, expected one of {', '.join(names)}{near}; a graph of your own "
-        "is declared with private-graphs dataset NAME --nodes FILE --edges FILE, and is then "
-        f"looked up in {Path(own_folder).as_posix()} (beside the folder of --data)"
+        f"unknown dataset {name!r}, expected one of {', '.join(names)}{near}; documents of your "
+        "own are declared with 'private-graphs declare', and a graph for studies under datasets of "
+        f"the configuration (kept in {Path(own_folder).as_posix()})"
     )
 
 

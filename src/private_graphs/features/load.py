@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from private_graphs.datasets import registry
 from private_graphs.datasets.graph_dataset import TENSORS_FILE, GraphDataset
 from private_graphs.datasets.labelled import INFO_FILE, RawFile
-from private_graphs.datasets.registry import DatasetSpec, own_spec
+from private_graphs.datasets.registry import DatasetSpec
 from private_graphs.datasets.sources import raw_records, supply
 from private_graphs.datasets.views import DataView
 from private_graphs.devices import resolve_device
@@ -21,7 +21,6 @@ from private_graphs.files import sha256_of, write_json
 from private_graphs.imports import code_fingerprint
 
 if TYPE_CHECKING:
-    from private_graphs.datasets.own import OwnGraph
     from private_graphs.datasets.text_graph import TextGraph
     from private_graphs.features.make import FeatureOptions
 
@@ -117,21 +116,19 @@ def load_dataset(
     threads: int = 1,
     device: str = "auto",
     progress: Progress | None = None,
-    declared: OwnGraph | None = None,
 ) -> GraphDataset:
     """Supply the raw files and models of a dataset, and build it with these features.
 
     ``features`` None means the dataset's default. A built dataset with texts is kept below
     ``processed`` next to ``raw_dir`` and rebuilt only when its files, its declaration or the
-    building code change. The folder ``own`` next to ``raw_dir`` contains the declared user graphs;
-    ``declared`` is one that is not yet in it.
+    building code change. The folder ``own`` next to ``raw_dir`` contains the declared user graphs.
 
     Raises:
         UserError: an unknown name or kind, files that are missing, wrong or malformed.
     """
     raw_dir = Path(raw_dir)
     own_folder = raw_dir.parent / registry.OWN_FOLDER.name
-    spec = own_spec(declared) if declared else registry.dataset_spec(name, own_folder)
+    spec = registry.dataset_spec(name, own_folder)
     kind = registry.features_of(spec, features)
     if spec.built is not None:
         return spec.built
