@@ -21,7 +21,7 @@ ACCOUNT = ("--steps", 2000, "--delta", 1e-5)
         (("--accountant", "moments", "--noise-multiplier", 112), 1.995762),
         (("--accountant", "moments", "--noise-multiplier", 219.2), 1.0000),
         (("--accountant", "cancelling", "--noise-multiplier", 218), -0.58468),
-        (("--accountant", "gdp", "--noise-multiplier", 112), 1.55196),
+        (("--accountant", "gdp", "--noise-multiplier", 112), 3.38015),
         (("--accountant", "gdp", "--noise-multiplier", 112, "--relation", "zero_out"), 1.55196),
         (("--accountant", "gdp", "--noise-multiplier", 112, "--relation", "replace"), 3.38015),
         (("--accountant", "pld", "--noise-multiplier", 112, "--relation", "replace"), 3.38015),
@@ -37,7 +37,10 @@ def test_epsilon_prints_the_known_values(run, flags, expected):
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("--accountant", "gdp", "--sampling-rate", 0.1), ("sampling rate 1", "pld or moments")),
+        (
+            ("--accountant", "gdp", "--sampling-rate", 0.1, "--relation", "add_remove"),
+            ("sampling rate 1", "pld or moments"),
+        ),
         (("--accountant", "cancelling", "--relation", "replace"), ("add_remove only",)),
         (("--accountant", "momentz"), ("'momentz'", "did you mean 'moments'")),
         (("--relation", "replaced"), ("'replaced'", "did you mean 'replace'")),
@@ -128,5 +131,5 @@ def test_what_the_machine_refuses_is_one_line(run, monkeypatch, error, words):
     def fails(*_):
         raise error
 
-    monkeypatch.setattr("private_graphs.privacy.calibration.epsilon_for", fails)
+    monkeypatch.setattr("private_graphs.privacy.composition.epsilon_for", fails)
     refused(run("epsilon", "--noise-multiplier", 1, "--steps", 1), 1, *words)

@@ -49,7 +49,7 @@ def test_the_page_quotes_a_command_for_each_claim_about_numbers():
 def test_a_quoted_command_prints_the_number_beside_it(page, command, printed):
     answer = CliRunner().invoke(application(), shlex.split(command))
     assert answer.exit_code == 0, answer.output
-    [value] = json.loads(answer.stdout).values()
+    value = next(iter(json.loads(answer.stdout).values()))
     _, _, decimals = printed.partition(".")
     assert f"{value:.{len(decimals)}f}" == printed
 

@@ -1,13 +1,15 @@
-"""``private-graphs epsilon`` and ``noise``: privacy accounting of noisy, clipped gradient steps."""
+"""``private-graphs epsilon`` and ``noise``: privacy accounting of noisy steps and releases."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
 from private_graphs.cli.options import Delta
 from private_graphs.cli.terminal import print_json
+from private_graphs.errors import UsageError
 
 _ACCOUNTANTS = (
     "moments: the published formula (add_remove only); gdp: exact Gaussian, sampling rate 1; "
@@ -16,15 +18,21 @@ _ACCOUNTANTS = (
 Steps = Annotated[int, typer.Option(help="Number of noisy steps.")]
 Rate = Annotated[float, typer.Option(help="Poisson sampling rate; 1 means every step sees all.")]
 Relation = Annotated[
-    str, typer.Option(help="What a neighbour is.", metavar="add_remove|zero_out|replace")
-]
+    str | None,
+    typer.Option(help="What a neighbour is. Default: replace, as everywhere in this project; "
+                 "add_remove with the formula, which has no other.",
+                 metavar="add_remove|zero_out|replace"),
+]  # fmt: skip
 
 
 def epsilon(
     noise_multiplier: Annotated[
-        float, typer.Option(help="Standard deviation of the noise in units of the clip norm.")
-    ],
-    steps: Steps,
+        float | None,
+        typer.Option(help="Standard deviation of Gaussian noise in units of the clip norm; with "
+                     "--mechanism laplace its scale in units of the sensitivity; with "
+                     "randomized-response the epsilon of one answer."),
+    ] = None,
+    steps: Annotated[int | None, typer.Option(help="Number of noisy steps.")] = None,
     accountant: Annotated[
         str,
         typer.Option(
@@ -34,18 +42,67 @@ def epsilon(
         ),
     ] = "pld",
     sampling_rate: Rate = 1.0,
+    epochs: Annotated[
+        int | None,
+        typer.Option(help="With --batch-size and --n, as papers print it: in place of --steps and "
+                     "--sampling-rate."),
+    ] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Size of a minibatch.")] = None,
+    n: Annotated[int | None, typer.Option(help="Number of records.")] = None,
+    mechanism: Annotated[
+        Literal["gaussian", "laplace", "randomized-response"], typer.Option(help="Kind of noise.")
+    ] = "gaussian",
+    group: Annotated[
+        int, typer.Option(help="Records of one person, who is the unit then.", min=1, max=10_000)
+    ] = 1,
+    events: Annotated[
+        Path | None,
+        typer.Option(help="JSON with dp_events (of a statement) or a list of them: all compose.",
+                     metavar="FILE"),
+    ] = None,
     delta: Delta = 1e-5,
-    relation: Relation = "add_remove",
-) -> None:
-    """Print the epsilon of noisy, clipped gradient steps as JSON.
+    relation: Relation = None,
+) -> None:  # fmt: skip
+    """Print the epsilon of noisy steps as JSON, with what it is about.
 
-    Example: private-graphs epsilon --accountant gdp --noise-multiplier 112 --steps 2000
-    --relation replace
+    "bound" says whether epsilon is exact, an upper bound, or no bound.
+
+    Examples:
+
+    private-graphs epsilon --accountant gdp --noise-multiplier 112 --steps 2000
+
+    private-graphs epsilon --noise-multiplier 1.1 --epochs 60 --batch-size 256 --n 60000
+
+    private-graphs epsilon --mechanism laplace --noise-multiplier 2 --steps 3 --group 2
+
+    private-graphs epsilon --events DIR/release/statement.json
     """
-    from private_graphs.privacy.calibration import epsilon_for
+    from private_graphs.privacy import composition
 
-    value = epsilon_for(accountant, noise_multiplier, steps, sampling_rate, delta, relation)
-    print_json({"epsilon": value})
+    if events is not None:
+        if noise_multiplier is not None or steps is not None or epochs is not None:
+            raise UsageError("--events has the mechanisms; leave the other numbers out")
+        print_json(composition.of_file(events, delta))
+        return
+    if noise_multiplier is None:
+        raise UsageError("give --noise-multiplier, or --events FILE")
+    batches = (epochs, batch_size, n)
+    shuffled = None
+    if any(each is not None for each in batches):
+        if None in batches or steps is not None or sampling_rate != 1:
+            raise UsageError(
+                "--epochs, --batch-size and --n belong together, in place of --steps and "
+                "--sampling-rate"
+            )
+        steps, sampling_rate, shuffled = composition.minibatches(*batches)  # type: ignore[arg-type]
+    if steps is None:
+        raise UsageError("give --steps, or --epochs with --batch-size and --n")
+    print_json(
+        composition.priced(
+            mechanism, noise_multiplier, steps, accountant=accountant, rate=sampling_rate,
+            group=group, delta=delta, relation=relation, shuffled=shuffled,
+        )
+    )  # fmt: skip
 
 
 def noise(
@@ -54,13 +111,15 @@ def noise(
     accountant: Annotated[str, typer.Option(help=_ACCOUNTANTS, metavar="moments|gdp|pld")] = "pld",
     sampling_rate: Rate = 1.0,
     delta: Delta = 1e-5,
-    relation: Relation = "add_remove",
+    relation: Relation = None,
 ) -> None:
     """Print the smallest noise multiplier (up to three decimals, rounded up) as JSON.
 
-    Example: private-graphs noise --accountant gdp --epsilon 2 --steps 500 --relation replace
+    Example: private-graphs noise --accountant gdp --epsilon 2 --steps 500
     """
     from private_graphs.privacy.calibration import noise_for
+    from private_graphs.privacy.composition import default_relation
 
+    relation = relation or default_relation(accountant)
     value = noise_for(accountant, epsilon, steps, sampling_rate, delta, relation)
-    print_json({"noise_multiplier": value})
+    print_json({"noise_multiplier": value, "relation": relation})

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from private_graphs.cli.options import AsJson, Protocols, Threads, Visits
+from private_graphs.cli.options import AsJson, Delta, Protocols, Threads, Visits
 from private_graphs.cli.terminal import ProgressBar, print_json
 from private_graphs.errors import UsageError, UserError
 from private_graphs.limits import LARGEST_SEED, MOST_RUNS
@@ -57,6 +58,14 @@ def audit(
         bool,
         typer.Option("--mechanisms", help="Audit the noise of every mechanism."),
     ] = False,
+    score_files: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option("--scores", metavar="WITH WITHOUT", help="Attack scores of anybody's code: "
+                     "one number a line, of runs with and without a record.")
+    ] = None,
+    claim: Annotated[float | None, typer.Option(help="With --scores: epsilon that is claimed.")
+                     ] = None,
+    delta: Delta = 1e-5,
     threads: Threads = 1,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
@@ -82,6 +91,9 @@ def audit(
     bit. With --mechanisms the noise itself is audited: its size and correlations, and a bound on mu
     from how well two neighbouring values can be distinguished.
 
+    With --scores the numbers of your own attack on any code give a lower bound at 99.9 %: the
+    threshold is chosen on every other run, and the errors are counted on the rest.
+
     Exit code 1: the lower bound exceeds the proof, so the code has a bug. A refuted published claim
     is a finding, not an error.
 
@@ -94,7 +106,17 @@ def audit(
     private-graphs audit --replay --method class_sums --json
 
     private-graphs audit --mechanisms
+
+    private-graphs audit --scores with.csv without.csv --delta 1e-5 --claim 2
     """
+    if score_files is not None:
+        from private_graphs.attacks.scores import bound_of
+
+        found = bound_of(*score_files, delta, claim)
+        print_json(found.document()) if as_json else typer.echo(found.sentence)
+        return
+    if claim is not None:
+        raise UsageError("--claim is for --scores; give both, or --epsilon")
     if replay or mechanisms:
         others = (scenario, epsilon, runs, splits, visits, seed, classes, threads)
         if replay and mechanisms or others != (None, 2.0, None, 1, "protocol", 0, 2, 1):

@@ -1,0 +1,116 @@
+"""A lower bound on ε from the scores of somebody's own attack (docs/privacy.md §10)."""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from private_graphs.errors import UserError
+from private_graphs.privacy.audits import Errors, two_point_epsilon
+from private_graphs.privacy.checks import check_delta
+from private_graphs.privacy.statements import AUDIT_CONFIDENCE
+
+_FEWEST = 10
+
+
+@dataclass(frozen=True)
+class ScoreBound:
+    """Lower bound on ε from two files of scores."""
+
+    epsilon_lower: float
+    delta: float
+    confidence: float
+    runs: tuple[int, int]
+    """Runs with and without the record on which errors were counted."""
+    threshold: float
+    claim: float | None
+
+    @property
+    def refuted(self) -> bool | None:
+        """Whether the claim is refuted; None without one."""
+        return None if self.claim is None else self.epsilon_lower > self.claim
+
+    @property
+    def sentence(self) -> str:
+        """Return the finding in words."""
+        said = (
+            f"epsilon is at least {math.floor(1000 * self.epsilon_lower) / 1000:g} at delta "
+            f"{self.delta:g} and {100 * self.confidence:g} % confidence, from {self.runs[0]:,} "
+            f"runs with and {self.runs[1]:,} without the record"
+        )
+        if self.claim is None:
+            return said
+        end = "is refuted" if self.refuted else "is not contradicted, which proves nothing"
+        return f"{said}; the claim {self.claim:g} {end}"
+
+    def document(self) -> dict[str, Any]:
+        """Return the bound as JSON-able values."""
+        return {**asdict(self), "runs": list(self.runs), "refuted": self.refuted}
+
+
+def bound_of(with_it: Path, without: Path, delta: float, claim: float | None) -> ScoreBound:
+    """Return a lower bound on ε at 99.9 %, whatever the mechanism and the attack.
+
+    Runs at odd places choose threshold and direction, the others count errors: a threshold that
+    was fitted to the counted runs would show more than there is.
+
+    Raises:
+        UserError: a file without enough numbers.
+    """
+    check_delta(delta)
+    scores = [_numbers(path) for path in (with_it, without)]
+    first, second = ([each[start::2] for each in scores] for start in (0, 1))
+    direction, threshold = _best(*first, delta)
+    above = [direction * each >= direction * threshold for each in second]
+    errors = Errors(int((~above[0]).sum()), len(above[0]), int(above[1].sum()), len(above[1]))
+    lower = two_point_epsilon(errors, delta, AUDIT_CONFIDENCE)
+    return ScoreBound(
+        lower, delta, AUDIT_CONFIDENCE, (len(above[0]), len(above[1])), float(threshold), claim
+    )
+
+
+def _best(with_it: np.ndarray, without: np.ndarray, delta: float) -> tuple[int, float]:
+    """Return the direction and the threshold with the largest bound on these runs."""
+    found = []
+    every = np.unique(np.concatenate([with_it, without]))
+    for threshold in every[:: max(1, len(every) // 500)]:
+        for direction in (1, -1):
+            missed = int((direction * with_it < direction * threshold).sum())
+            false = int((direction * without >= direction * threshold).sum())
+            errors = Errors(missed, len(with_it), false, len(without))
+            found.append((two_point_epsilon(errors, delta, 0.95), direction, threshold))
+    _, direction, threshold = max(found, key=lambda each: each[0])
+    return direction, threshold
+
+
+def _numbers(path: Path) -> np.ndarray:
+    """Read one number a line: the last field, or the column called score."""
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as stream:
+            rows = [row for row in csv.reader(stream) if row]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: cannot be read ({error}); expected one score a line") from error
+    column = -1
+    if rows and not _is_number(rows[0][-1]):
+        head = [each.strip().lower() for each in rows.pop(0)]
+        column = head.index("score") if "score" in head else -1
+    values = []
+    for line, row in enumerate(rows, start=1):
+        if column >= len(row) or not _is_number(row[column]):
+            raise UserError(f"{path}: row {line}: {row!r} has no score; expected a finite number")
+        values.append(float(row[column]))
+    if len(values) < 2 * _FEWEST:
+        raise UserError(f"{path}: {len(values)} scores, expected at least {2 * _FEWEST}")
+    return np.array(values)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

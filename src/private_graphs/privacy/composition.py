@@ -1,0 +1,166 @@
+"""ε of mechanisms that somebody describes: noisy steps, Laplace noise, answers, event trees."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from private_graphs.errors import UsageError, UserError
+from private_graphs.privacy.accountants import composed, gdp_epsilon
+from private_graphs.privacy.calibration import epsilon_for
+from private_graphs.privacy.checks import check
+from private_graphs.privacy.losses import LaplaceLoss, PureLoss, SampledTerms
+
+
+def default_relation(accountant: str) -> str:
+    """Return replace, or add_remove for the published formula, which covers nothing else."""
+    return "add_remove" if accountant in ("moments", "cancelling") else "replace"
+
+
+def minibatches(epochs: int, batch_size: int, n: int) -> tuple[int, float, int]:
+    """Return steps, sampling rate, and the steps that touch a record under shuffling."""
+    if not (epochs >= 1 and 1 <= batch_size <= n):
+        raise UsageError(
+            f"epochs {epochs}, batch size {batch_size}, n {n}; expected at least one epoch and "
+            "1 <= batch size <= n"
+        )
+    return epochs * math.ceil(n / batch_size), batch_size / n, epochs
+
+
+def priced(
+    mechanism: str, noise: float, steps: int, *, accountant: str = "pld", rate: float = 1.0,
+    group: int = 1, delta: float = 1e-5, relation: str | None = None, shuffled: int | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Return ε of ``steps`` releases and what it is about.
+
+    ``group``: records of one person; ``shuffled``: epochs, if minibatches may have been shuffled.
+
+    Raises:
+        UsageError: numbers out of range, or a combination that no accountant covers.
+    """
+    relation = relation or default_relation(accountant)
+    check(steps=steps, delta=delta, relation=relation, rate=rate, noise=noise)
+    about = {"delta": delta, "relation": relation, "steps": steps}
+    if mechanism != "gaussian":
+        if rate != 1 or accountant != "pld":
+            raise UsageError(f"{mechanism} takes no sampling rate and no other accountant than pld")
+        one = (1 / noise if mechanism == "laplace" else noise) * group
+        value, name, _ = composed((_pure(mechanism, one, steps),), delta)
+        pure = steps * one
+        return {
+            "epsilon": value, **about, "accountant": name, "sampling": "none", "bound": "upper",
+            "pure_epsilon": pure,
+        }  # fmt: skip
+    if group > 1:
+        value, name = _of_group(noise, steps, rate, group, delta, relation)
+    else:
+        value, name = epsilon_for(accountant, noise, steps, rate, delta, relation), accountant
+    exact = name == "gdp"
+    bound = "no bound" if name == "cancelling" else "exact" if exact else "upper"
+    sampling = "none" if rate == 1 else f"poisson({rate:g})"
+    found = {"epsilon": value, **about, "accountant": name, "sampling": sampling, "bound": bound}
+    if group > 1:
+        found["group"] = group
+    if shuffled is not None:
+        twice = 2 if relation == "replace" else 1
+        found["if_shuffled"] = gdp_epsilon(group * twice * math.sqrt(shuffled) / noise, delta)
+    return found
+
+
+def _pure(mechanism: str, epsilon: float, steps: int) -> LaplaceLoss | PureLoss:
+    if mechanism == "laplace":
+        return LaplaceLoss(1 / epsilon, steps)
+    return PureLoss(epsilon, steps, epsilon**2 / 2)
+
+
+def _of_group(
+    noise: float, steps: int, rate: float, group: int, delta: float, relation: str
+) -> tuple[float, str]:
+    """Return ε of ``group`` records together: k μ, or J ~ Bin(k, q) sampled terms (§0.2)."""
+    if rate == 1:
+        twice = 2 if relation == "replace" else 1
+        return gdp_epsilon(group * twice * math.sqrt(steps) / noise, delta), "gdp"
+    if relation != "replace":
+        raise UsageError("--group with a sampling rate covers replace; leave --relation out")
+    value, name, _ = composed((SampledTerms(noise, steps, rate, group, relation),), delta)
+    return value, name
+
+
+def of_file(path: Path, delta: float) -> dict[str, Any]:
+    """Return ε of the event trees in a JSON file, composed by dp-accounting.
+
+    The file has ``dp_events`` of one or several statements. Parts of one statement are about
+    different units: the costliest counts.
+
+    Raises:
+        UserError: a file that cannot be read, or an event that dp-accounting has no price for.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read as JSON ({error}); expected dp_events") from error
+    values = list(content.values()) if isinstance(content, Mapping) and all(
+        isinstance(each, Mapping) and "dp_events" in each for each in content.values()
+    ) else content if isinstance(content, list) else [content]  # fmt: skip
+    runs = [_parts(each, path) for each in values]
+    relations = {part["neighboring_relation"] for parts in runs for part in parts}
+    if len(relations) > 1:
+        raise UserError(f"{path}: events under {' and '.join(sorted(relations))}; expected one")
+    [relation] = relations
+    choices = [max(parts, key=lambda part: _price([part["event"]], relation, delta))
+               for parts in runs]  # fmt: skip
+    value = _price([part["event"] for part in choices], relation, delta)
+    return {
+        "epsilon": value, "delta": delta, "neighboring_relation": relation, "runs": len(runs),
+        "accountant": "PLDAccountant of dp-accounting", "bound": "upper",
+    }  # fmt: skip
+
+
+def _parts(value: Any, path: Path) -> list[Mapping[str, Any]]:
+    parts = value.get("dp_events", [value]) if isinstance(value, Mapping) else None
+    if not parts or any("event" not in part or part.get("secret_sample") for part in parts):
+        raise UserError(
+            f"{path}: expected dp_events of statements, each with an event, and no secret sample"
+        )
+    return [{"neighboring_relation": "ADD_OR_REMOVE_ONE", **part} for part in parts]
+
+
+def _price(trees: list[Any], relation: str, delta: float) -> float:
+    from dp_accounting import pld, privacy_accountant
+
+    accountant = pld.PLDAccountant(privacy_accountant.NeighboringRelation[relation])
+    try:
+        for tree in trees:
+            accountant.compose(_event(tree))
+        return float(accountant.get_epsilon(delta))
+    except (AttributeError, KeyError, TypeError, ValueError,
+            privacy_accountant.UnsupportedEventError) as error:  # fmt: skip
+        raise UserError(
+            f"dp-accounting cannot price the event {json.dumps(trees)[:200]} ({error}); expected "
+            "a tree of Gaussian, Laplace, sampled or composed events"
+        ) from error
+
+
+_EVENTS = frozenset(
+    ("GaussianDpEvent", "LaplaceDpEvent", "RandomizedResponseDpEvent", "PoissonSampledDpEvent",
+     "SelfComposedDpEvent", "ComposedDpEvent", "MixtureOfGaussiansDpEvent", "NoOpDpEvent",
+     "NonPrivateDpEvent")
+)  # fmt: skip
+"""Classes of dp-accounting that a file may name."""
+
+
+def _event(tree: Mapping[str, Any]) -> Any:
+    from dp_accounting import dp_event
+
+    fields = dict(tree)
+    name = fields.pop("class")
+    if name not in _EVENTS:
+        raise ValueError(f"no event {name!r}")
+    for key in ("event", "events"):
+        if key in fields:
+            value = fields[key]
+            fields[key] = list(map(_event, value)) if key == "events" else _event(value)
+    return getattr(dp_event, name)(**fields)

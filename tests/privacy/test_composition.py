@@ -1,0 +1,57 @@
+"""ε of what somebody else prints: minibatches, Laplace noise, groups, event trees, attack scores."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from command_line import refused
+
+from private_graphs.privacy import composition
+
+
+def test_papers_numbers_are_priced_and_shuffling_is_not_amplified(run):
+    flags = ("--noise-multiplier", 4, "--epochs", 100, "--batch-size", 600, "--n", 60_000)
+    found = run("epsilon", *flags).json
+    assert found["epsilon"] == pytest.approx(1.99312, abs=2e-4)  # docs/privacy.md §1
+    assert (found["relation"], found["sampling"], found["bound"]) == (
+        "replace", "poisson(0.01)", "upper",
+    )  # fmt: skip
+    assert found["if_shuffled"] == pytest.approx(33.10373, abs=1e-4)
+    refused(run("epsilon", "--noise-multiplier", 4, "--epochs", 2), 2, "belong together")
+
+
+def test_groups_laplace_noise_and_answers():
+    one = composition.priced("gaussian", 2 / 0.2680511, 1, group=5, accountant="gdp")
+    assert one["epsilon"] == pytest.approx(6.167, abs=1e-3) and one["bound"] == "exact"
+    sampled = composition.priced("gaussian", 0.8, 50, rate=0.002, group=5)["epsilon"]
+    assert sampled == pytest.approx(1.599, abs=2e-3)
+    assert composition.priced("laplace", 2.0, 3, group=2)["pure_epsilon"] == 3.0
+    assert composition.priced("randomized-response", 0.5, 1)["epsilon"] <= 0.5
+
+
+def test_event_trees_of_statements_compose(run, tmp_path):
+    tree = {"class": "GaussianDpEvent", "noise_multiplier": 1 / 0.2680511}
+    part = {"event": tree, "neighboring_relation": "ADD_OR_REMOVE_ONE"}
+    less = {"event": tree | {"noise_multiplier": 100.0}}
+    path = tmp_path / "events.json"
+    path.write_text(json.dumps([{"dp_events": [part, less]}, {"dp_events": [part]}]))
+    found = run("epsilon", "--events", path).json
+    assert found["epsilon"] == pytest.approx(1.4656, abs=1e-3) and found["runs"] == 2
+    path.write_text(json.dumps([{"event": {"class": "__import__"}}]))
+    refused(run("epsilon", "--events", path), 1, "cannot price")
+
+
+def test_scores_of_any_attack_give_a_bound_that_holds(run, tmp_path):
+    rng = np.random.default_rng(0)
+    with_it, without = tmp_path / "with.csv", tmp_path / "without.csv"
+    np.savetxt(with_it, rng.normal(6, 1, 2000))
+    np.savetxt(without, rng.normal(0, 1, 2000))
+    found = run("audit", "--scores", with_it, without, "--claim", 2, "--json").json
+    assert found["refuted"] and 4 < found["epsilon_lower"] < 6
+    np.savetxt(without, rng.normal(6, 1, 2000))
+    found = run("audit", "--scores", with_it, without, "--claim", 2, "--json").json
+    assert found["refuted"] is False and found["epsilon_lower"] < 0.3
+    without.write_text("score\nhigh\n")
+    refused(run("audit", "--scores", with_it, without), 1, "without.csv: row 1")
