@@ -382,3 +382,19 @@ def test_the_package_and_its_help_import_little():
     assert done.returncode == 0 and "declare" in done.stdout
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert not imported & {"numpy", "pandas", "torch", "scipy", "pyarrow", "sklearn"}
+
+
+def test_public_files_teach_words_and_leave_the_owner_private(data, tmp_path):
+    (tmp_path / "open").mkdir()
+    public = [row | {"id": f"o{row['id']}"} for row in rows_of(160)]
+    write(tmp_path / "open" / "a.csv", public)
+    rows = rows_of(80)
+    rows[0]["body"] = "xylophone xylophone"
+    found = declared("x", write(tmp_path / "n.csv", rows), classes=(), public_files="open")
+    assert (found.protected, found.public, found.classes) == (80, 160, CLASSES)
+    result = classify("x", epsilon=1, out="R")
+    assert result.quality is not None and result.quality.public_alone is not None
+    model = private_graphs.load("R/release")
+    assert "xylophone" not in model.features.words and "chain" in model.features.words
+    new = write(tmp_path / "new.csv", [{"id": "a", "body": "chain pedal zither wheel"}])
+    assert private_graphs.predict("R/release", nodes=new).unknown == 0.25

@@ -52,7 +52,7 @@ def declare(
     Raises:
         UserError: tables that cannot be used, with file and line.
     """
-    from private_graphs.datasets.registry import DATASETS
+    from private_graphs.datasets.registry import OWN_FOLDER, dataset_names
     from private_graphs.documents.release import delta_of
     from private_graphs.documents.tables import (
         KNOWN,
@@ -65,8 +65,8 @@ def declare(
     from private_graphs.privacy.calibration import refuse_large_delta
 
     data = Path(data)
-    if name in DATASETS:
-        raise UsageError(f"{name!r} is a built-in dataset; choose another name")
+    if name in dataset_names(data.parent / OWN_FOLDER):
+        raise UsageError(f"{name!r} is the name of another dataset; choose another name")
     spec = checked(
         dict(
             name=name, nodes=nodes, edges=edges, text=_columns(text, Path(nodes), encoding),

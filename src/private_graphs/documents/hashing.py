@@ -1,7 +1,7 @@
 """Public maps from a text to a row: hashing, and a vocabulary of public documents.
 
-A row depends on its own text and on values that are public or fixed in advance, to the bit: counts
-are whole numbers, and so is the squared norm by which they are scaled.
+A row depends on its own text and on values that are public or fixed in advance, to the bit: sparse
+rows are counted, scaled and projected one by one.
 """
 
 from __future__ import annotations

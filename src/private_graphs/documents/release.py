@@ -358,7 +358,7 @@ def _public_means(plan: _Plan) -> tuple[ClassMeans | None, float]:
     codes = np.eye(len(plan.docs.classes))[known.labels[labelled]]
     variance = max(float(rows.var(axis=0).mean()), 1e-6)
     sums = rows[labelled].T @ codes
-    return ClassMeans(sums, np.maximum(codes.sum(axis=0), 1.0), 0.0), variance
+    return ClassMeans(sums, np.maximum(codes.sum(axis=0), 1e-9), 0.0), variance
 
 
 def _noisy_quality(plan: _Plan, weights: np.ndarray, majority: int, door: Any) -> Quality:
