@@ -1,4 +1,4 @@
-"""ε of what somebody else prints: minibatches, Laplace noise, groups, event trees, attack scores."""
+"""ε of what others print: minibatches, Laplace noise, groups, event trees, attack scores."""
 
 from __future__ import annotations
 
