@@ -11,8 +11,9 @@ from sklearn.linear_model import LogisticRegression
 from small_graphs import random_graph
 from small_tasks import task_of
 
+from private_graphs.graphs.similar import similar_in_blocks
 from private_graphs.methods import text_only
-from private_graphs.tasks import GraphTask
+from private_graphs.tasks import GraphTask, unit_rows
 
 
 @pytest.fixture
@@ -45,6 +46,20 @@ def test_first_beliefs_read_known_labels_only(task):
     beliefs = text_only.first_beliefs(rows, labels, known, task.n_classes, 3.0)
     np.testing.assert_array_equal(beliefs[: n - 10].argmax(axis=1), labels[: n - 10])
     assert ((beliefs[n - 10 :] > 0) & (beliefs[n - 10 :] < 1)).all()
+
+
+def test_of_many_texts_nearly_the_most_similar_are_found_in_blocks():
+    rng = np.random.default_rng(0)
+    group = rng.integers(0, 60, 3000)
+    dense = (rng.random((60, 200)) < 0.1)[group] ^ (rng.random((3000, 200)) < 0.02)
+    rows = unit_rows(scipy.sparse.csr_matrix(dense.astype(float)))
+    nodes, cosines = similar_in_blocks(rows, 5)
+    _, exact = text_only.similar_texts(rows, 5)
+    assert (nodes != np.arange(3000)[:, None]).all() and (np.diff(cosines, axis=1) <= 0).all()
+    assert all(len(set(each)) == 5 for each in nodes)
+    assert cosines.mean() > 0.97 * exact.mean()
+    pairs = rows[np.repeat(np.arange(9), 5)].multiply(rows[nodes[:9].ravel()]).sum(axis=1)
+    assert np.allclose(np.asarray(pairs).ravel(), cosines[:9].ravel())
 
 
 def test_similar_texts_are_the_largest_cosines(task, monkeypatch):

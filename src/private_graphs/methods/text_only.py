@@ -18,6 +18,7 @@ import scipy.optimize
 import scipy.sparse
 from scipy.special import log_softmax, softmax
 
+from private_graphs.graphs.similar import similar_in_blocks
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.fusion import fit_weights
 from private_graphs.methods.method import Context, Method, Outcome, Request
@@ -34,6 +35,9 @@ _ITERATIONS = 200
 CHOSEN_BY = "hits on the public training labels, by five-fold cross-validation"
 """Data on which the settings of ``TextModel`` were compared."""
 _CHUNK = 512
+_EXACT = 20_000
+"""Most nodes whose similar texts are found by comparing all pairs, and whose penalty is chosen on
+all folds."""
 
 
 @dataclass(frozen=True)
@@ -123,8 +127,11 @@ def fit_probabilities(
 def similar_texts(rows: scipy.sparse.csr_matrix, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the nodes (N, k) of the most similar other texts, nearest first, and their cosines.
 
-    k is ``count``, or N - 1 if smaller. Non-positive cosines are returned as 0.
+    k is ``count``, or N - 1 if smaller. Non-positive cosines are returned as 0. Of many nodes they
+    are found in blocks, and a few of the nearest may be missed.
     """
+    if rows.shape[0] > _EXACT:
+        return similar_in_blocks(rows, count)
     rows = rows.astype(np.float32)
     n_nodes = rows.shape[0]
     count = min(count, n_nodes - 1)
@@ -178,26 +185,32 @@ def first_beliefs(
 def fit_text_model(task: GraphTask) -> TextModel:
     """Fit the classifier: first the penalty, then the neighbourhood with the most out-of-fold hits.
 
-    Ties go to the first candidate. Texts and training labels are read, no validation labels and no
-    edges. The label of a training node affects its own probabilities only through what
-    cross-validation chooses (the two settings and the two weights).
+    Ties go to the first candidate; of many nodes, penalties are compared on one fold. Texts and
+    training labels are read, no validation labels and no edges. The label of a training node
+    affects its own probabilities only through what cross-validation chooses (the two settings and
+    the two weights).
     """
     rows, labels, n = text_rows(task), task.train_labels, task.n_train
     n_nodes, n_classes = rows.shape[0], task.n_classes
     passes = _folds(n, n_nodes)
+    compared = passes if n_nodes <= _EXACT else passes[:1]
 
     def hits(scores: np.ndarray) -> int:
         return int((scores[:n].argmax(axis=1) == labels).sum())
 
     def asked_only(of_pass: list[np.ndarray]) -> np.ndarray:
-        rows_of = zip(passes, of_pass, strict=True)
+        rows_of = zip(passes, of_pass, strict=False)
         return sum(np.where(asked[:, None], each, 0) for (_, asked), each in rows_of)
 
     tried = []
     for c in INVERSE_PENALTIES:
-        beliefs = [first_beliefs(rows, labels, known, n_classes, c) for known, _ in passes]
+        beliefs = [first_beliefs(rows, labels, known, n_classes, c) for known, _ in compared]
         tried.append((hits(asked_only(beliefs)), beliefs, c))
     _, beliefs, penalty = max(tried, key=lambda each: each[0])
+    beliefs = beliefs + [
+        first_beliefs(rows, labels, known, n_classes, penalty)
+        for known, _ in passes[len(compared) :]
+    ]
     logs = np.log(asked_only(beliefs))
     logs -= logs.mean(axis=1, keepdims=True)
     nodes, cosines = similar_texts(rows, max(NEIGHBOURHOODS))
