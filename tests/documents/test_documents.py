@@ -391,7 +391,7 @@ def test_the_package_and_its_help_import_little():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
     assert done.returncode == 0 and "declare" in done.stdout
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert not imported & {"numpy", "pandas", "torch", "scipy", "pyarrow", "sklearn"}
+    assert not imported & {"numpy", "pandas", "torch", "scipy", "pyarrow", "pydantic"}
 
 
 def test_public_files_teach_words_and_leave_the_owner_private(data, tmp_path):

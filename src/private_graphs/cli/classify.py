@@ -36,7 +36,6 @@ from private_graphs.cli.run import (
     statement_text,
 )
 from private_graphs.cli.terminal import number, print_json, say
-from private_graphs.documents.declaration import known_names
 from private_graphs.errors import UsageError, suggest
 
 if TYPE_CHECKING:
@@ -165,6 +164,8 @@ def classify(
     private-graphs classify cora --scenario edges --epsilon 4 --json
     """
     flags = locals()
+    from private_graphs.documents.declaration import known_names
+
     if dataset in known_names(data):
         _classify_documents(flags)
         return

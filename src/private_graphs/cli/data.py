@@ -18,7 +18,6 @@ from private_graphs.cli.options import (
 )
 from private_graphs.cli.run import load_data
 from private_graphs.cli.terminal import print_json, say
-from private_graphs.documents.declaration import known_names
 from private_graphs.errors import UsageError
 from private_graphs.protocols import PROTOCOLS
 
@@ -70,6 +69,7 @@ def _from_pyg(name: str, pyg: str, data: Path):
     from private_graphs.datasets import pyg as reader
     from private_graphs.datasets.own import OWN_FOLDER, free_name
     from private_graphs.datasets.registry import dataset_names
+    from private_graphs.documents.declaration import known_names
 
     folder = data.parent / OWN_FOLDER
     if name in dataset_names(folder) or name in known_names(data):
