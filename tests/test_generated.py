@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from private_graphs.errors import UserError
-from private_graphs.study import SCHEMAS, schema_text
+from private_graphs.studies import claims_of
+from private_graphs.study import SCHEMAS, schema_text, study_ids
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +26,14 @@ def test_every_table_is_in_step(tables, root: Path) -> None:
     for page, made in tables.PAGES.items():
         text = (root / page).read_text(encoding="utf-8")
         assert tables.refreshed(tables.text_of(page), made) == text, f"{page}: run: make docs"
+
+
+@pytest.mark.parametrize("study", study_ids())
+def test_every_claim_is_judged_or_says_why_not(tables, study: str) -> None:
+    frame = tables.prose.frame(f"claims/{study}")
+    judged = set(frame.loc[frame["verdict"] != "not_run", "id"].str.split(".").str[0])
+    silent = [each for each in claims_of(study) if each.id not in judged]
+    assert [each.id for each in silent if not each.because] == []
 
 
 def test_the_picture_of_the_finding_is_in_step(tables, root: Path) -> None:

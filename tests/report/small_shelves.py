@@ -129,5 +129,5 @@ def _figure(results: Any) -> list[Any]:
             Chart("More curves", frame, x="epsilon", line="protocol")]  # fmt: skip
 
 
-TABLE = Exhibit("table1", "Scores of all settings", ["table"], _table, "What it means.")
+TABLE = Exhibit("table1", "Scores of all settings", ["table"], _table, meaning="What it means.")
 FIGURE = Exhibit("figure1", "Curves of all settings", ["table"], _figure)

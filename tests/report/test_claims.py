@@ -180,15 +180,6 @@ def test_one_seed_decides_no_claim_about_scores(study):
     assert set(by_run["id"].str.split(".").str[0]) <= OF_PROOFS
 
 
-@pytest.mark.parametrize("study", ["lrec2022", "preprint2021", "inversion", "pate", "progap",
-                                   "dpappr"])  # fmt: skip
-def test_every_claim_is_judged_or_says_why_not(study):
-    frame = pd.read_csv(RECORDED.parent / "docs" / "results" / "claims" / f"{study}.csv")
-    judged_ids = set(frame.loc[frame["verdict"] != "not_run", "id"].str.split(".").str[0])
-    silent = [each.id for each in claims_of(study) if each.id not in judged_ids]
-    assert [each.id for each in claims_of(study) if each.id in silent and not each.because] == []
-
-
 def test_proofs_and_attacks_decide_claims_of_epsilon():
     frame = golden_verdicts().set_index(["id", "protocol"])
     graph = "full_epsilon.synthetic-planetoid"

@@ -206,6 +206,7 @@ METHODS = (
         "list means",
         run,
         ("lists",),
+        summary="Noisy counts of friends by class, read along each node's own list of friends.",
         settings=ListSettings,
         protocols={"sound": PROTOCOLS["sound"]},
         stated=stated,
