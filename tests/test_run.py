@@ -280,7 +280,7 @@ def test_noise_does_not_tell_how_many_records_have_a_label(case):
 FEW = {"epsilons": (0.1,), "validation_labels": ()}
 
 
-@pytest.mark.parametrize("case", [("class_sums", "text"), ("gcn",), ("mlp_records",)], ids="-".join)
+@pytest.mark.parametrize("case", [("dp_linear", "text"), ("gcn",), ("mlp_records",)], ids="-".join)
 def test_noise_of_the_operating_system_differs_every_time_and_tells_no_hash(case):
     """A plain hash tells a label to who knows the rest of the data and tries all classes."""
     told, seen, dataset = set(), [], small_dataset(case[0])

@@ -5,6 +5,7 @@ the commands of these names do and return dataclasses; ``load`` reads a released
 prices noisy steps (docs/your-own-graph.md).
 """
 
+from importlib import import_module
 from typing import Any
 
 __version__ = "0.1.0"
@@ -12,9 +13,10 @@ __all__ = ["classify", "declare", "epsilon", "explain", "ledger", "load", "predi
 
 
 def __getattr__(name: str) -> Any:
-    """Import a verb when it is first used: importing the package stays quick."""
+    """Import a verb when it is first used: importing the package stays quick.
+
+    By name, so that the code of the verbs is none of what every module of the package depends on.
+    """
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from private_graphs.documents import api
-
-    return getattr(api, name)
+    return getattr(import_module("private_graphs.documents.api"), name)

@@ -170,7 +170,7 @@ def _with_earlier(new: Recorded, earlier: Recorded) -> Recorded:
     predictions = earlier.predictions | new.predictions
     graphs = {(each["name"], each.get("view") or ""): each
               for each in (*earlier.statistics, *new.statistics)}  # fmt: skip
-    machines = dict.fromkeys((earlier.made.machine, new.made.machine))
+    machines = dict.fromkeys((*earlier.made.machine.split("; "), new.made.machine))
     made = replace(
         new.made, machine="; ".join(machines),
         hours=round(float(rows["seconds"].sum()) / 3600, 2),
