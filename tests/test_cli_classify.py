@@ -85,8 +85,8 @@ def test_one_run_is_compared_with_public_data_alone_and_both_are_kept(classify, 
 
 
 def test_noise_is_fresh_unless_a_seed_is_given(classify, tmp_path):
-    for name, flags in {"a": (), "b": (), "c": ("--seed", 3), "d": ("--seed", 3)}.items():
-        flags = ("--method", "dp_linear", *flags)
+    fresh = ("--method", "dp_linear")  # noise hardly changes the predictions of class sums
+    for name, flags in {"a": fresh, "b": fresh, "c": ("--seed", 3), "d": ("--seed", 3)}.items():
         assert classify("--epsilon", 1, "--out", tmp_path / name, *flags).code == 0
     drawn = {
         name: safetensors.numpy.load_file(tmp_path / name / "private" / "predictions.safetensors")
