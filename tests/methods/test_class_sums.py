@@ -145,6 +145,14 @@ def test_a_node_adds_the_same_whatever_the_others_are(scenario):
         np.testing.assert_array_equal(_sums(task, MANY, each)[0], _sums(mixed, MANY, each)[0])
 
 
+def test_the_sum_of_one_replica_does_not_depend_on_the_weights_of_others():
+    residuals = Released(Public(make_task("text")), MANY).residuals
+    sets = np.random.default_rng(1).normal(0, 4, (3, len(residuals._kept[0][0].T), 3))
+    alone = residuals.at(sets[:1])
+    sets[1:] *= [[[0.0]], [[1e6]]]
+    np.testing.assert_array_equal(residuals.at(sets)[0], alone[0])
+
+
 def test_the_posterior_is_the_mean_given_sums_and_known_labels():
     draws = np.random.default_rng(1)
     rows, known = draws.normal(size=(40, 3)), draws.normal(size=(5, 3))

@@ -56,7 +56,7 @@ def explain(
     texts = list(found.texts)
     if len(runs) > 1:
         texts.append(
-            "All together: nothing is proved"
+            "All together: nothing is proved (one proves nothing, or units differ)"
             if found.epsilon is None
             else f"All together, for somebody who is in each: ε = {at_most(found.epsilon)} at δ = "
             f"{found.delta:g}"

@@ -27,6 +27,8 @@ MISSING = frozenset(
 
 def seen(name: str) -> str:
     """Return the visible form of a name: compatibility form without invisible characters."""
+    if name.isascii() and name.isprintable():
+        return name.strip()
     return _IGNORED.sub("", unicodedata.normalize("NFKC", _IGNORED.sub("", name))).strip()
 
 

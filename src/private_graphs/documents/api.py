@@ -224,8 +224,10 @@ class Explained:
     belongs_to: list[str]
     """Runs of each statement in words; empty for declared documents."""
     epsilon: float | None
-    """ε of all releases for one unit that is in each of them; None if nothing is proved."""
+    """ε of all releases for one unit that is in each of them; None if one proves nothing, or if
+    they are about different units."""
     delta: float
+    """δ of ``epsilon``: that of Gaussian releases once, and the sum of the others'."""
 
 
 def explain(*folders: str | Path, full: bool = False) -> Explained:

@@ -38,24 +38,26 @@ def explained(folders: Sequence[Path], full: bool, wanted: str | None = None) ->
             belongs.append(runs)
             told.append(statement)
             texts.append("\n".join(lines))
-    delta = min(each.delta for each in told)
-    return Explained(found, texts, belongs, together(told, delta), delta)
+    return Explained(found, texts, belongs, *together(told))
 
 
-def together(statements: Sequence[Any], delta: float) -> float | None:
-    """Return ε of all runs for a unit that is in each of them; None if nothing is proved.
+def together(statements: Sequence[Any]) -> tuple[float | None, float]:
+    """Return (ε, δ) of all runs for a unit that is in each of them.
 
-    A run costs the largest of its parts, which are about different units. Gaussian releases
-    compose exactly; of others ε and δ add up.
+    ε is None if one proves nothing, or if they are about different units or relations. A run costs
+    the largest of its parts, which are about different units. Gaussian releases compose exactly;
+    of others ε and δ add up.
     """
     from private_graphs.privacy.accountants import gdp_epsilon
 
     square = total = spent = 0.0
-    for statement in statements:
+    delta = min(each.delta for each in statements)
+    reading = [each for each in statements if not each.reads_nothing]
+    if len({(each.unit, each.relation) for each in reading}) > 1:
+        return None, delta
+    for statement in reading:
         if statement.epsilon_proved is None:
-            return None
-        if statement.reads_nothing:
-            continue
+            return None, delta
         mus = [_mu(part.event, part.neighboring_relation) for part in statement.dp_events]
         if mus and None not in mus and statement.n_runs_released == 1:
             square += max(mus) ** 2  # type: ignore[type-var]
@@ -63,10 +65,9 @@ def together(statements: Sequence[Any], delta: float) -> float | None:
             total += statement.epsilon_all_runs
             spent += statement.delta
     if not square:
-        return total
+        return total, spent or delta
     # Statements of lattice noise keep a share of delta; it is counted here once more.
-    left = delta * 0.99 if spent == 0 else delta
-    return total + gdp_epsilon(square**0.5, left)
+    return total + gdp_epsilon(square**0.5, delta * 0.99), spent + delta
 
 
 def _mu(event: Mapping[str, Any] | None, relation: str) -> float | None:

@@ -25,11 +25,14 @@ from typing import Any
 
 import numpy as np
 
+from private_graphs.datasets.spelling import seen
 from private_graphs.errors import UserError
+from private_graphs.files import private_path
 
 FOLDER = "ledgers"
 """Folder of the ledger beside the folder of raw files: ``data/raw`` -> ``data/ledgers``."""
 _RELEASES, _KEY, _LOCK, _LINES = "releases.jsonl", "key", "lock", "lines"
+_KEY_BYTES = 32
 
 
 class OverBudget(UserError):
@@ -113,9 +116,13 @@ class BudgetLedger:
         self, units: Sequence[str], ids: Sequence[str], unit_of: np.ndarray, sides: np.ndarray,
         alone: bool,
     ) -> People:  # fmt: skip
-        """Return keyed hashes of units and documents; ``alone``: each document is a unit."""
-        key = self._key()
-        documents = _hashes(key, "document", ids)
+        """Return keyed hashes of units and documents; ``alone``: each document is a unit.
+
+        Ids count in their visible form, so that another spelling in Unicode is no other document.
+        """
+        with self._locked():
+            key = self._key()
+        documents = _hashes(key, "document", list(map(seen, ids)))
         hashed = np.empty(len(units), np.uint64)
         if alone:
             hashed[unit_of] = documents
@@ -124,20 +131,21 @@ class BudgetLedger:
         return People(hashed, documents, np.asarray(unit_of), sides.astype(np.uint8))
 
     def _key(self) -> bytes:
-        """Return the key of the hashes; it is made once."""
+        """Return the key of the hashes; it is made once. The lock is held."""
         path = self.folder / _KEY
-        with self._locked():
-            if not path.exists():
-                if self._path.exists():
-                    raise UserError(
-                        f"{path}: is gone, and without it the ids in {self._path} mean nothing; "
-                        "restore it from a copy"
-                    )
-                with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-                    file.write(os.urandom(32))
-                    file.flush()
-                    os.fsync(file.fileno())
-            return path.read_bytes()
+        key = path.read_bytes() if path.exists() else b""
+        if len(key) == _KEY_BYTES:
+            return key
+        if self._path.exists():
+            raise UserError(
+                f"{path}: is gone or cut off, and without it the ids in {self._path} mean nothing; "
+                "restore it from a copy"
+            )
+        with private_path(path) as temporary, open(temporary, "wb") as file:
+            file.write(key := os.urandom(_KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        return key
 
     # --- reading ---
 
@@ -161,16 +169,18 @@ class BudgetLedger:
         raw = self._path.read_bytes() if self._path.exists() else b""
         complete, _, torn = raw.rpartition(b"\n")
         written = complete.split(b"\n") if complete else []
-        found = []
+        found, key = [], self._key() if raw else b""
         for number, text in enumerate(written, start=1):
             try:
                 line = json.loads(text)
                 digest = line.pop("digest")
-                right = digest == _digest(line)
+                right = digest == _digest(line, key)
             except (ValueError, KeyError, TypeError, AttributeError):
                 right = False
             if not right:
-                raise self._damaged(number, "was changed or damaged")
+                raise self._damaged(
+                    number, f"was changed or damaged, or {_KEY} beside it is another one"
+                )
             if line["line"] != number:
                 raise self._damaged(number, f"is missing: line {line['line']} stands in its place")
             found.append(line)
@@ -241,7 +251,7 @@ class BudgetLedger:
     def _append(self, lines: list[dict[str, Any]], line: dict[str, Any]) -> None:
         """Append a line and force it to the disk; the lock is held."""
         line = {"line": len(lines) + 1, **line}
-        line["digest"] = _digest(line)
+        line["digest"] = _digest(line, self._key())
         file = os.open(self._path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
         try:
             _write(file, json.dumps(line, separators=(",", ":")).encode() + b"\n")
@@ -347,10 +357,13 @@ def _hashes(key: bytes, kind: str, ids: Sequence[str]) -> np.ndarray:
     return np.frombuffer(raw, dtype="<u8")
 
 
-def _digest(line: dict[str, Any]) -> str:
-    """Return a checksum of a line: it finds mistakes; the owner could write another ledger."""
+def _digest(line: dict[str, Any], key: bytes) -> str:
+    """Return a checksum of a line: it finds mistakes; the owner could write another ledger.
+
+    It is made with the key of the ids, so that another key is found, under which no id matches.
+    """
     text = json.dumps(line, separators=(",", ":"), sort_keys=True).encode()
-    return hmac.new(b"private-graphs ledger", text, hashlib.sha256).hexdigest()[:16]
+    return hmac.new(key, text, hashlib.sha256).hexdigest()[:16]
 
 
 def _write(file: int, data: bytes) -> None:

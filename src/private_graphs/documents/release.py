@@ -38,6 +38,8 @@ from private_graphs.documents.unit_sums import (
     weights_of,
 )
 from private_graphs.errors import UsageError, UserError, suggest
+from private_graphs.mechanisms.door import Door
+from private_graphs.training.streams import Streams
 
 METHODS = {
     "class_sums": "one noisy sum of rows for each class; the easiest to explain, and the one to "
@@ -205,7 +207,8 @@ def classify(
     )  # fmt: skip
     after = most_spent(ledger.entries(), plan.people, plan.delta, sides)
     say("adding up the private documents under noise")
-    model, quality = _drawn(plan, free)
+    door = Door.of([Streams.of({"graph": name}, os.urandom(32))])
+    model, quality = _drawn(plan, free, door)
     from private_graphs.documents.files import write_run
 
     statement = _statement(plan, method)
@@ -297,11 +300,9 @@ def _free_row(plan: _Plan) -> np.ndarray:
     """Return the classes of the public test documents by public documents alone."""
     import scipy.sparse
 
-    from private_graphs.mechanisms.door import Door
     from private_graphs.methods import method_named
     from private_graphs.methods.method import ALONE, Request
     from private_graphs.tasks import SCENARIOS, GraphTask
-    from private_graphs.training.streams import Streams
 
     known, asked = _terms(plan.docs, KNOWN), _terms(plan.docs, PUBLIC_TEST)
     assert isinstance(plan.features, PublicWords)
@@ -325,13 +326,11 @@ def _public_score(plan: _Plan, free: np.ndarray) -> float:
     return float(cells[:, 0].mean()) if len(cells) else math.nan
 
 
-def _drawn(plan: _Plan, free: np.ndarray | None) -> tuple[ReleasedModel, Quality | None]:
+def _drawn(
+    plan: _Plan, free: np.ndarray | None, door: Door
+) -> tuple[ReleasedModel, Quality | None]:
     """Read the private documents through the door, and return what follows from its answers."""
-    from private_graphs.mechanisms.door import Door
-    from private_graphs.training.streams import Streams
-
     docs, n_classes = plan.docs, len(plan.docs.classes)
-    door = Door.of([Streams.of({"graph": plan.spec.name}, os.urandom(32))])
     noisy = released(
         _terms(docs, TRAINING), plan.features, n_classes, plan.lattice, plan.unit, door
     )
@@ -361,7 +360,7 @@ def _public_means(plan: _Plan) -> tuple[ClassMeans | None, float]:
     return ClassMeans(sums, np.maximum(codes.sum(axis=0), 1e-9), 0.0), variance
 
 
-def _noisy_quality(plan: _Plan, weights: np.ndarray, majority: int, door: Any) -> Quality:
+def _noisy_quality(plan: _Plan, weights: np.ndarray, majority: int, door: Door) -> Quality:
     """Release four noisy counts of private test units, and compare with the largest class."""
     asked, lattice = _terms(plan.docs, TEST), plan.count_lattice
     predicted = scores_of(weights, plan.features, asked.texts).argmax(axis=1)

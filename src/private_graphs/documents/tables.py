@@ -15,7 +15,7 @@ import numpy as np
 
 from private_graphs.datasets.own import _checked_ids, _first_rows, _is_blank
 from private_graphs.datasets.own_tables import OwnTable, read_table
-from private_graphs.datasets.spelling import NOT_SEEN, is_missing, looks
+from private_graphs.datasets.spelling import NOT_SEEN, is_missing, looks, seen
 from private_graphs.documents.declaration import Declaration
 from private_graphs.errors import UserError
 
@@ -68,14 +68,17 @@ def read_documents(spec: Declaration) -> Documents:
     """
     table = read_table(spec.nodes, spec.roles, encoding=spec.encoding).trimmed(spec.id, spec.label)
     ids = _checked_ids(table, spec.id)
+    own = _distinct(table, ids)
     texts, blank = _texts(table, spec)
     labels = _column(table, spec.label)
     units = _units(table, spec, ids)
     public = _public(table, spec)
     for more in _public_tables(spec):
         more_texts, more_blank = _texts(more, spec)
-        ids += _column(more, spec.id)
-        units += [f"{more.path.name}\0{each}" for each in _column(more, spec.id)]
+        more_ids = _column(more, spec.id)
+        _refuse_known(more, more_ids, own, spec)
+        ids += more_ids
+        units += [f"{more.path.name}\0{each}" for each in more_ids]
         texts, blank = texts + more_texts, np.concatenate([blank, more_blank])
         labels += _column(more, spec.label)
         public = np.concatenate([public, np.ones(more.n_rows, dtype=bool)])
@@ -172,11 +175,35 @@ def _texts(table: OwnTable, spec: Declaration) -> tuple[list[str], np.ndarray]:
     return ["\n".join(parts) for parts in zip(*columns, strict=True)], blank
 
 
+def _distinct(table: OwnTable, ids: list[str]) -> dict[str, int]:
+    """Return visible form of an id -> row; the ledger keeps one account of each."""
+    rows: dict[str, int] = {}
+    for row, each in enumerate(ids):
+        if (first := rows.setdefault(seen(each), row)) != row:
+            raise table.error(
+                (first, row),
+                f"the ids {ids[first]!a} and {each!a} look the same, expected each id once; rename "
+                "one",
+            )
+    return rows
+
+
+def _refuse_known(table: OwnTable, ids: list[str], own: dict[str, int], spec: Declaration) -> None:
+    """Refuse a public table with ids of the owner's: these documents would be published."""
+    for row, each in enumerate(ids):
+        if seen(each) in own:
+            raise table.error(
+                row,
+                f"the id {each!r} is in {spec.nodes.name} too, and would be public here; take the "
+                "table out of the folder of public files, or rename the ids of public documents",
+            )
+
+
 def _units(table: OwnTable, spec: Declaration, ids: list[str]) -> list[str]:
     """Return the unit of each document; a document without one is its own unit."""
     if spec.unit is None:
         return list(ids)
-    names = (each.strip(NOT_SEEN) for each in _column(table, spec.unit))
+    names = (seen(each) for each in _column(table, spec.unit))
     return [f"unit\0{name}" if name else each for name, each in zip(names, ids, strict=True)]
 
 

@@ -225,16 +225,17 @@ class Residuals:
         products and sums are exact in float64.
         """
         n_sets, columns, n_classes = weights.shape
-        joined = weights.transpose(1, 0, 2).reshape(columns, -1)
-        joined = np.clip(np.nan_to_num(joined), -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
-        longest = max(1.0, float(np.linalg.norm(joined, axis=0).max()))
-        bits = 53 - _ROW_BITS - 1 - math.ceil(math.log2(longest))
-        joined = np.rint(joined * 2.0**bits)
+        weights = np.clip(np.nan_to_num(weights), -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
+        # each set has its own grid: one for all would tell one replica of another one's release
+        longest = np.maximum(1.0, np.linalg.norm(weights, axis=1).max(axis=1))  # (R,)
+        grids = 2.0 ** (53 - _ROW_BITS - 1 - np.ceil(np.log2(longest)))[:, None, None]
+        joined = np.rint(weights * grids).transpose(1, 0, 2).reshape(columns, -1)
         total, start = np.zeros(joined.shape, np.int64), 0
         small = self.task.n_train * columns <= _KEPT
         for z, norms in self._kept if small else self._computed():
             z = z.astype(np.float64)
-            logits = (z @ joined * 2.0 ** -(bits + _ROW_BITS)).reshape(len(z), n_sets, n_classes)
+            logits = (z @ joined * 2.0**-_ROW_BITS).reshape(len(z), n_sets, n_classes)
+            logits /= grids[None, :, 0]
             labels = self.task.train_labels[start : start + len(z)]
             terms = clipped_residuals(logits, labels, norms)
             total += (z.T @ on_grid(terms, _RESIDUAL_BITS).reshape(len(z), -1)).astype(np.int64)
