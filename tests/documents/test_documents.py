@@ -217,7 +217,7 @@ def neighbours_of(rows: list[dict[str, str]], people: list[str]) -> list[list[di
     found = []
     for who in people:
         for changed in (
-            {"body": "dial coil", "topic": "radios"}, {"body": "xylophone", "topic": "other"},
+            {"body": "dial coil", "topic": "gardens"}, {"body": "xylophone", "topic": "kites"},
             {"body": "", "topic": "bikes"},
         ):  # fmt: skip
             found.append([row | changed if row["who"] == who else row for row in rows])
@@ -227,11 +227,13 @@ def neighbours_of(rows: list[dict[str, str]], people: list[str]) -> list[list[di
 @pytest.mark.parametrize("public", [False, True])
 def test_a_replayed_release_reads_a_person_through_the_door_alone(data, tmp_path, public):
     """Neighbours are tables: plan, model, counts and verdict follow from ids, tape and settings."""
-    rows = [row | {"open": "yes" if public and number > 39 else ""}
-            for number, row in enumerate(rows_of(120))]  # fmt: skip
+    rows = [
+        row | {"open": "yes" if public and number > 39 else "", "topic": CLASSES[number // 2 % 3]}
+        for number, row in enumerate(rows_of(120))  # of each class the same number
+    ]
     given = dict(
-        name="x", text=("body",), label="topic", unit="who", classes=CLASSES, drop_empty=True,
-        public="open", nodes=tmp_path / "n.csv",
+        name="x", text=("body",), label="topic", unit="who", classes=(*CLASSES, "kites"),
+        drop_empty=True, public="open", nodes=tmp_path / "n.csv",
     )  # fmt: skip
 
     def drawn(rows, watch):
@@ -297,10 +299,12 @@ MU = 0.2680511
 ABOUT = dict(command="test", graph="g", method="m", delta=1e-5, unit="document", relation="replace")
 
 
-def people(book: BudgetLedger, ids: list[str], units: list[str] | None = None):
+def people(
+    book: BudgetLedger, ids: list[str], units: list[str] | None = None, side: int = TRAINING
+):
     named = list(dict.fromkeys(units or ids))
     of = np.array([named.index(each) for each in units or ids])
-    return book.people(named, ids, of, np.zeros(len(named), int), alone=units is None)
+    return book.people(named, ids, of, np.full(len(named), side), alone=units is None)
 
 
 def spend(book: BudgetLedger, who, mu: float = MU, budget: float | None = None, asked: float = 1):
@@ -327,6 +331,9 @@ def test_a_person_pays_for_all_documents_whatever_the_unit_was_called(data):
     person = people(book, ["a", "b", "c"], ["p", "p", "q"])
     assert most_spent(book.entries(), person, 1e-5, (0,)) == pytest.approx(2.1550, abs=1e-3)
     spend(book, person)
+    tested = people(book, ["t"], side=TEST)
+    book.start(tested, {TEST: Cost(MU)}, None, 1, **ABOUT)
+    assert most_spent(book.entries(), people(book, ["t"]), 1e-5, (0,)) > 0.99, "trains now"
     document = people(book, ["c"])
     assert most_spent(book.entries(), document, 1e-5, (0,)) == pytest.approx(1.4656, abs=1e-3)
 

@@ -143,6 +143,9 @@ def test_a_node_adds_the_same_whatever_the_others_are(scenario):
     )
     for each in (None, weights):
         np.testing.assert_array_equal(_sums(task, MANY, each)[0], _sums(mixed, MANY, each)[0])
+    rows = Released(Public(task), MANY).rows
+    few, all_ = (rows.training(task.training(slice(end))) for end in (7, task.n_train))
+    np.testing.assert_array_equal(few, all_[:7])
 
 
 def test_the_sum_of_one_replica_does_not_depend_on_the_weights_of_others():

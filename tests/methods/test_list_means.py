@@ -23,6 +23,7 @@ from private_graphs.methods.list_means import (
     list_entries,
     list_sums,
     non_negative,
+    scores,
 )
 from private_graphs.methods.noisy_sums import adjacency_of
 from private_graphs.run import execute
@@ -107,6 +108,17 @@ def test_only_declared_lengths_are_read_and_short_lists_are_refused():
     with pytest.raises(UserError, match="mean length of 3.9"):
         named = graph_of()
         execute(job, replace(named, info=named.info.model_copy(update={"name": "cora"})))
+
+
+def test_a_score_reads_the_sums_and_the_record_of_its_own_node_alone():
+    task = task_of("lists")
+    lists, rows = adjacency_of(task.graph), non_negative(task.graph.features)
+    noisy = np.random.default_rng(0).normal(0, 9, (sum(rows.shape), task.n_classes))
+    places = np.arange(50, 60)
+    found = scores(noisy, lists[places], rows[places], places)
+    for place, each in zip(places, found, strict=True):
+        alone = scores(noisy, lists[[place]], rows[[place]], places[:1] * 0 + place)
+        np.testing.assert_array_equal(alone[0], each)
 
 
 def test_neighbours_on_the_own_list_and_own_features_help():

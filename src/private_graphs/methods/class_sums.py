@@ -391,6 +391,7 @@ class Released:
         exact = np.broadcast_to(self.sums, (len(door.lanes), *self.sums.shape))
         noisy = door.gaussian(exact, [first] * len(door.lanes), stream="class_sums")
         current = np.stack([self.posterior.mean(each) for each in noisy])
+        door.public("weights", current)
         if not self.steps:
             return current
         current, total = START * current, 0.0
@@ -399,6 +400,7 @@ class Released:
             sums = self.residuals.at(current)
             noisy = door.gaussian(sums, [step] * len(door.lanes), stream="residuals")
             current = np.nan_to_num(current + inverse @ noisy)
+            door.public("weights", current)
             if turn >= self.steps // 2:
                 total, count = total + current, count + 1
         return total / count

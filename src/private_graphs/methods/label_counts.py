@@ -215,11 +215,13 @@ def run(
         (noisy,) = noisy_counts(counts, n, own, [query])
         reading = read(task, text.probabilities, noisy)
         (more,) = noisy_counts(messages(task, reading.beliefs), 0, own.part(ASKED), [query])
+        scores = second(reading, noisy[:n], more)
+        own.public("scores", [scores])
         settings = {"read_out": reading.name, "noise_scale": _scale(request.epsilon)}
         outcomes.append(
             Outcome.of(
                 task,
-                second(reading, noisy[:n], more).argmax(axis=1),
+                scores.argmax(axis=1),
                 settings={**text.configuration, **settings},
                 n_configurations=text.n_configurations + len(READ_OUTS),
             )
