@@ -14,6 +14,7 @@ from small_tasks import graph_task, make_task, request, run, text_task
 
 from private_graphs.attacks.replay_audit import audit
 from private_graphs.attacks.small_jobs import small_dataset, small_job
+from private_graphs.mechanisms.door import UNSEEN
 from private_graphs.methods import class_sums, method_named
 from private_graphs.methods.class_sums import (
     CLIP_NORM,
@@ -25,6 +26,7 @@ from private_graphs.methods.class_sums import (
 )
 from private_graphs.methods.public_rows import bias_square, class_codes, with_constant
 from private_graphs.privacy.accountants import composed, loss_of
+from private_graphs.run import answer
 
 MANY = 2000.0
 """An ε at which small tasks have the signal for residual steps."""
@@ -122,9 +124,11 @@ def test_releases_prove_what_was_asked(scenario, epsilon):
 @each_scenario
 def test_a_replay_with_residual_steps_finds_nothing(scenario):
     method = method_named("class_sums")
-    job = small_job(method, scenario, "sound", epsilons=(MANY,), seeds=(0,))
-    job = job.model_copy(update={"validation_epsilons": (MANY,)})
-    found = audit(job, small_dataset(method), 4)
+    job = small_job(method, scenario, "sound", epsilons=(8000.0,), seeds=(0,))
+    job = job.model_copy(update={"validation_epsilons": (8000.0,)})
+    dataset = small_dataset(method)
+    assert all(each.outcome.settings["residual_steps"] for each in answer(job, dataset, UNSEEN)[1])
+    found = audit(job, dataset, 4)
     assert found.passed and found.replay.rest_equal and found.replay.largest_ratio > 0.5
 
 

@@ -39,7 +39,7 @@ OTHERS: dict[str, tuple[dict[str, Any], ...]] = {
 }
 """Settings by method that execute other code and are replayed too; protocols that allow only
 proved noise support all of them."""
-_EPSILONS = {"class_sums": (1.0, 2000.0)}
+_EPSILONS = {"class_sums": (1.0, 8000.0)}
 """Budgets by method; at the larger one the small graph has the signal for residual steps."""
 _WITH_ARTIFACTS = ("model_inversion",)
 """Methods that read only artifacts of other jobs: their events are those of these jobs."""
