@@ -253,6 +253,13 @@ def test_a_replayed_release_reads_a_person_through_the_door_alone(data, tmp_path
     found = replay(drawn, rows, neighbours_of(rows, people), made_up=True)
     assert found.passed, found.differs
     assert 0.7 < found.largest_ratio <= 1
+    lattices = []
+    for every in (rows, [row | {"topic": ""} for row in rows]):
+        write(given["nodes"], every)
+        spec = checked(given)
+        plan = releases._planned(spec, read_documents(spec), BudgetLedger(data), 100.0)
+        lattices.append(plan.lattice)
+    assert lattices[0] == lattices[1], "columns and noise follow from ids, not from labels"
 
 
 def test_clipping_a_sum_instead_would_break_the_sensitivity():
