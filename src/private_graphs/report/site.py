@@ -40,6 +40,7 @@ from private_graphs.report.overview import (
     finding,
     guarantees,
     notes,
+    study_numbers,
     study_verdict,
     truth,
     verdicts,
@@ -111,14 +112,20 @@ class StudyEntry:
         """The verdict on the study's paper."""
         printed = [each for each in self.judge.exhibits if each.name in self.study.published]
         found = verdicts([block for each in printed for block in self.judge.blocks(each)])
-        return study_verdict(self.judge, self.claims.get(self.judge.name), found)
+        return study_verdict(self.judge, self.claims.get(self.judge.name), found, self.numbers)
+
+    @cached_property
+    def numbers(self) -> dict[str, str]:
+        """Numbers that sentences about the study may name."""
+        return study_numbers(self.judge, self.claims.get(self.judge.name))
 
     def finding(self, exhibit: Exhibit) -> str:
         """Return what a table or figure shows, in one sentence; empty if nothing is known."""
         if exhibit.name not in {each.name for each in self.judge.exhibits}:
             return ""
         found = verdicts(self.judge.blocks(exhibit))
-        return finding(self.judge, exhibit, self.claims.get(self.judge.name), found)
+        claims = self.claims.get(self.judge.name)
+        return finding(self.judge, exhibit, claims, found, self.numbers)
 
     @cached_property
     def claims(self) -> dict[str, pd.DataFrame]:
@@ -483,14 +490,15 @@ class _Site:
             rests = list(dict.fromkeys(map(says.rests_on, members)))
             alike, lines = _alike({name: says.runs_of(rows[name]) for name in
                                    (each.statement_id for each in members)})  # fmt: skip
-            cards: dict[tuple[Any, ...], dict[tuple[str, ...], list[str]]] = {}
-            for each in members:  # a card for all that differ in nothing but runs and ε
-                like = *says.card(each), ("rests", rests.index(says.rests_on(each)) + 1)
-                proved = says.headline(each).tone, says.strongly(each), says.reason(each)
-                cards.setdefault(like, {}).setdefault(proved, []).append(each.statement_id)
+            cards: dict[tuple[tuple[str, str], ...], dict[tuple[Any, ...], list[str]]] = {}
+            for each in members:  # a card for all that protect the same from the same
+                proved = (says.headline(each).tone, says.strongly(each), says.reason(each),
+                          rests.index(says.rests_on(each)) + 1)  # fmt: skip
+                card = cards.setdefault(tuple(says.card(each)), {})
+                card.setdefault(proved, []).append(each.statement_id)
             yield self.page(
                 address, "statement", [shelf], entry=entry, shelf=shelf, title=self.kind(members),
-                alike=alike, rests=rests, fields=fields,
+                alike=alike, rests=_shared(rests), fields=fields,
                 cards=[_card(like, held, lines) for like, held in cards.items()],
                 methods_told={self.method(name): self.methods[name].title for name in methods},
                 dataset=self.dataset(members[0].dataset),
@@ -574,16 +582,28 @@ def _alike(lines: Mapping[str, Sequence[str]]) -> tuple[str, dict[str, list[str]
 
 
 def _card(
-    like: Iterable[tuple[str, Any]],
-    held: Mapping[tuple[str, ...], Sequence[str]],
+    like: Iterable[tuple[str, str]],
+    held: Mapping[tuple[Any, ...], Sequence[str]],
     lines: Mapping[str, Sequence[str]],
 ) -> dict[str, Any]:
     """Return a card: what its statements share, and what is proved in which of them."""
     alike, own = _alike({name: lines[name] for names in held.values() for name in names})
-    proved = [{"tone": tone, "strength": strength, "reason": reason,
+    proved = [{"tone": tone, "strength": strength, "reason": reason, "rests": rests,
                "runs": {name: own[name] for name in names}}
-              for (tone, strength, reason), names in held.items()]  # fmt: skip
-    return {"lines": dict(like), "alike": alike, "proved": proved}
+              for (tone, strength, reason, rests), names in held.items()]  # fmt: skip
+    return {"lines": dict(like), "alike": alike, "proved": proved,
+            "rests": list(dict.fromkeys(each["rests"] for each in proved))}  # fmt: skip
+
+
+def _shared(rests: Sequence[tuple[Sequence[str], Sequence[str], str]]) -> list[dict[str, Any]]:
+    """Return lists of assumptions and public facts, the first one with what all of them have."""
+    heads = ("Assumed", "Public, hence unprotected", "Data before training")
+    lists = [dict(zip(heads, (*each[:2], each[2:]), strict=True)) for each in rests]
+    every = {head: [text for text in lists[0][head] if all(text in each[head] for each in lists)]
+             for head in heads}  # fmt: skip
+    own = [{head: [text for text in each[head] if text not in every[head]] for head in heads}
+           for each in lists]  # fmt: skip
+    return [every, *own] if len(lists) > 1 else lists
 
 
 def _by_number(counts: Mapping[str, int] | None) -> dict[str, int] | None:
