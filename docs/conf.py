@@ -85,8 +85,18 @@ def parents(node: nodes.Node) -> list[nodes.Node]:
     return [] if node.parent is None else [node.parent, *parents(node.parent)]
 
 
+def make_accessible(
+    app: Sphinx, page: str, template: str, context: dict[str, object], doctree: nodes.document
+) -> None:
+    """Give headings of lists of pages their level, and let a keyboard scroll wide code."""
+    for part in ("body", "furo_navigation_tree"):
+        text = str(context.get(part) or "").replace("<pre>", '<pre tabindex="0">')
+        context[part] = text.replace('role="heading"', 'role="heading" aria-level="2"')
+
+
 def setup(app: Sphinx) -> None:
     """Register what this file adds to Sphinx."""
     app.connect("source-read", link_results)
     app.connect("doctree-read", number_sections)
     app.connect("doctree-resolved", link_sections)
+    app.connect("html-page-context", make_accessible, priority=900)

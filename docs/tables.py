@@ -49,8 +49,9 @@ from private_graphs.privacy.audits import (
 )
 from private_graphs.privacy.calibration import gdp_noise, moments_noise, pld_noise
 from private_graphs.privacy.fourier import fourier_epsilon
-from private_graphs.report.claims import claims_table, judged, reasons
+from private_graphs.report.claims import claims_table, reasons
 from private_graphs.report.picture import picture
+from private_graphs.report.site import StudyEntry
 from private_graphs.report.table import markdown
 from private_graphs.studies import claims_of, exhibits_by_name
 from private_graphs.study import Run, load_study, study_ids, write_schemas
@@ -363,7 +364,7 @@ def claims_in_text(study: str, page: str) -> str:
 
     ``page`` is where the table stands, below docs/.
     """
-    frame = judged(claims_of(study), prose.shelf(study).results)
+    frame = prose.claims(study)
     table = markdown(claims_table(frame, load_study(study).title))
     up = "../" * page.count("/")
     whys = (f"- *{claim}*: {why.replace('](', f']({up}')}" for claim, why in reasons(frame))
@@ -386,6 +387,21 @@ def overview_picture() -> str:
     """The picture of README and of the page of recorded results."""
     answer = prose.shelf("lrec2022").answer
     return picture(answer.bars, answer.axis, alone=True) + "\n"
+
+
+def findings_table() -> str:
+    """README: the verdict on every recorded study's paper, in the order of the pages."""
+    recorded = [path.parent.name for path in (ROOT / "recorded").glob("*/rows.parquet")]
+    judged = {name: page for page, tables in claim_pages().items() for name in tables}
+    rows = []
+    for study in sorted(map(load_study, recorded), key=lambda study: (study.rank, study.id)):
+        claims = {"recorded": prose.claims(study.id)} if claims_of(study.id) else {}
+        verdict = StudyEntry([prose.shelf(study.id)], claims).verdict
+        page = judged.get(f"claims {study.id}", "")
+        name = f"[{study.name}]({page})" if page else study.name
+        rows.append((name, *(text for _, text in verdict.parts)))
+    heads = [f"{head[0].lower()}{head[1:]}" for head, _ in verdict.parts]
+    return _markdown(("paper", *heads), rows)
 
 
 def plan_table() -> str:
@@ -469,6 +485,7 @@ def claim_pages() -> dict[str, dict[str, Callable[[], str]]]:
 
 
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
+    "README.md": {"findings": findings_table},
     "docs/cluster.md": {"plan": plan_table},
     "docs/epsilon.md": {"odds": odds_table},
     "docs/privacy.md": {

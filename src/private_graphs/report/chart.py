@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -35,6 +36,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import MaxNLocator
+from PIL import Image
 
 from private_graphs.files import atomic_path
 from private_graphs.report.exhibit import Chart, Heatmap, Pictures
@@ -265,12 +267,13 @@ def drawn(figure: Figure, name: str, suffix: str = "svg") -> bytes:
 def _for_pages(data: bytes, figure: Picture) -> bytes:
     """Return an SVG as an image with dark colours, whose title screen readers announce.
 
-    Coordinates have two decimals of a point, as have the parts of a wide picture, ``data-boxes``.
+    It has half of the characters that Matplotlib writes. Coordinates have two decimals of a point,
+    as have the parts of a wide picture, ``data-boxes``.
     """
-    text = _ATTRIBUTE.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), data.decode())
+    text = _smaller(data.decode())
     dark = "".join(
-        f'[style*="{paint}: {colour}"]{{{paint}:{_DARK[colour]}!important}}'
-        for colour in _DARK for paint in ("fill", "stroke") if f"{paint}: {colour}" in text
+        f'[style*="{paint}:{colour}"]{{{paint}:{_DARK[colour]}!important}}'
+        for colour in _DARK for paint in ("fill", "stroke") if f"{paint}:{colour}" in text
     )  # fmt: skip
     text = text.replace("</style>", f"@media(prefers-color-scheme:dark){{{dark}}}</style>", 1)
     wide = figure.get_figwidth() > COLUMN
@@ -279,10 +282,66 @@ def _for_pages(data: bytes, figure: Picture) -> bytes:
     return text.replace("<svg ", head, 1).encode()
 
 
-_ATTRIBUTE, _DECIMALS = (
-    re.compile(r' (?:d|x|y|width|height|transform)="[^"]*"'),
-    re.compile(r"(\.\d\d)\d+"),
+def _smaller(text: str) -> str:
+    """Return an SVG without what draws nothing, and with repeated text once."""
+    for pattern, words in _LEFT_OUT:
+        text = pattern.sub(words, text)
+    text = _NUMBERS.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), text)
+    text = _STYLE_OF.sub(lambda found: _SPACE_AFTER.sub("", found[0]), text)
+    text = _DRAWN_ALIKE.sub(_once, text)
+    text = text.replace(_FONT, "").replace(_WHOLE, f'{_WHOLE} style="{_FONT[:-1]}"', 1)
+    return _IMAGE.sub(_indexed, text)
+
+
+def _once(found: re.Match[str]) -> str:
+    """Return a group of marks, whose style and clipping it has instead of each of them."""
+    marks, head = found[1], ""
+    for attribute in (_STYLE_OF, _CLIP):
+        values = attribute.findall(marks)
+        if len(values) == marks.count("/>") and len(set(values)) == 1:
+            marks, head = attribute.sub("", marks), head + values[0]
+    return f"<g{head}>{marks}</g>"
+
+
+def _indexed(found: re.Match[str]) -> str:
+    """Return an embedded PNG of at most 256 colours with a palette: a byte per pixel, not four."""
+    image = Image.open(BytesIO(b64decode(found[0]))).convert("RGBA")
+    if image.getcolors(256) is None:
+        return found[0]
+    pixels = np.asarray(image)
+    colours, places = np.unique(pixels.view(np.uint32), return_inverse=True)
+    palette = colours.view(np.uint8).reshape(-1, 4)
+    indexed = Image.fromarray(places.astype(np.uint8).reshape(pixels.shape[:2]))
+    indexed.putpalette(palette[:, :3].tobytes())
+    stream = BytesIO()
+    indexed.save(stream, "PNG", optimize=True, transparency=palette[:, 3].tobytes())
+    return b64encode(stream.getvalue()).decode()
+
+
+_WHOLE = '<g id="figure_1"'
+_FONT = "font-size:9px;font-family:'DejaVu Sans','Verdana',sans-serif;"
+"""Font of most texts, which the whole picture has instead."""
+_NUMBERS = re.compile(r' (?:d|x|y|width|height|transform)="[^"]*"')
+_DECIMALS = re.compile(r"(\.\d\d)\d+|(?<=[MLCQ]) | (?=[MLCQz\"])")
+_SPACE_AFTER = re.compile(r"(?<=[;:,]) ")
+_STYLE_OF, _CLIP = re.compile(r' style="[^"]*"'), re.compile(r' clip-path="[^"]*"')
+_DRAWN_ALIKE = re.compile(r"<g>((?:<(?:path|use) [^>]*/>){2,})</g>")
+_IMAGE = re.compile(r'(?<=data:image/png;base64,)[^"]+')
+_LEFT_OUT = tuple(
+    (re.compile(pattern, re.DOTALL), words)
+    for pattern, words in (
+        (r"<metadata>.*?</metadata>", ""),
+        (r">\s+<", "><"),
+        (r"\s*\n\s*", " "),
+        (r' transform="rotate\(-0 [^"]*\)"', ""),
+        (r'<path [^>]*style="fill: none"/>', ""),
+        (r'<g id="(?!figure_1")[^"]*"/>', ""),
+        (r'<g id="(?!figure_1")[^"]*"', "<g"),
+        (r"<g></g>", ""),
+        (r"<g>(<(?:text|path)[^<]*(?:/>|</text>))</g>", r"\1"),
+    )
 )
+"""What pictures do without, with what is there instead."""
 
 
 # --- the parts of a picture -----------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -216,7 +217,9 @@ def _at_places(results: Results) -> Callable[[str, str], Results]:
     runs, printed = results.runs, results.rows[results.rows["source"] == "published"]
     parts = dict(iter(runs.groupby(["dataset", "protocol"])))
     parts |= {("", name): part for name, part in runs.groupby("protocol")}
-    return lambda dataset, protocol: results.with_rows(parts.get((dataset, protocol), printed))
+    return cache(
+        lambda dataset, protocol: results.with_rows(parts.get((dataset, protocol), printed))
+    )
 
 
 def _rows(

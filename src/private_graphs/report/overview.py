@@ -107,24 +107,31 @@ class StudyVerdict:
 
 
 def study_verdict(
-    shelf: Shelf, claims: pd.DataFrame | None, found: Sequence[Verdict]
+    shelf: Shelf,
+    claims: pd.DataFrame | None,
+    found: Sequence[Verdict],
+    of_study: Mapping[str, str] | None = None,
 ) -> StudyVerdict:
-    """Return the verdict on a study's paper; ``claims`` and ``found`` as in ``numbers``."""
-    known, says = numbers(shelf, claims, found), shelf.results.study.says
+    """Return the verdict on a study's paper; all parameters as in ``numbers``."""
+    known, says = numbers(shelf, claims, found, of_study), shelf.results.study.says
     parts = (filled(each, known) for each in (says.prints, says.truth, says.instead))
     scores = filled("{met} of {scores} printed scores (within 2 s.d.)", known)
     return StudyVerdict(*parts, scores or "not on the data of the paper", _data(shelf))
 
 
 def finding(
-    shelf: Shelf, exhibit: Exhibit, claims: pd.DataFrame | None, found: Sequence[Verdict]
+    shelf: Shelf,
+    exhibit: Exhibit,
+    claims: pd.DataFrame | None,
+    found: Sequence[Verdict],
+    of_study: Mapping[str, str] | None = None,
 ) -> str:
     """Return what a table or figure shows, in one sentence: its title; empty if nothing is known.
 
     The sentence is one of the study file, or counts printed ε, printed scores or claims. ``found``
     are the verdicts on its tables.
     """
-    known = numbers(shelf, claims, found)
+    known = numbers(shelf, claims, found, of_study)
     known |= _counted_claims(shelf, exhibit, claims)
     own = shelf.results.study.says.findings.get(exhibit.name, ())
     return filled(own, known) or filled(_FINDINGS, known)
@@ -150,7 +157,12 @@ def filled(texts: str | Sequence[str], known: Mapping[str, str]) -> str:
 _FIELD = re.compile(r"\{([^{}]+)\}")
 
 
-def numbers(shelf: Shelf, claims: pd.DataFrame | None, found: Sequence[Verdict]) -> dict[str, str]:
+def numbers(
+    shelf: Shelf,
+    claims: pd.DataFrame | None,
+    found: Sequence[Verdict],
+    of_study: Mapping[str, str] | None = None,
+) -> dict[str, str]:
     """Return all numbers that sentences about a study may name, as text.
 
     ``printed``: the printed ε, ``printed table1``: those of a table; ``budgets``, ``hold``,
@@ -159,7 +171,14 @@ def numbers(shelf: Shelf, claims: pd.DataFrame | None, found: Sequence[Verdict])
     measured by a claim with that verdict wherever it is decided; ``printed ID``: what the claim
     prints; the study's own ``Sentences.numbers``, and those of its ``Exhibit.answer``. Rows of
     synthetic data say nothing of a paper: of these, calculations and attacks alone count.
+    ``of_study`` is the value of ``study_numbers`` where it is known.
     """
+    known = {} if shelf.synthetic else _of_verdicts(found)
+    return known | (study_numbers(shelf, claims) if of_study is None else of_study)
+
+
+def study_numbers(shelf: Shelf, claims: pd.DataFrame | None) -> dict[str, str]:
+    """Return the ``numbers`` that are not those of verdicts."""
     study, known = shelf.results.study, {}
     printed = shelf.results.rows
     printed = printed[(printed["source"] == "published") & (printed["study"] == study.id)
@@ -171,7 +190,6 @@ def numbers(shelf: Shelf, claims: pd.DataFrame | None, found: Sequence[Verdict])
     if claims is not None:
         known |= _of_claims(claims[claims["protocol"] == ""] if shelf.synthetic else claims)
     if not shelf.synthetic:
-        known |= _of_verdicts(found)
         known |= shelf.answer.numbers if shelf.answer else {}
     for name, each in study.says.numbers.items():
         if (each.show == "shown" or not shelf.synthetic) and (text := _number(shelf, each)):

@@ -8,14 +8,12 @@ switch shows one of them: the recorded results, or the reader's own run.
 from __future__ import annotations
 
 import inspect
-import json
 import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from html import escape
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,7 +25,7 @@ from markupsafe import Markup
 
 from private_graphs import __version__
 from private_graphs.errors import UserError
-from private_graphs.files import write_text
+from private_graphs.files import write_json, write_text
 from private_graphs.methods import all_methods, module_of
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.protocols import PROTOCOLS
@@ -42,6 +40,7 @@ from private_graphs.report.overview import (
     finding,
     guarantees,
     notes,
+    study_numbers,
     study_verdict,
     truth,
     verdicts,
@@ -113,14 +112,20 @@ class StudyEntry:
         """The verdict on the study's paper."""
         printed = [each for each in self.judge.exhibits if each.name in self.study.published]
         found = verdicts([block for each in printed for block in self.judge.blocks(each)])
-        return study_verdict(self.judge, self.claims.get(self.judge.name), found)
+        return study_verdict(self.judge, self.claims.get(self.judge.name), found, self.numbers)
+
+    @cached_property
+    def numbers(self) -> dict[str, str]:
+        """Numbers that sentences about the study may name."""
+        return study_numbers(self.judge, self.claims.get(self.judge.name))
 
     def finding(self, exhibit: Exhibit) -> str:
         """Return what a table or figure shows, in one sentence; empty if nothing is known."""
         if exhibit.name not in {each.name for each in self.judge.exhibits}:
             return ""
         found = verdicts(self.judge.blocks(exhibit))
-        return finding(self.judge, exhibit, self.claims.get(self.judge.name), found)
+        claims = self.claims.get(self.judge.name)
+        return finding(self.judge, exhibit, claims, found, self.numbers)
 
     @cached_property
     def claims(self) -> dict[str, pd.DataFrame]:
@@ -210,7 +215,8 @@ def write_pages(
     Below ``site``: ``<study>/<exhibit>.html``, ``<study>/privacy.html`` with every ε,
     ``<study>/claims.html`` with the claims of the text, ``methods/<method>.html``,
     ``datasets/<dataset>.html`` (``private/<dataset>.html`` for a graph of the reader's own),
-    ``statements/<shelf>/<study>-<method>-….html`` with statements of similar runs. Downloads and
+    ``statements/<shelf>/<study>-<method>-….html`` with statements of similar runs, and with all of
+    their fields ``<study>/statements-<shelf>.json.gz``. Downloads and
     pictures are those of ``<shelf>/exhibits/<study>``; pictures of recorded exhibits are those of
     ``<recorded_pictures>/<study>``, after those in ``being_drawn`` are finished. ``verdicts`` by
     study are as in ``StudyEntry``. Pages without content any more are removed.
@@ -237,8 +243,8 @@ def write_pages(
     finally:
         wait(being_drawn)
     pages |= site.exhibits()
-    for path, text in pages.items():
-        write_text(path, text)
+    for path, held in pages.items():
+        (write_text if isinstance(held, str) else write_json)(path, held)
     style = (_TEMPLATES / "site.css").read_text(encoding="utf-8")
     for mark, dark in (("LIGHT", False), ("DARK", True)):
         style = style.replace(f"/* {mark} */", variables(dark))
@@ -260,7 +266,7 @@ class _Site:
         self, root: Path, entries: Sequence[StudyEntry], recorded_pictures: Path | None
     ) -> None:
         self.root, self.entries, self.recorded_pictures = root, entries, recorded_pictures
-        self.files: dict[Path, str] = {}
+        self.files: dict[Path, str | dict[str, Any]] = {}
         self.places = _places(entries)
         self.shelves = [shelf for entry in entries for shelf in entry.shelves]
         self.private = {name for shelf in self.shelves for name in shelf.private}
@@ -310,8 +316,8 @@ class _Site:
         text = template.render(root=up, address=address, private=private, **values)
         return self.root / address, text
 
-    def pages(self) -> Iterator[tuple[Path, str]]:
-        """Yield path and text of every page, except those of exhibits, which have pictures."""
+    def pages(self) -> Iterator[tuple[Path, str | dict[str, Any]]]:
+        """Yield path and content of every file, except pages of exhibits, which have pictures."""
         known = (entry for entry in self.entries if not entry.judge.synthetic)
         first = next((entry for entry in known if entry.judge.answer), None)
         bars = first.judge.answer.bars if first else {}
@@ -471,32 +477,33 @@ class _Site:
         )  # fmt: skip
 
     def statements(self, entry: StudyEntry, shelf: Shelf) -> Iterator[tuple[Path, str]]:
-        """Yield the pages of a set's privacy statements, one per kind of runs."""
+        """Yield the pages of a set's privacy statements, one per kind of runs, and their file."""
+        fields, every = f"{SITE}/{entry.study.id}/statements-{shelf.name}.json.gz", {}
         keys = ("study", *says.RUN_KEYS, "selected")
         runs = shelf.runs[[each for each in keys if each in shelf.runs]]
         rows = dict(iter(runs.groupby(shelf.runs["statement_id"])))
         for address, members in self.members(entry, shelf).items():
             members.sort(key=lambda each: (rows[each.statement_id]["epsilon"].min(),
                                            each.statement_id))  # fmt: skip
+            every |= {each.statement_id: each.model_dump(mode="json") for each in members}
             methods = dict.fromkeys(each.method for each in members)
             rests = list(dict.fromkeys(map(says.rests_on, members)))
             alike, lines = _alike({name: says.runs_of(rows[name]) for name in
                                    (each.statement_id for each in members)})  # fmt: skip
-            cards: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-            for each in members:  # a card for all that differ in nothing but runs and ε
-                like = *says.card(each), ("rests", rests.index(says.rests_on(each)) + 1)
-                cards.setdefault(like, []).append({
-                    "id": each.statement_id, "tone": says.headline(each).tone,
-                    "strength": says.strongly(each), "reason": says.reason(each),
-                    "runs": lines[each.statement_id],
-                })  # fmt: skip
+            cards: dict[tuple[tuple[str, str], ...], dict[tuple[Any, ...], list[str]]] = {}
+            for each in members:  # a card for all that protect the same from the same
+                proved = (says.headline(each).tone, says.strongly(each), says.reason(each),
+                          rests.index(says.rests_on(each)) + 1)  # fmt: skip
+                card = cards.setdefault(tuple(says.card(each)), {})
+                card.setdefault(proved, []).append(each.statement_id)
             yield self.page(
                 address, "statement", [shelf], entry=entry, shelf=shelf, title=self.kind(members),
-                alike=alike, rests=rests, json=Markup(escape(_in_json(members), quote=False)),
-                cards=[(dict(like), held) for like, held in cards.items()],
+                alike=alike, rests=_shared(rests), fields=fields,
+                cards=[_card(like, held, lines) for like, held in cards.items()],
                 methods_told={self.method(name): self.methods[name].title for name in methods},
                 dataset=self.dataset(members[0].dataset),
             )  # fmt: skip
+        self.files[self.root / fields] = every
 
     def members(self, entry: StudyEntry, shelf: Shelf) -> dict[str, list[PrivacyStatement]]:
         """Return the statements of a set of results that are on its study's pages, by address."""
@@ -574,22 +581,29 @@ def _alike(lines: Mapping[str, Sequence[str]]) -> tuple[str, dict[str, list[str]
     }
 
 
-_SHOWN = {"statement_id", "proof", "assumptions", "public_facts", "preprocessing"}
-"""Fields of a statement that its page shows word by word."""
+def _card(
+    like: Iterable[tuple[str, str]],
+    held: Mapping[tuple[Any, ...], Sequence[str]],
+    lines: Mapping[str, Sequence[str]],
+) -> dict[str, Any]:
+    """Return a card: what its statements share, and what is proved in which of them."""
+    alike, own = _alike({name: lines[name] for names in held.values() for name in names})
+    proved = [{"tone": tone, "strength": strength, "reason": reason, "rests": rests,
+               "runs": {name: own[name] for name in names}}
+              for (tone, strength, reason, rests), names in held.items()]  # fmt: skip
+    return {"lines": dict(like), "alike": alike, "proved": proved,
+            "rests": list(dict.fromkeys(each["rests"] for each in proved))}  # fmt: skip
 
 
-def _in_json(members: Sequence[PrivacyStatement]) -> str:
-    """Return the other fields of statements as JSON; those that are the same in all stand once."""
-    values = {each.statement_id: each.model_dump(mode="json", exclude=_SHOWN) for each in members}
-    first, *others = values.values()
-    same = {name: value for name, value in first.items()
-            if others and all(each[name] == value for each in others)}  # fmt: skip
-    lines = {"the same in all": same} if same else {}
-    lines |= {name: {key: each[key] for key in each if key not in same}
-              for name, each in values.items()}  # fmt: skip
-    form = {"ensure_ascii": False, "separators": (",", ":")}
-    return "{" + ",\n".join(f'"{name}":{json.dumps(each, **form)}'
-                            for name, each in lines.items()) + "}"  # fmt: skip
+def _shared(rests: Sequence[tuple[Sequence[str], Sequence[str], str]]) -> list[dict[str, Any]]:
+    """Return lists of assumptions and public facts, the first one with what all of them have."""
+    heads = ("Assumed", "Public, hence unprotected", "Data before training")
+    lists = [dict(zip(heads, (*each[:2], each[2:]), strict=True)) for each in rests]
+    every = {head: [text for text in lists[0][head] if all(text in each[head] for each in lists)]
+             for head in heads}  # fmt: skip
+    own = [{head: [text for text in each[head] if text not in every[head]] for head in heads}
+           for each in lists]  # fmt: skip
+    return [every, *own] if len(lists) > 1 else lists
 
 
 def _by_number(counts: Mapping[str, int] | None) -> dict[str, int] | None:

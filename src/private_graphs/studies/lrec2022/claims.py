@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -44,9 +44,8 @@ def runs_at(results: Results, groups: str, **where: Any) -> pd.DataFrame:
     A group belongs to this study, or is named with its own: ``preprint2021.untuned``.
     """
     rows = pooled_runs(results, groups, **where)
-    names = rows["study"] + "." + rows["group"]
     for group in groups.split(","):
-        found = rows[names == _full_name(group)]
+        found = rows[_of_groups(rows, [group])]
         if len(found):
             return found.set_index("seed", drop=False).sort_index()
     return rows.iloc[:0].set_index("seed", drop=False)
@@ -58,16 +57,20 @@ def pooled_runs(results: Results, groups: str, **where: Any) -> pd.DataFrame:
     Each group has independent draws, so that runs of one setting in several groups add up.
     """
     rows = results.runs
-    names = [_full_name(group) for group in groups.split(",")]
-    same = (rows["study"] + "." + rows["group"]).isin(names) & (rows["method"] == "gcn")
+    same = _of_groups(rows, groups.split(",")) & (rows["method"] == "gcn")
     same &= rows["selected"].fillna(True).astype(bool)
     for name, value in {"splits": 1, "train_fraction": 1, **where}.items():
         same &= rows[name] == value
     return rows[same]
 
 
-def _full_name(group: str) -> str:
-    return group if "." in group else f"lrec2022.{group}"
+def _of_groups(rows: pd.DataFrame, groups: Iterable[str]) -> pd.Series:
+    """Return which rows are of the groups."""
+    found = pd.Series(False, index=rows.index)
+    for group in groups:
+        study, _, name = group.rpartition(".")
+        found |= (rows["group"] == name) & (rows["study"] == (study or "lrec2022"))
+    return found
 
 
 def scores(results: Results, groups: str, **where: Any) -> pd.Series:
