@@ -57,16 +57,22 @@ def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
     return app
 
 
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", is_eager=True)
-    ] = False,
-) -> None:
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         from private_graphs import __version__
 
         typer.echo(f"private-graphs {__version__}")
         raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", is_eager=True,
+                     callback=_print_version),
+    ] = False,
+) -> None:  # fmt: skip
+    """Take the options that stand before a command."""
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -174,6 +174,8 @@ def classify(
             f"--dry-run, --force and --contact are for declared documents, and {dataset!r} is not "
             f"declared{suggest(dataset, known_names(data))}"
         )
+    if near := suggest(dataset, known_names(data)):
+        say(f"{dataset!r} is not declared{near}")
     job = planned(flags)
     from private_graphs.methods import data_view
 
@@ -203,6 +205,13 @@ def _classify_documents(flags: dict[str, Any]) -> None:
     others = {"validation_labels": None, "max_edges": None, "features": None, "seed": None,
               "mirror": None, "scenario": "text", "delta": 1e-5}  # fmt: skip
     given = [f"--{key.replace('_', '-')}" for key, value in others.items() if flags[key] != value]
+    if given == ["--scenario"]:
+        raise UsageError(
+            f"--scenario {flags['scenario']} publishes functions of texts and labels without "
+            "noise, or reads texts beside the protected ones as public: it is for datasets that "
+            "are published anyway, not for declared documents, none of whose links is read. Leave "
+            "it out"
+        )
     if given:
         raise UsageError(
             f"{', '.join(given)}: not for declared documents, whose delta, classes and public side "
@@ -229,7 +238,8 @@ def _classify_documents(flags: dict[str, Any]) -> None:
     budget = "no budget is set" if result.budget is None else f"of a budget of {result.budget:g}"
     lines = []
     if result.quality is not None:
-        lines += [_quality_line(result.quality), result.quality.sentence]
+        lines += [] if result.quality.only_noise else [_quality_line(result.quality)]
+        lines += [result.quality.sentence]
     lines += [
         f"spent: {result.spent:.4g} for the most used {result.unit} ({budget}), delta "
         f"{result.delta:g}",

@@ -54,7 +54,9 @@ def declare(
                      metavar="A,B,C"),
     ] = None,
     budget: Annotated[
-        float | None, typer.Option(help="Largest epsilon that anybody's documents may spend.")
+        float | None,
+        typer.Option(help="Largest epsilon that anybody's documents may spend: a release may ask "
+                     "for at most what is left."),
     ] = None,
     delta: Annotated[
         float | None,

@@ -285,6 +285,11 @@ def read_own(spec: OwnGraph, view: DataView) -> TextGraph:
     written = read_table(spec.nodes, roles)
     nodes = written.trimmed(spec.id)
     ids = _checked_ids(nodes, spec.id)
+    if len(ids) < 3:
+        raise UserError(
+            f"{nodes.path}: {len(ids)} nodes, expected at least 3: one to train on, one to "
+            "validate, one to test"
+        )
     split = _split(nodes, spec, ids)
     classes, labels = _labels(nodes, spec, split)
     texts = _texts(nodes, spec)
@@ -385,11 +390,6 @@ def _checked_ids(nodes: OwnTable, name: str) -> list[str]:
             rows,
             f"both have the id {column[second].as_py()!r}{more}, expected each id once; remove or "
             "rename one",
-        )
-    if len(codes) < 3:
-        raise UserError(
-            f"{nodes.path}: {len(codes)} nodes, expected at least 3: one to train on, one to "
-            "validate, one to test"
         )
     return column.to_pylist()
 

@@ -162,9 +162,11 @@ def _recorded(folder: Path, wanted: str | None) -> list[tuple[str, dict[str, Any
 
     statements = read_statements(folder / "statements.json.gz")
     if wanted is None or wanted not in statements:
+        other = "" if wanted is None else (
+            f", {wanted!r} is none of them{suggest(wanted, statements)}")  # fmt: skip
         raise UserError(
-            f"{folder}: has {len(statements):,} statements, {wanted!r} is none of them"
-            f"{suggest(wanted or '', statements)}; name one with --statement ID"
+            f"{folder}: has {len(statements):,} statements{other}; name one with --statement ID: "
+            "the column statement_id of its rows.parquet has them"
         )
     rows = read_rows(folder / "rows.parquet")
     return [("; ".join(runs_of(rows[rows["statement_id"] == wanted])), statements[wanted])]

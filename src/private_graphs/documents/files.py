@@ -130,13 +130,14 @@ def page(
     if quality is not None:
         about = "noisy counts of private test units, whose ε is that of the release" if (
             quality.noisy) else "public test documents"  # fmt: skip
-        card.append(
+        scores = "" if quality.only_noise else (
             f"Right answers: {100 * quality.score:.1f} %; the largest class "
             f"({quality.majority_class}): {100 * quality.majority:.1f} %"
             + ("" if quality.public_alone is None else
                f"; public documents alone: {100 * quality.public_alone:.1f} %")
-            + f" (from {about}). {quality.sentence}"
+            + f" (from {about}). "
         )  # fmt: skip
+        card.append(scores + quality.sentence)
     return [
         ("Who is protected", whom),
         ("From whom", [str(each) for each in told["against"]]),

@@ -220,13 +220,13 @@ class BudgetLedger:
             sides = tuple(costs)
             before = most_spent(entries, people, delta, sides)
             after = most_spent(entries, people, delta, sides, costs)
-            if budget is not None and max(after, before + epsilon) > budget * (1 + 1e-9):
-                left = max(0.0, budget - before)
+            if over_budget(before, after, budget, epsilon):
                 raise OverBudget(
-                    f"{about['graph']}: epsilon {epsilon:g} is over the budget: a unit of these "
-                    f"ids has spent {before:.4g} of {budget:g}, so that {left:.4g} is left; "
-                    "nothing was read or drawn. Ask for less, or use a release that is paid for: "
-                    f"'private-graphs ledger {about['graph']}'"
+                    f"{about['graph']}: epsilon {epsilon:g} is over the budget: "
+                    f"{left_words(before, budget)}; nothing was read or drawn. A release may ask "
+                    f"for at most what is left, although all together would be {after:.4g}. Ask "
+                    "for less, or use a release that is paid for: 'private-graphs ledger "
+                    f"{about['graph']}'"
                 )
             release = os.urandom(6).hex()
             self._append(
@@ -273,6 +273,17 @@ class BudgetLedger:
             yield
         finally:
             os.close(file)
+
+
+def over_budget(before: float, after: float, budget: float | None, epsilon: float) -> bool:
+    """Return whether a release asks for more than is left of the budget of its most used unit."""
+    return budget is not None and max(after, before + epsilon) > budget * (1 + 1e-9)
+
+
+def left_words(before: float, budget: float) -> str:
+    """Return what the most used unit has spent, and what is left, in words."""
+    left = max(0.0, budget - before)
+    return f"a unit of these ids has spent {before:.4g} of {budget:g}, so that {left:.4g} is left"
 
 
 def most_spent(

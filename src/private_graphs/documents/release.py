@@ -13,7 +13,14 @@ import numpy as np
 
 from private_graphs.documents.declaration import Declaration, default_delta, needed
 from private_graphs.documents.hashing import HashedWords, Map, PublicWords
-from private_graphs.documents.ledger import BudgetLedger, Cost, People, most_spent
+from private_graphs.documents.ledger import (
+    BudgetLedger,
+    Cost,
+    People,
+    left_words,
+    most_spent,
+    over_budget,
+)
 from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.tables import (
     KNOWN,
@@ -74,6 +81,11 @@ class Quality:
     """``gain``, ``loss``, ``none`` or ``cannot tell``."""
     noisy: bool
     """Whether the numbers are a noisy release about private test units."""
+
+    @property
+    def only_noise(self) -> bool:
+        """Whether the numbers are too noisy to be shown."""
+        return self.noisy and self.verdict == "cannot tell"
 
     @property
     def sentence(self) -> str:
@@ -178,7 +190,7 @@ def classify(
     if method not in METHODS:
         raise UsageError(
             f"--method is {method!r}; expected {', '.join(METHODS)} for declared documents"
-            f"{suggest(method, METHODS)}"
+            f"{_why_not(method)}"
         )
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise UsageError(f"--epsilon is {epsilon:g}; expected a number above 0")
@@ -219,6 +231,21 @@ def classify(
     write_run(result, statement, model, docs, spec, contact)
     ledger.finish(release, statement=statement.statement_id)
     return result
+
+
+def _why_not(method: str) -> str:
+    """Return why a method of other datasets is none for declared documents."""
+    from private_graphs.methods import all_methods, method_named
+
+    if method not in all_methods():
+        return suggest(method, METHODS)
+    scenarios = method_named(method).scenarios
+    if "text" in scenarios:
+        return f": {method} is for datasets that are published, where settings cost nothing to try"
+    return (
+        f": {method} reads links or other texts to predict (it is for {', '.join(scenarios)}), so "
+        "that no model of it can be given away"
+    )
 
 
 def _free_folder(out: Path | None, force: bool) -> Path:
@@ -277,7 +304,8 @@ def _planned(spec: Declaration, docs: Documents, ledger: BudgetLedger, epsilon: 
 def _plan_lines(plan: _Plan, before: float, after: float, free: np.ndarray | None) -> tuple:
     """Return what a dry run prints, from public numbers alone."""
     n_classes, scale = len(plan.docs.classes), math.sqrt(2) * plan.lattice.noise_std
-    budget = "without a limit" if plan.spec.budget is None else f"of {plan.spec.budget:g}"
+    limit = plan.spec.budget
+    budget = "without a limit" if limit is None else f"of {limit:g}"
     lines = [
         f"noise       standard deviation {scale:.3g} in each number; a class has about "
         f"{plan.trained / n_classes:,.0f} units, labelled or not",
@@ -285,6 +313,10 @@ def _plan_lines(plan: _Plan, before: float, after: float, free: np.ndarray | Non
         "files       release/ (model.safetensors, predictions.csv of public documents, "
         "statement.json, README.md, report.html), private/ (predictions.csv)",
     ]
+    if limit is not None and over_budget(before, after, limit, plan.epsilon):
+        lines.append(
+            f"refused     epsilon {plan.epsilon:g} is over the budget: {left_words(before, limit)}"
+        )
     if free is not None:
         lines.insert(0, f"free        {_public_score(plan, free):.3f} of the public test documents "
                      "are right with public documents alone")  # fmt: skip

@@ -7,6 +7,7 @@ decided for each unit by its own documents, its id and fixed keys (docs/privacy.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,10 +73,11 @@ def read_documents(spec: Declaration) -> Documents:
     texts, blank = _texts(table, spec)
     labels = _column(table, spec.label)
     units = _units(table, spec, ids)
+    warnings = _alike_warnings(units, spec)
     public = _public(table, spec)
     for more in _public_tables(spec):
         more_texts, more_blank = _texts(more, spec)
-        more_ids = _column(more, spec.id)
+        more_ids = _checked_ids(more, spec.id)
         _refuse_known(more, more_ids, own, spec)
         ids += more_ids
         units += [f"{more.path.name}\0{each}" for each in more_ids]
@@ -88,7 +90,8 @@ def read_documents(spec: Declaration) -> Documents:
     classes = spec.classes or _classes_of(
         [label for label, own in zip(labels, ~private[unit_of], strict=True) if own], spec
     )
-    codes, warnings = _codes(labels, classes)
+    codes, spelt = _codes(labels, classes)
+    warnings += spelt
     kept = ~blank
     kept[kept] = _kept_of_units(names, unit_of[kept], np.asarray(ids, object)[kept], spec)
     crowded = int((~blank & ~kept).sum())
@@ -207,6 +210,19 @@ def _units(table: OwnTable, spec: Declaration, ids: list[str]) -> list[str]:
     return [f"unit\0{name}" if name else each for name, each in zip(names, ids, strict=True)]
 
 
+def _alike_warnings(units: list[str], spec: Declaration) -> list[str]:
+    """Return a warning about units that may be one person."""
+    if spec.unit is None:
+        return []
+    distinct = {each.removeprefix("unit\0") for each in units}
+    several = len(distinct) - len({each.casefold().lstrip("0") for each in distinct})
+    return [
+        f"{several:,} values of {spec.unit!r} differ from another one only in case or leading "
+        "zeros: each counts as a person of its own, and who has several is protected less; give "
+        "each person one value"
+    ] if several else []  # fmt: skip
+
+
 def _public(table: OwnTable, spec: Declaration) -> np.ndarray:
     """Return (N,) bool: documents that the column of the declaration calls public."""
     if spec.public is None:
@@ -254,8 +270,9 @@ def _numbered(names: Sequence[str]) -> tuple[list[str], np.ndarray]:
 
 def _classes_of(labels: list[str], spec: Declaration) -> tuple[str, ...]:
     """Return the names of the classes of public documents, one for each that looks the same."""
+    counts = Counter(labels)
     found: dict[str, str] = {}
-    for label in sorted(set(labels)):
+    for label in sorted(counts, key=lambda each: (-counts[each], each)):
         if label.strip(NOT_SEEN) and not is_missing(label):
             found.setdefault(looks(label), label)
     if len(found) < 2:
@@ -263,7 +280,7 @@ def _classes_of(labels: list[str], spec: Declaration) -> tuple[str, ...]:
             f"{spec.nodes}: public documents have {len(found)} classes in {spec.label!r}, expected "
             "at least two: name the classes with --classes a,b,c"
         )
-    return tuple(found.values())
+    return tuple(sorted(found.values()))
 
 
 def _codes(labels: list[str], classes: Sequence[str]) -> tuple[np.ndarray, list[str]]:
@@ -275,10 +292,11 @@ def _codes(labels: list[str], classes: Sequence[str]) -> tuple[np.ndarray, list[
     kinds: dict[str, int] = {"": -1}
     other: set[str] = set()
     respelt: set[str] = set()
+    absent: set[str] = set()
     for label in set(labels) - {""}:
         kinds[label] = exact.get(label, alike.get(looks(label), -1))
-        if kinds[label] < 0 and not is_missing(label):
-            other.add(label)
+        if kinds[label] < 0:
+            (absent if is_missing(label) else other).add(label)
         elif label not in exact and kinds[label] >= 0:
             respelt.add(label)
     codes = np.array([kinds[label] for label in labels], dtype=np.int64)
@@ -290,6 +308,10 @@ def _codes(labels: list[str], classes: Sequence[str]) -> tuple[np.ndarray, list[
             f"{count:,} labels are none of the classes (such as {shown}): these documents stay "
             "protected, and count as unlabelled"
         )
+    if absent:
+        count = sum(label in absent for label in labels)
+        shown = ", ".join(map(ascii, sorted(absent)[:3]))
+        warnings.append(f"{count:,} labels are {shown}: read as no label")
     if respelt:
         shown = ", ".join(map(ascii, sorted(respelt)[:3]))
         warnings.append(

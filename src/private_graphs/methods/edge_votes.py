@@ -24,7 +24,7 @@ from private_graphs.methods.choice import CONSTANTS
 from private_graphs.methods.fusion import fit_weights
 from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian
 from private_graphs.methods.method import Canary, Context, Method, Outcome, Request
-from private_graphs.methods.text_only import CHOSEN_BY, TextModel, fit_text_model
+from private_graphs.methods.text_only import CHOSEN_BY, TextModel, text_model
 from private_graphs.privacy.events import GaussianQuery
 from private_graphs.tasks import UNIT_ROWS, GraphTask, Shards
 
@@ -173,7 +173,7 @@ def run(
     task: GraphTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
     """Answer every request; the text model is fitted once for all."""
-    text = fit_text_model(task) if task.shards is None else TextModel(**task.shards.first)
+    text = text_model(task) if task.shards is None else TextModel(**task.shards.first)
     outcomes = []
     for place, request in enumerate(requests):
         outcomes.append(_answer(task, request, text, door.of_lanes([place])))

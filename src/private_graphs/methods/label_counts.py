@@ -26,7 +26,7 @@ from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.fusion import fit_weights
 from private_graphs.methods.method import Context, Method, Outcome, Request
-from private_graphs.methods.text_only import CHOSEN_BY, fit_probabilities, fit_text_model
+from private_graphs.methods.text_only import CHOSEN_BY, fit_probabilities, text_model
 from private_graphs.privacy.events import LaplaceQuery
 from private_graphs.tasks import UNIT_ROWS, GraphTask
 from private_graphs.training.exact import LARGEST_STEPS
@@ -205,7 +205,7 @@ def run(
     task: GraphTask, requests: Sequence[Request], door: Door, context: Context
 ) -> list[Outcome]:
     """Answer every request; the text model is fitted, and edges are counted, once for all."""
-    text, counts, n = fit_text_model(task), label_counts(task) * STEPS_OF_ONE, task.n_train
+    text, counts, n = text_model(task), label_counts(task) * STEPS_OF_ONE, task.n_train
     outcomes = []
     queries = [_query(task, request) for request in requests]
     for each in (door, door.part(ASKED)):
