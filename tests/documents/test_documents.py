@@ -147,6 +147,27 @@ def test_ids_that_look_alike_spend_from_one_budget_and_none_is_public_and_privat
         declared("z", tmp_path / "n.csv", classes=(), public_files="open")
 
 
+def test_what_a_release_protected_is_not_made_public_and_a_larger_budget_is_said(data, tmp_path):
+    rows = [row | {"open": "yes" if row["id"] in ("d4", "d7") else ""} for row in rows_of(60)]
+    nodes = write(tmp_path / "n.csv", rows)
+    declared("x", nodes)
+    declared("late", nodes, public="open")
+    classify("x", epsilon=1, out="R")
+    with pytest.raises(UserError, match="2 public documents .*'d4'.* by the release of 'x'"):
+        declared("y", nodes, public="open")
+    for dry_run in (True, False):
+        with pytest.raises(UserError, match="2 public documents"):
+            classify("late", epsilon=0.1, out="S", dry_run=dry_run)
+    (tmp_path / "open").mkdir()
+    write(tmp_path / "open" / "o.csv", rows[:1])
+    others = write(tmp_path / "others.csv", rows_of(60, 100))
+    with pytest.raises(UserError, match="1 public documents .*'d0'"):
+        declared("y", others, public_files="open")
+    assert declared("y", others).warnings == declared("x", nodes).warnings == ()
+    for more in (2, None):
+        assert any("budget of 1.5" in each for each in declared("z", nodes, budget=more).warnings)
+
+
 def test_nobody_is_public_and_no_class_is_read_off_private_labels(data, tmp_path):
     nodes = write(tmp_path / "n.csv", rows_of(40))
     with pytest.raises(UserError, match="--classes"):

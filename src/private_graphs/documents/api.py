@@ -53,7 +53,8 @@ def declare(
         UserError: tables that cannot be used, with file and line.
     """
     from private_graphs.datasets.registry import OWN_FOLDER, dataset_names
-    from private_graphs.documents.release import delta_of
+    from private_graphs.documents.ledger import BudgetLedger
+    from private_graphs.documents.release import delta_of, earlier_releases
     from private_graphs.documents.tables import (
         KNOWN,
         PUBLIC_TEST,
@@ -82,8 +83,16 @@ def declare(
         raise UserError(f"{spec.nodes}: every document is public; nothing is protected")
     refuse_large_delta(delta_of(spec, protected), protected)
     dropped = docs.dropped | links_of(spec, docs.ids)
+    earlier = earlier_releases(spec, docs, BudgetLedger(data))
     path = keep(spec, data)
     warnings = list(docs.warnings)
+    promised = min((each.budget for each in earlier if each.budget), default=math.inf)
+    if promised < (budget or math.inf):
+        warnings.append(
+            f"earlier releases of some of these ids had a budget of {promised:g}, the new one is "
+            f"{f'{budget:g}' if budget else 'without a limit'}: more may be spent than was "
+            f"promised; declare again with --budget {promised:g} to keep the promise"
+        )
     if delta is not None and 10 * delta * protected > 1:
         warnings.append(
             f"delta times {protected:,} units is {delta * protected:.2g}: expected at most 0.1"

@@ -81,25 +81,26 @@ class RecordedRelease:
 
     release: str
     date: str
-    command: str
     graph: str
     method: str
     epsilon: float
     """ε that was asked for."""
     delta: float
     unit: str
+    budget: float | None
+    """Budget under which it was made."""
     finished: bool
     costs: dict[int, Cost]
     """Side -> cost."""
     people: People
-    mechanisms: Any = None
 
     def told(self) -> dict[str, Any]:
         """Return what ``ledger --json`` shows."""
         return {
             "release": self.release, "date": self.date, "graph": self.graph, "method": self.method,
             "epsilon": self.epsilon, "delta": self.delta, "unit": self.unit,
-            "units": len(self.people.units), "state": "finished" if self.finished else "started",
+            "units": len(self.people.units), "budget": self.budget,
+            "state": "finished" if self.finished else "started",
         }  # fmt: skip
 
 
@@ -237,6 +238,7 @@ class BudgetLedger:
                     "date": datetime.now(UTC).isoformat(timespec="seconds"),
                     **about,
                     "epsilon": epsilon,
+                    "budget": budget,
                     "costs": {str(side): vars(cost) for side, cost in costs.items()},
                     "people": _packed(people),
                 },
@@ -313,6 +315,11 @@ def most_spent(
     return max(_composed(*column.tolist(), delta) for column in found.T)
 
 
+def protected_before(entry: RecordedRelease, people: People) -> np.ndarray:
+    """Return (U,) bool: units with a document or a person that a release protected."""
+    return np.any([_held(entry.people, side, people) > 0 for side in entry.costs], axis=0)
+
+
 def _add(totals: dict[str, np.ndarray], cost: Cost, count: np.ndarray) -> None:
     """Add a release in which each unit has ``count`` units: k documents cost k μ (§0.2)."""
     totals["square"] += (count * cost.mu) ** 2
@@ -336,14 +343,12 @@ def _held(then: People, side: int, now: People) -> np.ndarray:
     """Return how many units on ``side`` of an earlier release belong to each unit of today."""
     was = then.sides == side
     owner = np.concatenate([now.unit_of, np.arange(len(now.units))])
-    hashes = np.concatenate([now.documents, now.units])
     found = _places(then.documents, now.documents)
     earlier = np.where(found >= 0, then.unit_of[found], -1)
     units = _places(then.units, now.units)
     pairs = np.stack([owner, np.concatenate([earlier, units])])
     pairs = np.unique(pairs[:, pairs[1] >= 0], axis=1)
     pairs = pairs[:, was[pairs[1]]]
-    assert len(hashes) == len(owner)
     return np.bincount(pairs[0], minlength=len(now.units)).astype(float)
 
 
@@ -407,9 +412,9 @@ def _entry(line: dict[str, Any], finished: bool) -> RecordedRelease:
         units = np.empty(len(sides), np.uint64)
         units[unit_of] = documents
     return RecordedRelease(
-        release=line["release"], date=line["date"], command=line["command"], graph=line["graph"],
-        method=line["method"], epsilon=line["epsilon"], delta=line["delta"], unit=line["unit"],
-        finished=finished, mechanisms=line.get("mechanisms"),
+        release=line["release"], date=line["date"], graph=line["graph"], method=line["method"],
+        epsilon=line["epsilon"], delta=line["delta"], unit=line["unit"],
+        budget=line.get("budget"), finished=finished,
         costs={int(side): Cost(**cost) for side, cost in line["costs"].items()},
         people=People(units, documents, unit_of, sides),
     )  # fmt: skip

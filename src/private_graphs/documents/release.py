@@ -17,9 +17,11 @@ from private_graphs.documents.ledger import (
     BudgetLedger,
     Cost,
     People,
+    RecordedRelease,
     left_words,
     most_spent,
     over_budget,
+    protected_before,
 )
 from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.tables import (
@@ -269,6 +271,34 @@ def people_of(spec: Declaration, docs: Documents, ledger: BudgetLedger) -> Peopl
     return ledger.people(docs.units, docs.ids, docs.unit_of, docs.sides, alone=spec.unit is None)
 
 
+def earlier_releases(
+    spec: Declaration, docs: Documents, ledger: BudgetLedger
+) -> list[RecordedRelease]:
+    """Return the earlier releases that protected one of these units.
+
+    Raises:
+        UserError: a document is public now, and an earlier release protected it or its person.
+    """
+    entries = ledger.entries()
+    if not entries:
+        return []
+    people, found = people_of(spec, docs, ledger), []
+    for entry in entries:
+        before = protected_before(entry, people)
+        opened = np.flatnonzero(before & np.isin(docs.sides, (KNOWN, PUBLIC_TEST)))
+        if len(opened):
+            example = docs.ids[int(np.flatnonzero(docs.unit_of == opened[0])[0])]
+            raise UserError(
+                f"{spec.name}: {len(opened):,} public {spec.unit or 'document'}s (such as the one "
+                f"of {example!r}) were protected by the release of {entry.graph!r} on {entry.date}, "
+                "which promised that nobody learns their texts; expected them private: take them "
+                "out of what --public or --public-files names"
+            )
+        if before.any():
+            found.append(entry)
+    return found
+
+
 def delta_of(spec: Declaration, protected: int) -> float:
     """Return the declared δ, or the default for this number of units."""
     return spec.delta or default_delta(protected)
@@ -277,6 +307,7 @@ def delta_of(spec: Declaration, protected: int) -> float:
 def _planned(spec: Declaration, docs: Documents, ledger: BudgetLedger, epsilon: float) -> _Plan:
     from private_graphs.privacy.calibration import refuse_large_delta
 
+    earlier_releases(spec, docs, ledger)  # refuses documents that are public now
     trained, protected = len(docs.units_on(TRAINING)), len(docs.units_on(TRAINING, TEST))
     if not trained:
         raise UserError(f"{spec.name}: every document is public; nothing is protected")
