@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 
 class UserError(Exception):
@@ -23,3 +24,21 @@ def suggest(name: str, choices: Iterable[str]) -> str:
         str(name), [str(choice) for choice in choices], n=1, cutoff=0.5
     )
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def wrong_fields(
+    errors: Iterable[Mapping[str, Any]], known: Iterable[str]
+) -> list[tuple[str, str]]:
+    """Return (key, message) of errors of pydantic; the key is empty if several fields disagree."""
+    found = []
+    for error in errors:
+        key = ".".join(str(part) for part in error["loc"])
+        message = error["msg"].removeprefix("Value error, ")
+        if error["type"] == "extra_forbidden":
+            message = f"unknown key{suggest(error['loc'][-1], known)}"
+        elif error["type"] == "missing":
+            message = "missing; add this key"
+        elif key:
+            message = f"found {error['input']!r}; {message[0].lower()}{message[1:]}"
+        found.append((key, message))
+    return found

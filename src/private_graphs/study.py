@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from private_graphs.datasets.registry import TEXT_FEATURES, dataset_names, dataset_spec
 from private_graphs.datasets.views import SOUND_WITH_LABEL
-from private_graphs.errors import UsageError, UserError, suggest
+from private_graphs.errors import UsageError, UserError, suggest, wrong_fields
 from private_graphs.files import write_text
 from private_graphs.jobs import Attack, Chosen, Epsilon, Job, job_name
 from private_graphs.methods import all_methods, method_named
@@ -706,17 +706,10 @@ def validated(
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        lines = [_message(line, model) for line in error.errors()]
-        raise error_class("\n".join(f"{where}: {line}" for line in lines)) from None
-
-
-def _message(error: Mapping[str, Any], model: type[BaseModel]) -> str:
-    key = ".".join(str(part) for part in error["loc"]) or "(everything)"
-    if error["type"] == "extra_forbidden":
         models = (model, Configuration, Entry, Group, Published, ChosenAt, Attack)
-        names = {name for part in models for name in part.model_fields}
-        return f"{key}: unknown key{suggest(error['loc'][-1], sorted(names))}"
-    message = error["msg"].removeprefix("Value error, ")
-    if error["type"] == "missing":
-        return f"{key}: missing; add this key"
-    return f"{key}: found {error['input']!r}; {message[0].lower()}{message[1:]}"
+        names = sorted({name for part in models for name in part.model_fields})
+        lines = [
+            f"{where}: {key or '(everything)'}: {message}"
+            for key, message in wrong_fields(error.errors(), names)
+        ]
+        raise error_class("\n".join(lines)) from None

@@ -22,11 +22,19 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from private_graphs.datasets.arrays import UndirectedEdges, undirected_edges
 from private_graphs.datasets.labelled import RawFile
-from private_graphs.datasets.own_tables import OwnTable, read_table, relative_to
+from private_graphs.datasets.own_tables import (
+    OwnTable,
+    distinct_ids,
+    first_rows,
+    is_blank,
+    read_table,
+    relative_to,
+    text_roles,
+)
 from private_graphs.datasets.spelling import NOT_SEEN, is_missing, looks, seen
 from private_graphs.datasets.text_graph import TextGraph, TextGraphInfo
 from private_graphs.datasets.views import DataView
-from private_graphs.errors import UsageError, UserError, suggest
+from private_graphs.errors import UsageError, UserError, suggest, wrong_fields
 from private_graphs.files import sha256_of, write_text
 
 OWN_FOLDER = "own"
@@ -39,9 +47,6 @@ RESERVED = frozenset("all null none true false yes no on off inf nan demo full".
 
 MASKS = ("train", "validation", "test")
 _SPLIT_NAMES = {**dict(zip(MASKS, range(3), strict=True)), "val": 1, "valid": 1}
-NAMED_ROWS = 3
-"""Most rows that an error message lists; beyond that it only counts."""
-
 PUBLIC_FACTS = (
     "the number of nodes, their ids and the train, validation and test masks",
     "the names of the classes",
@@ -161,17 +166,8 @@ def declare(values: Mapping[str, Any], where: str) -> OwnGraph:
     try:
         return OwnGraph.model_validate(dict(values))
     except ValidationError as error:
-        lines = []
-        for each in error.errors():
-            key = str(each["loc"][0]) if each["loc"] else ""
-            message = each["msg"].removeprefix("Value error, ")
-            if each["type"] == "extra_forbidden":
-                message = f"unknown key{suggest(key, OwnGraph.model_fields)}"
-            elif each["type"] == "missing":
-                message = "missing; add this key"
-            elif each["loc"]:
-                message = f"found {each['input']!r}: {message[0].lower()}{message[1:]}"
-            lines.append(": ".join(part for part in (where, key, message) if part))
+        fields = wrong_fields(error.errors(), OwnGraph.model_fields)
+        lines = [": ".join(filter(None, (where, *each))) for each in fields]
         raise UsageError("\n".join(lines)) from None
 
 
@@ -278,13 +274,12 @@ def read_own(spec: OwnGraph, view: DataView) -> TextGraph:
     Raises:
         UserError: names the file and the line (Parquet: the row) of what cannot be used.
     """
-    roles = {"id": spec.id, "label": spec.label}
-    roles |= {f"text {number}": name for number, name in enumerate(spec.text, start=1)}
+    roles = {"id": spec.id, "label": spec.label} | text_roles(spec.text)
     if spec.split is not None:
         roles["split"] = spec.split
     written = read_table(spec.nodes, roles)
     nodes = written.trimmed(spec.id)
-    ids = _checked_ids(nodes, spec.id)
+    ids = distinct_ids(nodes, spec.id)
     if len(ids) < 3:
         raise UserError(
             f"{nodes.path}: {len(ids)} nodes, expected at least 3: one to train on, one to "
@@ -348,52 +343,6 @@ def _preprocessing(spec: OwnGraph) -> list[str]:
     ]
 
 
-def _first_rows(wrong: np.ndarray) -> tuple[list[int], str]:
-    """Return the first rows of (rows,) bool, and ``" (12 in all)"`` if there are more."""
-    rows = np.flatnonzero(wrong)
-    more = f" ({len(rows):,} in all)" if len(rows) > NAMED_ROWS else ""
-    return rows[:NAMED_ROWS].tolist(), more
-
-
-def _is_blank(column: pa.ChunkedArray) -> np.ndarray:
-    """Return (rows,) bool: null, or only invisible characters."""
-    import pyarrow.compute as pc
-
-    written = pc.greater(pc.utf8_length(pc.utf8_trim(column, characters=NOT_SEEN)), 0)
-    return ~np.asarray(pc.fill_null(written, False))
-
-
-def _checked_ids(nodes: OwnTable, name: str) -> list[str]:
-    """Return the ids, checked to be distinct."""
-    import pyarrow.compute as pc
-
-    column = nodes.columns[name]
-    blank = _is_blank(column)
-    if blank.any():
-        rows, more = _first_rows(blank)
-        raise nodes.error(
-            rows,
-            f"no id in the column {name!r}{more}; give every node an id, or remove empty lines",
-        )
-    encoded = pc.dictionary_encode(column.combine_chunks())
-    encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
-    codes = np.asarray(encoded.indices)
-    if len(encoded.dictionary) < len(codes):
-        _, first = np.unique(codes, return_index=True)
-        repeated = np.ones(len(codes), dtype=bool)
-        repeated[first] = False
-        second = int(np.flatnonzero(repeated)[0])
-        rows = [int(np.flatnonzero(codes == codes[second])[0]), second]
-        count = int(repeated.sum())
-        more = f" ({count:,} repeated ids in all)" if count > 1 else ""
-        raise nodes.error(
-            rows,
-            f"both have the id {column[second].as_py()!r}{more}, expected each id once; remove or "
-            "rename one",
-        )
-    return column.to_pylist()
-
-
 def _not_seen_around(column: pa.ChunkedArray) -> int:
     """Return how many values begin or end with invisible characters other than white space."""
     import pyarrow.compute as pc
@@ -424,7 +373,7 @@ def _split(nodes: OwnTable, spec: OwnGraph, ids: list[str]) -> np.ndarray:
     names = list(_SPLIT_NAMES)
     found = np.asarray(pc.fill_null(pc.index_in(values, pa.array(names)), -1))
     if (found < 0).any():
-        rows, more = _first_rows(found < 0)
+        rows, more = first_rows(found < 0)
         value = column[rows[0]].as_py()
         raise nodes.error(
             rows,
@@ -446,9 +395,9 @@ def _labels(nodes: OwnTable, spec: OwnGraph, split: np.ndarray) -> tuple[list[st
     import pyarrow.compute as pc
 
     column = pc.utf8_trim(nodes.columns[spec.label], characters=NOT_SEEN)
-    blank = _is_blank(column)
+    blank = is_blank(column)
     if (blank & (split == 0)).any():
-        rows, more = _first_rows(blank & (split == 0))
+        rows, more = first_rows(blank & (split == 0))
         raise nodes.error(
             rows,
             f"training node without a label in {spec.label!r}{more}; label it, leave it out, or "
@@ -479,9 +428,9 @@ def _labels(nodes: OwnTable, spec: OwnGraph, split: np.ndarray) -> tuple[list[st
 
 def _texts(nodes: OwnTable, spec: OwnGraph) -> pa.Table:
     """Return the text columns; UserError for a node without any text."""
-    blank = np.logical_and.reduce([_is_blank(nodes.columns[name]) for name in spec.text])
+    blank = np.logical_and.reduce([is_blank(nodes.columns[name]) for name in spec.text])
     if blank.any():
-        rows, more = _first_rows(blank)
+        rows, more = first_rows(blank)
         columns = ", ".join(repr(name) for name in spec.text)
         raise nodes.error(
             rows, f"empty text in {columns}{more}; write a text, or leave out the node"
@@ -504,7 +453,7 @@ def _edges(table: OwnTable, spec: OwnGraph, nodes: OwnTable) -> UndirectedEdges:
     for name in (spec.source, spec.target):
         found = np.asarray(pc.fill_null(pc.index_in(table.columns[name], ids, skip_nulls=True), -1))
         if (found < 0).any():
-            rows, more = _first_rows(found < 0)
+            rows, more = first_rows(found < 0)
             value = table.columns[name][rows[0]].as_py()
             near = None if value is None else _near_id(value, ids.to_pylist())
             what = "no id" if value is None else f"{value!r} is the id of no node"

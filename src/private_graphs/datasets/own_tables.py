@@ -28,6 +28,8 @@ _BOM = b"\xef\xbb\xbf"
 _LONGEST_BLOCK = 2**28
 _DELIMITERS = (",", ";", "\t")
 _SHOWN_COLUMNS, _SHOWN_LENGTH = 8, 40
+NAMED_ROWS = 3
+"""Most rows that an error message lists; beyond that it only counts."""
 _JSON = re.compile(rb"\s*[\[{]\s*[\[{\"]")
 _FOREIGN = (
     ((b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd"), "is compressed; unpack it first"),
@@ -343,3 +345,54 @@ def _as_text(path: Path, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
             f"{path}: column {name!r} cannot be read as text ({error}); write it as UTF-8"
         ) from error
     return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+
+
+def first_rows(wrong: np.ndarray) -> tuple[list[int], str]:
+    """Return the first rows of (rows,) bool, and ``" (12 in all)"`` if there are more."""
+    rows = np.flatnonzero(wrong)
+    more = f" ({len(rows):,} in all)" if len(rows) > NAMED_ROWS else ""
+    return rows[:NAMED_ROWS].tolist(), more
+
+
+def is_blank(column: pa.ChunkedArray) -> np.ndarray:
+    """Return (rows,) bool: null, or only invisible characters."""
+    import pyarrow.compute as pc
+
+    written = pc.greater(pc.utf8_length(pc.utf8_trim(column, characters=NOT_SEEN)), 0)
+    return ~np.asarray(pc.fill_null(written, False))
+
+
+def distinct_ids(table: OwnTable, name: str) -> list[str]:
+    """Return the ids, checked to be distinct."""
+    import pyarrow.compute as pc
+
+    column = table.columns[name]
+    blank = is_blank(column)
+    if blank.any():
+        rows, more = first_rows(blank)
+        raise table.error(
+            rows,
+            f"no id in the column {name!r}{more}; give every node an id, or remove empty lines",
+        )
+    encoded = pc.dictionary_encode(column.combine_chunks())
+    encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+    codes = np.asarray(encoded.indices)
+    if len(encoded.dictionary) < len(codes):
+        _, first = np.unique(codes, return_index=True)
+        repeated = np.ones(len(codes), dtype=bool)
+        repeated[first] = False
+        second = int(np.flatnonzero(repeated)[0])
+        rows = [int(np.flatnonzero(codes == codes[second])[0]), second]
+        count = int(repeated.sum())
+        more = f" ({count:,} repeated ids in all)" if count > 1 else ""
+        raise table.error(
+            rows,
+            f"both have the id {column[second].as_py()!r}{more}, expected each id once; remove or "
+            "rename one",
+        )
+    return column.to_pylist()
+
+
+def text_roles(names: Iterable[str]) -> dict[str, str]:
+    """Return role -> column of the columns with text."""
+    return {f"text {number}": name for number, name in enumerate(names, start=1)}

@@ -14,7 +14,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from private_graphs.errors import UsageError, UserError, suggest
+from private_graphs.datasets.own import free_name
+from private_graphs.datasets.own_tables import text_roles
+from private_graphs.errors import UsageError, UserError, suggest, wrong_fields
 from private_graphs.files import write_text
 
 FOLDER = "declared"
@@ -58,8 +60,6 @@ class Declaration(BaseModel):
     @field_validator("name")
     @classmethod
     def _free_name(cls, value: str) -> str:
-        from private_graphs.datasets.own import free_name
-
         return free_name(value)
 
     @field_validator("encoding")
@@ -76,16 +76,14 @@ class Declaration(BaseModel):
 
     @model_validator(mode="after")
     def _checked(self) -> Declaration:
-        roles = {"id": self.id, "label": self.label, "unit": self.unit, "public": self.public}
-        roles |= {f"text {number}": name for number, name in enumerate(self.text, start=1)}
         named: dict[str, str] = {}
-        for role, column in roles.items():
-            if column is not None and column in named:
+        for role, column in self.roles.items():
+            if column in named:
                 raise ValueError(
                     f"column {column!r} is named twice ({named[column]} and {role}), expected one "
                     "role per column"
                 )
-            named |= {column: role} if column else {}
+            named[column] = role
         if self.classes and len(set(self.classes)) < 2:
             raise ValueError(f"classes are {', '.join(self.classes)}; expected at least two")
         if len(set(self.classes)) < len(self.classes):
@@ -101,10 +99,9 @@ class Declaration(BaseModel):
     @property
     def roles(self) -> dict[str, str]:
         """Return role -> column of the table of documents."""
-        found = {"id": self.id, "label": self.label}
-        found |= {f"text {number}": name for number, name in enumerate(self.text, start=1)}
-        found |= {"unit": self.unit} if self.unit else {}
-        return found | ({"public": self.public} if self.public else {})
+        found = {"id": self.id, "label": self.label} | text_roles(self.text)
+        more = {"unit": self.unit, "public": self.public}
+        return found | {role: column for role, column in more.items() if column}
 
 
 def checked(values: dict[str, Any]) -> Declaration:
@@ -115,14 +112,8 @@ def checked(values: dict[str, Any]) -> Declaration:
         )
     except ValidationError as error:
         lines = []
-        for each in error.errors():
-            key = str(each["loc"][0]) if each["loc"] else ""
-            message = each["msg"].removeprefix("Value error, ")
-            if each["type"] == "extra_forbidden":
-                message = f"unknown key{suggest(key, Declaration.model_fields)}"
-            elif each["loc"]:
-                message = f"found {each['input']!r}: {message}"
-            flag = f"--{key.replace('_', '-')}: " if key and key != "name" else ""
+        for key, message in wrong_fields(error.errors(), Declaration.model_fields):
+            flag = f"--{key.split('.')[0].replace('_', '-')}: " if key and key != "name" else ""
             lines.append(f"declare: {flag}{message}")
         raise UsageError("\n".join(lines)) from None
 

@@ -290,9 +290,9 @@ def earlier_releases(
             example = docs.ids[int(np.flatnonzero(docs.unit_of == opened[0])[0])]
             raise UserError(
                 f"{spec.name}: {len(opened):,} public {spec.unit or 'document'}s (such as the one "
-                f"of {example!r}) were protected by the release of {entry.graph!r} on {entry.date}, "
-                "which promised that nobody learns their texts; expected them private: take them "
-                "out of what --public or --public-files names"
+                f"of {example!r}) were protected by the release of {entry.graph!r} on "
+                f"{entry.date}, which promised that nobody learns their texts; expected them "
+                "private: take them out of what --public or --public-files names"
             )
         if before.any():
             found.append(entry)
@@ -459,9 +459,7 @@ def _public_quality(
         rivals[name] = (Counts(tuple(cells.sum(axis=0).tolist()), 0.0), _exact_verdict(cells))
     verdicts = {verdict for _, verdict in rivals.values()}
     counts, _ = max(rivals.values(), key=lambda each: each[0].other)
-    verdict = next(
-        (each for each in ("loss", "none", "gain") if each in verdicts), "cannot tell"
-    )  # fmt: skip
+    verdict = next(each for each in ("loss", "none", "gain") if each in verdicts)
     if counts.labelled < FEWEST:
         verdict = "cannot tell"
     return Quality(
@@ -495,8 +493,7 @@ def _trees(plan: _Plan) -> list[dict[str, Any]]:
 
 
 def _statement(plan: _Plan, method: str) -> Any:
-    import hashlib
-
+    from private_graphs.files import sha256_of
     from private_graphs.privacy.prices import SearchRuns, price_file
     from private_graphs.privacy.statements import About, Selection, build_statement
     from private_graphs.result import told_fingerprint
@@ -505,7 +502,6 @@ def _statement(plan: _Plan, method: str) -> Any:
     first, second = plan.queries
     apart = (second,) if second else ()
     claim = (plan.unit, "replace", plan.delta, plan.protected)
-    data = hashlib.sha256(spec.nodes.read_bytes()).hexdigest()
     known = len(docs.on(KNOWN, PUBLIC_TEST))
     hashed = isinstance(plan.features, HashedWords)
     return build_statement(
@@ -516,7 +512,7 @@ def _statement(plan: _Plan, method: str) -> Any:
             study="declared documents", dataset=spec.name,
             features="hashed words" if hashed else "words of public documents", method=method,
             scenario="text", protocol="sound",
-            data_fingerprint=told_fingerprint(data, os.urandom(32)),
+            data_fingerprint=told_fingerprint(sha256_of(spec.nodes), os.urandom(32)),
         ),
         file=price_file(claim, (SearchRuns((first,), 1, apart),), 0),
         noise_source="os_entropy", noise_generator="discrete_gaussian",

@@ -14,8 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-from private_graphs.datasets.own import _checked_ids, _first_rows, _is_blank
-from private_graphs.datasets.own_tables import OwnTable, read_table
+from private_graphs.datasets.own_tables import (
+    OwnTable,
+    distinct_ids,
+    first_rows,
+    is_blank,
+    read_table,
+    text_roles,
+)
 from private_graphs.datasets.spelling import NOT_SEEN, is_missing, looks, seen
 from private_graphs.documents.declaration import Declaration
 from private_graphs.errors import UserError
@@ -68,7 +74,7 @@ def read_documents(spec: Declaration) -> Documents:
         UserError: names the file and the line of what cannot be used.
     """
     table = read_table(spec.nodes, spec.roles, encoding=spec.encoding).trimmed(spec.id, spec.label)
-    ids = _checked_ids(table, spec.id)
+    ids = distinct_ids(table, spec.id)
     own = _distinct(table, ids)
     texts, blank = _texts(table, spec)
     labels = _column(table, spec.label)
@@ -77,7 +83,7 @@ def read_documents(spec: Declaration) -> Documents:
     public = _public(table, spec)
     for more in _public_tables(spec):
         more_texts, more_blank = _texts(more, spec)
-        more_ids = _checked_ids(more, spec.id)
+        more_ids = distinct_ids(more, spec.id)
         _refuse_known(more, more_ids, own, spec)
         ids += more_ids
         units += [f"{more.path.name}\0{each}" for each in more_ids]
@@ -134,7 +140,7 @@ def links_of(spec: Declaration, ids: Sequence[str]) -> dict[str, int]:
     )
     unknown = (source < 0) | (target < 0)
     if unknown.any() and spec.unknown_edges == "refuse":
-        rows, more = _first_rows(unknown)
+        rows, more = first_rows(unknown)
         raise table.error(
             rows,
             f"the link leads to the id of no document{more}; correct it, or drop such links with "
@@ -166,9 +172,9 @@ def _column(table: OwnTable, name: str) -> list[str]:
 
 def _texts(table: OwnTable, spec: Declaration) -> tuple[list[str], np.ndarray]:
     """Return joined texts, and which documents have none."""
-    blank = np.logical_and.reduce([_is_blank(table.columns[name]) for name in spec.text])
+    blank = np.logical_and.reduce([is_blank(table.columns[name]) for name in spec.text])
     if blank.any() and not spec.drop_empty:
-        rows, more = _first_rows(blank)
+        rows, more = first_rows(blank)
         raise table.error(
             rows,
             f"no text in {', '.join(map(repr, spec.text))}{more}; write one, or leave such "
@@ -230,7 +236,7 @@ def _public(table: OwnTable, spec: Declaration) -> np.ndarray:
     values = [each.strip(NOT_SEEN).lower() for each in _column(table, spec.public)]
     wrong = np.array([each not in _YES | _NO for each in values])
     if wrong.any():
-        rows, more = _first_rows(wrong)
+        rows, more = first_rows(wrong)
         raise table.error(
             rows,
             f"{spec.public!r} is {values[rows[0]]!r}{more}, expected yes or no: only documents "
@@ -358,8 +364,8 @@ def read_new(
     path: Path, text: Sequence[str], id: str, label: str | None, encoding: str
 ) -> tuple[list[str], list[str], list[str] | None]:
     """Return ids, texts and labels (None without ``label``) of documents to predict."""
-    roles = {"id": id} | {f"text {number}": name for number, name in enumerate(text, start=1)}
-    table = read_table(path, roles | ({"label": label} if label else {}), encoding=encoding)
+    roles = {"id": id} | text_roles(text) | ({"label": label} if label else {})
+    table = read_table(path, roles, encoding=encoding)
     table = table.trimmed(id, *([label] if label else []))
     columns = [_column(table, name) for name in text]
     texts = ["\n".join(parts) for parts in zip(*columns, strict=True)]
