@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -109,50 +109,70 @@ def audit(
 
     private-graphs audit --scores with.csv without.csv --delta 1e-5 --claim 2
     """
+    flags = dict(locals())
     if score_files is not None:
-        from private_graphs.attacks.scores import bound_of
-
-        found = bound_of(*score_files, delta, claim)
-        print_json(found.document()) if as_json else typer.echo(found.sentence)
-        return
-    if claim is not None:
+        _bound_of_scores(score_files, delta, claim, as_json)
+    elif claim is not None:
         raise UsageError("--claim is for --scores; give both, or --epsilon")
-    if replay or mechanisms:
-        others = (scenario, epsilon, runs, splits, visits, seed, classes, threads)
-        if replay and mechanisms or others != (None, 2.0, None, 1, "protocol", 0, 2, 1):
-            raise UsageError(
-                "--replay takes --method, --protocol, --neighbours and --json, --mechanisms takes "
-                "--json; leave the rest out"
-            )
-        if mechanisms and (method or protocol):
-            raise UsageError("--mechanisms audits all of them; leave --method and --protocol out")
+    elif replay or mechanisms:
+        _refuse_other_flags(flags)
         _audit_mechanisms(as_json) if mechanisms else _replay(method, protocol, neighbours, as_json)
-        return
-    if (protocol is None) == (method is None):
+    elif (protocol is None) == (method is None):
         raise UsageError(
             "expected --protocol, such as released, --method, --replay or --mechanisms"
         )
+    else:
+        _attack(flags)
+
+
+def _bound_of_scores(
+    files: tuple[Path, Path], delta: float, claim: float | None, as_json: bool
+) -> None:
+    """Print the lower bound that follows from two files of attack scores."""
+    from private_graphs.attacks.scores import bound_of
+
+    found = bound_of(*files, delta, claim)
+    print_json(found.document()) if as_json else typer.echo(found.sentence)
+
+
+def _refuse_other_flags(flags: dict[str, Any]) -> None:
+    """Raise UsageError for flags that say nothing to --replay or --mechanisms."""
+    others = {"scenario": None, "epsilon": 2.0, "runs": None, "splits": 1, "visits": "protocol",
+              "seed": 0, "classes": 2, "threads": 1}  # fmt: skip
+    both = flags["replay"] and flags["mechanisms"]
+    if both or any(flags[name] != default for name, default in others.items()):
+        raise UsageError(
+            "--replay takes --method, --protocol, --neighbours and --json, --mechanisms takes "
+            "--json; leave the rest out"
+        )
+    if flags["mechanisms"] and (flags["method"] or flags["protocol"]):
+        raise UsageError("--mechanisms audits all of them; leave --method and --protocol out")
+
+
+def _attack(flags: dict[str, Any]) -> None:
+    """Attack the training code of a protocol or a proved method, and print the bound."""
     from private_graphs.attacks import audit as audits
 
+    splits, runs = flags["splits"], flags["runs"]
     runs = audits.default_runs(splits) if runs is None else runs
-    if method is not None:
-        if splits != 1 or visits != "protocol":
+    if flags["method"] is not None:
+        if splits != 1 or flags["visits"] != "protocol":
             raise UsageError("--splits and --visits are for --protocol; leave them out")
         design = audits.method_design(
-            method, scenario, epsilon=epsilon, runs=runs, seed=seed, classes=classes
-        )
+            flags["method"], flags["scenario"], epsilon=flags["epsilon"], runs=runs,
+            seed=flags["seed"], classes=flags["classes"],
+        )  # fmt: skip
         with ProgressBar("auditing", "run") as progress:
             answer = audits.run_method_audit(design, progress=progress)
     else:
-        if scenario is not None or classes != 2:
+        if flags["scenario"] is not None or flags["classes"] != 2:
             raise UsageError("--scenario and --classes are for --method; leave them out")
-        design = audits.Design(protocol, epsilon, splits, visits, runs, seed=seed)
+        design = audits.Design(
+            flags["protocol"], flags["epsilon"], splits, flags["visits"], runs, seed=flags["seed"]
+        )
         with ProgressBar("auditing", "epoch") as progress:
-            answer = audits.run_audit(design, threads=threads, progress=progress)
-    if as_json:
-        print_json(answer.document())
-    else:
-        typer.echo(audits.describe(answer))
+            answer = audits.run_audit(design, threads=flags["threads"], progress=progress)
+    print_json(answer.document()) if flags["as_json"] else typer.echo(audits.describe(answer))
     audits.require_unbroken(answer)
 
 

@@ -166,26 +166,35 @@ def classify(
     flags = locals()
     from private_graphs.documents.declaration import known_names
 
-    if dataset in known_names(data):
+    names = known_names(data)
+    if dataset in names:
         _classify_documents(flags)
         return
+    near = suggest(dataset, names)
     if dry_run or force or contact:
         raise UsageError(
             f"--dry-run, --force and --contact are for declared documents, and {dataset!r} is not "
-            f"declared{suggest(dataset, known_names(data))}"
+            f"declared{near}"
         )
-    if near := suggest(dataset, known_names(data)):
+    if near:
         say(f"{dataset!r} is not declared{near}")
-    job = planned(flags)
+    _classify_dataset(flags)
+
+
+def _classify_dataset(flags: dict[str, Any]) -> None:
+    """Run a proved method on a dataset, then public data alone, and compare."""
     from private_graphs.methods import data_view
 
+    job = planned(flags)
+    out, data = flags["out"], flags["data"]
     if out is not None:
         prepare_folder(out)
-    if scenario == "edges" and max_edges is None:
-        job = job.model_copy(update={"max_edges": declared_bound(dataset, data)})
-    built = load_data(dataset, features, data_view(job), mirror, data, device, 1)
-    job = _with_labels(named(job, built.info.features), validation_labels, built)
-    noise_source = "os_entropy" if seed is None else "seeded"
+    if job.scenario == "edges" and job.max_edges is None:
+        job = job.model_copy(update={"max_edges": declared_bound(job.dataset, data)})
+    built = load_data(job.dataset, flags["features"], data_view(job), flags["mirror"], data,
+                      flags["device"], 1)  # fmt: skip
+    job = _with_labels(named(job, built.info.features), flags["validation_labels"], built)
+    noise_source = "os_entropy" if flags["seed"] is None else "seeded"
     result = carry_out(job, built, noise_source, "run")
     if out is not None:  # before anything can fail: its privacy is spent
         save_run(result, job, built.info.classes, out)
@@ -195,7 +204,8 @@ def classify(
         if public:
             save_public(public, free, built.info.classes, out)
         say(f"saved in {out}")
-    _report(result, public, public and Compared.of(result, public, built.labels), as_json)
+    compared = public and Compared.of(result, public, built.labels)
+    _report(result, public, compared, flags["as_json"])
 
 
 def _classify_documents(flags: dict[str, Any]) -> None:

@@ -87,11 +87,10 @@ def declare(
     private-graphs declare letters --nodes letters.csv --text title,text --label department
     --unit patient --classes surgery,cardiology --budget 4
     """
+    flags = dict(locals(), classes=classes or ())
     from private_graphs.documents import api
 
-    flags = {key: value for key, value in locals().items() if key not in ("api",)}
-    flags["classes"] = classes or ()
-    found = api.declare(flags.pop("name"), **flags)
+    found = api.declare(**flags)
     for warning in found.warnings:
         say(f"warning: {warning}")
     typer.echo("\n".join(found.lines()))
@@ -114,9 +113,7 @@ def predict(
     """
     from private_graphs.documents import api
 
-    found = api.predict(
-        release, nodes=nodes, out=out, label=label, encoding=encoding or "utf-8"
-    )  # fmt: skip
+    found = api.predict(release, nodes=nodes, out=out, label=label, encoding=encoding or "utf-8")
     if as_json:
         print_json({"documents": len(found.ids), "unknown": found.unknown,
                     "accuracy": found.accuracy, "out": str(out)})  # fmt: skip
