@@ -58,6 +58,28 @@ def private_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield temporary
 
 
+@contextmanager
+def private_folder(folder: Path) -> Iterator[None]:
+    """Make ``folder`` (0700) and restrict all files made in the block to their owner.
+
+    Folders and files have these modes (0700 and 0600) from their creation on, so no moment remains
+    in which others can read them.
+    """
+    before = os.umask(0o077)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.chmod(0o700)  # an earlier run may have made it
+        except OSError as error:
+            raise UserError(
+                f"{folder}: cannot be closed to others ({error.strerror or error}); expected a "
+                "folder of your own: choose another --out"
+            ) from error
+        yield
+    finally:
+        os.umask(before)
+
+
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write ``text`` (UTF-8) atomically."""
     with atomic_path(path) as temporary:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from private_graphs.cli.run import prepare_folder, save
-from private_graphs.errors import UserError
+from private_graphs.files import private_folder, write_json, write_text
 
 if TYPE_CHECKING:
     from private_graphs.jobs import Job
@@ -38,8 +36,6 @@ folder and says in words what follows.
 
 def save_run(result: JobResult, job: Job, classes: list[str], out: Path) -> None:
     """Write ``release`` (may be shared) and ``private`` below ``out`` (docs/privacy.md §5)."""
-    from private_graphs.files import write_text
-
     for name in _RELEASED:  # files of an earlier run: a release is complete or absent
         (out / RELEASE / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
@@ -47,7 +43,7 @@ def save_run(result: JobResult, job: Job, classes: list[str], out: Path) -> None
     (statement,) = result.statements.values()
     # With the seed the noise can be removed, and a plain hash of the data confirms guesses.
     kept = statement["status"] == "not_private" or statement["noise_source"] == "seeded"
-    with _of_the_owner(out / PRIVATE):
+    with private_folder(out / PRIVATE):
         save(result, job, out / PRIVATE)
         write_text(out / PRIVATE / "README.md", _KEEP)
         (out / PRIVATE / "predictions.csv").unlink(missing_ok=True)
@@ -60,37 +56,13 @@ def save_run(result: JobResult, job: Job, classes: list[str], out: Path) -> None
 def save_public(result: JobResult, job: Job, classes: list[str], out: Path) -> None:
     """Write the result of public data alone, unshared: its scores read test labels."""
     folder = out / PRIVATE / job.method
-    with _of_the_owner(folder):
+    with private_folder(folder):
         save(result, job, folder)
         _save_predictions(result, classes, folder)
 
 
-@contextlib.contextmanager
-def _of_the_owner(folder: Path) -> Iterator[None]:
-    """Make ``folder`` (0700) and restrict all files made in the block to their owner.
-
-    Folders and files have these modes (0700 and 0600) from their creation on, so no moment remains
-    in which others can read them.
-    """
-    before = os.umask(0o077)
-    try:
-        prepare_folder(folder)
-        try:
-            folder.chmod(0o700)  # an earlier run may have made it
-        except OSError as error:
-            raise UserError(
-                f"{folder}: cannot be closed to others ({error.strerror or error}); expected a "
-                "folder of your own: choose another --out"
-            ) from error
-        yield
-    finally:
-        os.umask(before)
-
-
 def _save_predictions(result: JobResult, classes: list[str], folder: Path) -> None:
     """Write the predictions as CSV."""
-    from private_graphs.files import write_text
-
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(["node", "predicted"])
@@ -101,7 +73,6 @@ def _save_predictions(result: JobResult, classes: list[str], folder: Path) -> No
 
 def _save_release(result: JobResult, job: Job, classes: list[str], folder: Path) -> None:
     """Write the files that the statement covers, and nothing else."""
-    from private_graphs.files import write_json, write_text
     from private_graphs.privacy.statements import PrivacyStatement
     from private_graphs.report.statement import paragraphs
     from private_graphs.report.table import markdown_text

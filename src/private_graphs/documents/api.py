@@ -14,6 +14,7 @@ from private_graphs.documents.declaration import Declared, checked, keep, known_
 from private_graphs.documents.model import ReleasedModel, load
 from private_graphs.documents.release import Classified, classify
 from private_graphs.errors import UsageError, UserError
+from private_graphs.report.explained import Explained, explained
 
 DATA = Path("data/raw")
 __all__ = [
@@ -163,16 +164,13 @@ def predict(
 
     model = load(release)
     ids, texts, labels = read_new(Path(nodes), model.text, model.id, label, encoding)
-    table, found = predictions_text(model, ids, texts)
+    table, names, scores = predictions_text(model, ids, texts)
     if out is not None:
         write_text(out, table)
-    names = [model.classes[number] for number in found]
     accuracy = None
     if labels is not None:
         pairs = [(looks(a), looks(b)) for a, b in zip(labels, names, strict=True) if a]
         accuracy = sum(a == b for a, b in pairs) / len(pairs) if pairs else math.nan
-    shares = model.predict_proba(texts)
-    scores = shares.max(axis=1) if len(texts) else np.zeros(0)
     return Predicted(ids, names, scores, model.features.unknown(texts), accuracy, out and Path(out))
 
 
@@ -224,29 +222,12 @@ def _spent(name: str, data: Path) -> Spent:
     return Spent(name, spec.unit or "document", delta, spec.budget, spent, held)
 
 
-@dataclass(frozen=True)
-class Explained:
-    """Result of ``explain``: statements, and what all of them cost one unit together."""
-
-    statements: list[dict[str, Any]]
-    texts: list[str]
-    belongs_to: list[str]
-    """Runs of each statement in words; empty for declared documents."""
-    epsilon: float | None
-    """ε of all releases for one unit that is in each of them; None if one proves nothing, or if
-    they are about different units."""
-    delta: float
-    """δ of ``epsilon``: that of Gaussian releases once, and the sum of the others'."""
-
-
 def explain(*folders: str | Path, full: bool = False) -> Explained:
     """Say in words what releases guarantee, alone and together.
 
     Raises:
         UserError: a folder without a statement, or with damaged files.
     """
-    from private_graphs.documents.explained import explained
-
     return explained([Path(each) for each in folders], full)
 
 

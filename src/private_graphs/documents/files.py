@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import html
 import io
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ import numpy as np
 from private_graphs.documents.declaration import Declaration
 from private_graphs.documents.model import MODEL_FILE, ReleasedModel
 from private_graphs.documents.tables import KNOWN, PUBLIC_TEST, TEST, TRAINING, Documents
-from private_graphs.files import write_json, write_text
+from private_graphs.files import private_folder, write_json, write_text
 
 if TYPE_CHECKING:
     from private_graphs.documents.release import Classified
@@ -39,17 +38,16 @@ def cell(text: str) -> str:
 
 def predictions_text(
     model: ReleasedModel, ids: Sequence[str], texts: Sequence[str]
-) -> tuple[str, np.ndarray]:
-    """Return ``id,class,score`` as CSV, and the predicted classes."""
+) -> tuple[str, list[str], np.ndarray]:
+    """Return ``id,class,score`` as CSV, and (documents,) predicted classes and their scores."""
     shares = model.predict_proba(texts)
-    found = shares.argmax(axis=1)
+    names, scores = [model.classes[each] for each in shares.argmax(axis=1)], shares.max(axis=1)
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     writer.writerow(["id", "class", "score"])
-    for place, (each, number) in enumerate(zip(ids, found, strict=True)):
-        name = model.classes[number]
-        writer.writerow([cell(each), cell(name), f"{shares[place, number]:.4f}"])
-    return table.getvalue(), found
+    for each, name, score in zip(ids, names, scores, strict=True):
+        writer.writerow([cell(each), cell(name), f"{score:.4f}"])
+    return table.getvalue(), names, scores
 
 
 def write_run(
@@ -58,15 +56,9 @@ def write_run(
 ) -> None:  # fmt: skip
     """Write ``release`` and ``private``; the private folder is closed to others from the start."""
     assert result.release is not None and result.private is not None
-    before = os.umask(0o077)
-    try:
-        result.private.mkdir(parents=True, exist_ok=True)
-        result.private.chmod(0o700)
+    with private_folder(result.private):
         write_text(result.private / "README.md", _KEEP)
         _predictions(model, docs, (TRAINING, TEST), result.private / "predictions.csv")
-    finally:
-        os.umask(before)
-    result.release.mkdir(parents=True, exist_ok=True)
     model.save(result.release / MODEL_FILE)
     _predictions(model, docs, (KNOWN, PUBLIC_TEST), result.release / "predictions.csv")
     parts = page(result, statement, spec, len(docs.classes), contact)

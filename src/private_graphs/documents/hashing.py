@@ -10,7 +10,8 @@ import hashlib
 import re
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse
@@ -57,10 +58,10 @@ class HashedWords:
     """Map of texts to unit rows of signed, damped counts in hashed columns."""
 
     columns: int
-    _known: dict[str, int] = field(init=False, repr=False, default_factory=dict)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_known", _Columns(self.columns))
+    @cached_property
+    def _known(self) -> dict[str, int]:
+        return _Columns(self.columns)
 
     def rows(self, texts: Iterable[str]) -> scipy.sparse.csr_matrix:
         """Return (texts, columns) rows of norm 1 or zero."""
@@ -82,11 +83,10 @@ class PublicWords:
     """(words,)"""
     directions: np.ndarray
     """(words, columns) orthonormal axes."""
-    _known: dict[str, int] = field(init=False, repr=False, default_factory=dict)
 
-    def __post_init__(self) -> None:
-        known = {word: 2 * number for number, word in enumerate(self.words)}
-        object.__setattr__(self, "_known", known)
+    @cached_property
+    def _known(self) -> dict[str, int]:
+        return {word: 2 * number for number, word in enumerate(self.words)}
 
     @classmethod
     def of(cls, texts: Sequence[str], columns: int) -> PublicWords:

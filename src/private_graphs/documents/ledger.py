@@ -254,16 +254,9 @@ class BudgetLedger:
         """Append a line and force it to the disk; the lock is held."""
         line = {"line": len(lines) + 1, **line}
         line["digest"] = _digest(line, self._key())
-        file = os.open(self._path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
-        try:
-            _write(file, json.dumps(line, separators=(",", ":")).encode() + b"\n")
-        finally:
-            os.close(file)
-        count = os.open(self.folder / _LINES, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-        try:
-            _write(count, str(line["line"]).encode())
-        finally:
-            os.close(count)
+        text = json.dumps(line, separators=(",", ":")).encode() + b"\n"
+        _forced(self._path, os.O_APPEND, text)
+        _forced(self.folder / _LINES, os.O_TRUNC, str(line["line"]).encode())
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -382,10 +375,15 @@ def _digest(line: dict[str, Any], key: bytes) -> str:
     return hmac.new(key, text, hashlib.sha256).hexdigest()[:16]
 
 
-def _write(file: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(file, data) :]
-    os.fsync(file)
+def _forced(path: Path, how: int, data: bytes) -> None:
+    """Write to a file of the owner's, and force it to the disk."""
+    file = os.open(path, os.O_CREAT | os.O_WRONLY | how, 0o600)
+    try:
+        while data:
+            data = data[os.write(file, data) :]
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def _packed(people: People) -> dict[str, str]:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from scipy.special import softmax
 
 from private_graphs.documents.hashing import HashedWords, Map, PublicWords
-from private_graphs.documents.unit_sums import probabilities_of, scores_of
+from private_graphs.documents.unit_sums import scores_of
 from private_graphs.errors import UserError
 from private_graphs.files import atomic_path
 
@@ -38,7 +39,7 @@ class ReleasedModel:
 
     def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
         """Return (texts, K) shares of the classes; a text is its columns, joined by line breaks."""
-        return probabilities_of(scores_of(self.weights, self.features, list(texts)))
+        return softmax(scores_of(self.weights, self.features, list(texts)), axis=1)
 
     def predict(self, texts: Sequence[str]) -> np.ndarray:
         """Return the class names of texts."""

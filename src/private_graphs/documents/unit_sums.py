@@ -172,12 +172,6 @@ def scores_of(weights: np.ndarray, features: Map, texts: Sequence[str]) -> np.nd
     return np.vstack([np.empty((0, weights.shape[1])), *parts]) + weights[-1]
 
 
-def probabilities_of(scores: np.ndarray) -> np.ndarray:
-    """Return (texts, K) probabilities of the classes under the discriminant's model."""
-    shares = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return shares / shares.sum(axis=1, keepdims=True)
-
-
 def cells_of(
     predicted: np.ndarray, other: np.ndarray, labels: np.ndarray, unit_of: np.ndarray
 ) -> np.ndarray:

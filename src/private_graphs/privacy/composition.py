@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from private_graphs.errors import UsageError, UserError
-from private_graphs.privacy.accountants import composed, gdp_epsilon
+from private_graphs.privacy.accountants import composed, gdp_epsilon, lattice_epsilon
 from private_graphs.privacy.calibration import epsilon_for
 from private_graphs.privacy.checks import check
+from private_graphs.privacy.events import LATTICE_RATIO, lattice_distance
 from private_graphs.privacy.losses import LaplaceLoss, PureLoss, SampledTerms
+
+if TYPE_CHECKING:
+    from private_graphs.privacy.statements import PrivacyStatement
+
+_NUMBERS = 2**24
+"""Most numbers with lattice noise in all releases of ``together``; statements do not say how many
+there are, and a class sum has fewer than 2^20."""
 
 
 def default_relation(accountant: str) -> str:
@@ -87,6 +95,48 @@ def _of_group(
         raise UsageError("--group with a sampling rate covers replace; leave --relation out")
     value, name, _ = composed((SampledTerms(noise, steps, rate, group, relation),), delta)
     return value, name
+
+
+def together(statements: Sequence[PrivacyStatement]) -> tuple[float | None, float]:
+    """Return (ε, δ) of all runs for a unit that is in each of them.
+
+    ε is None if one proves nothing, or if they are about different units or relations. A run costs
+    the largest of its parts, which are about different units. Gaussian releases compose exactly,
+    with the distance of lattice noise (docs/privacy.md §0.6); of others ε and δ add up.
+    """
+    square = total = spent = 0.0
+    delta = min(each.delta for each in statements)
+    reading = [each for each in statements if not each.reads_nothing]
+    if len({(each.unit, each.relation) for each in reading}) > 1:
+        return None, delta
+    for statement in reading:
+        if statement.epsilon_proved is None:
+            return None, delta
+        mus = [_mu(part.event, part.neighboring_relation) for part in statement.dp_events]
+        if mus and None not in mus and statement.n_runs_released == 1:
+            square += max(mus) ** 2
+        else:
+            total += statement.epsilon_all_runs
+            spent += statement.delta
+    if not square:
+        return total, spent or delta
+    distance = lattice_distance(LATTICE_RATIO, _NUMBERS)
+    return total + lattice_epsilon(square**0.5, distance, delta)[0], spent + delta
+
+
+def _mu(event: Mapping[str, Any] | None, relation: str) -> float | None:
+    """Return μ of an event of Gaussian releases; None for any other one."""
+    if event is None:
+        return None
+    if event["class"] == "GaussianDpEvent":
+        return (2 if relation == "REPLACE_ONE" else 1) / event["noise_multiplier"]
+    if event["class"] == "SelfComposedDpEvent":
+        inner = _mu(event["event"], relation)
+        return None if inner is None else inner * event["count"] ** 0.5
+    if event["class"] == "ComposedDpEvent":
+        parts = [_mu(each, relation) for each in event["events"]]
+        return None if None in parts else sum(each**2 for each in parts) ** 0.5  # type: ignore
+    return None
 
 
 def of_file(path: Path, delta: float) -> dict[str, Any]:

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from private_graphs.documents.api import Explained
 from private_graphs.errors import UserError, suggest
 
 _ANEW = "take the folder anew from who made it"
 
 
+@dataclass(frozen=True)
+class Explained:
+    """Result of ``explain``: statements, and what all of them cost one unit together."""
+
+    statements: list[dict[str, Any]]
+    texts: list[str]
+    belongs_to: list[str]
+    """Runs of each statement in words; empty for declared documents."""
+    epsilon: float | None
+    """ε of all releases for one unit that is in each of them; None if one proves nothing, or if
+    they are about different units."""
+    delta: float
+    """δ of ``epsilon``: that of Gaussian releases once, and the sum of the others'."""
+
+
 def explained(folders: Sequence[Path], full: bool, wanted: str | None = None) -> Explained:
     """Return statements with their texts, and ε of all of them for one unit that is in each."""
+    from private_graphs.privacy.composition import together
     from private_graphs.privacy.explain import brief, sentences
     from private_graphs.privacy.statements import PrivacyStatement
 
@@ -39,50 +55,6 @@ def explained(folders: Sequence[Path], full: bool, wanted: str | None = None) ->
             told.append(statement)
             texts.append("\n".join(lines))
     return Explained(found, texts, belongs, *together(told))
-
-
-def together(statements: Sequence[Any]) -> tuple[float | None, float]:
-    """Return (ε, δ) of all runs for a unit that is in each of them.
-
-    ε is None if one proves nothing, or if they are about different units or relations. A run costs
-    the largest of its parts, which are about different units. Gaussian releases compose exactly;
-    of others ε and δ add up.
-    """
-    from private_graphs.privacy.accountants import gdp_epsilon
-
-    square = total = spent = 0.0
-    delta = min(each.delta for each in statements)
-    reading = [each for each in statements if not each.reads_nothing]
-    if len({(each.unit, each.relation) for each in reading}) > 1:
-        return None, delta
-    for statement in reading:
-        if statement.epsilon_proved is None:
-            return None, delta
-        mus = [_mu(part.event, part.neighboring_relation) for part in statement.dp_events]
-        if mus and None not in mus and statement.n_runs_released == 1:
-            square += max(mus) ** 2  # type: ignore[type-var]
-        else:
-            total += statement.epsilon_all_runs
-            spent += statement.delta
-    if not square:
-        return total, spent or delta
-    # Statements of lattice noise keep a share of delta; it is counted here once more.
-    return total + gdp_epsilon(square**0.5, delta * 0.99), spent + delta
-
-
-def _mu(event: Mapping[str, Any] | None, relation: str) -> float | None:
-    """Return μ of an event of Gaussian releases; None for any other one."""
-    if event is None:
-        return None
-    if event["class"] == "GaussianDpEvent":
-        return (2 if relation == "REPLACE_ONE" else 1) / event["noise_multiplier"]
-    if event["class"] == "SelfComposedDpEvent":
-        inner = _mu(event["event"], relation)
-        return None if inner is None else inner * event["count"] ** 0.5
-    if event["class"] == "ComposedDpEvent":
-        parts = [_mu(each, relation) for each in event["events"]]
-        return None if None in parts else sum(each**2 for each in parts) ** 0.5  # type: ignore
-    return None
 
 
 def statements_of(run: Path, wanted: str | None = None) -> list[tuple[str, dict[str, Any]]]:
