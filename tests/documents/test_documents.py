@@ -22,7 +22,7 @@ from private_graphs.documents import release as releases
 from private_graphs.documents import unit_sums
 from private_graphs.documents.declaration import checked, default_delta
 from private_graphs.documents.hashing import HashedWords, PublicWords, tokens
-from private_graphs.documents.ledger import BudgetLedger, Cost, OverBudget, most_spent, mu_of_pure
+from private_graphs.documents.ledger import BudgetLedger, Cost, OverBudget, most_spent
 from private_graphs.documents.release import Quality, classify
 from private_graphs.documents.tables import TEST, TRAINING, keyed, read_documents
 from private_graphs.errors import UserError
@@ -392,18 +392,6 @@ def test_a_person_pays_for_all_documents_whatever_the_unit_was_called(data):
     assert most_spent(book.entries(), people(book, ["t"]), 1e-5, (0,)) > 0.99, "trains now"
     document = people(book, ["c"])
     assert most_spent(book.entries(), document, 1e-5, (0,)) == pytest.approx(1.4656, abs=1e-3)
-
-
-def test_what_is_not_gaussian_adds_up_and_pure_epsilon_is_a_mu(data):
-    assert mu_of_pure(0.1) == pytest.approx(0.1253, abs=1e-4)
-    assert mu_of_pure(1) == pytest.approx(1.232, abs=1e-3)
-    book = BudgetLedger(data)
-    who = people(book, ["a"])
-    book.start(who, {TRAINING: Cost(MU)}, None, 1, **ABOUT)
-    book.start(who, {TRAINING: Cost(0.0, epsilon=0.5, delta=1e-6)}, None, 0.5, **ABOUT)
-    assert 1.5 < most_spent(book.entries(), who, 1e-5, (0,)) < 1.53
-    book.start(who, {TRAINING: Cost(0.0, epsilon=0.1, delta=1e-5)}, None, 0.1, **ABOUT)
-    assert most_spent(book.entries(), who, 1e-5, (0,)) == np.inf
 
 
 def test_a_changed_and_a_lost_line_are_named(data):

@@ -60,19 +60,9 @@ class Cost:
     """Privacy cost of one side of a release for one of its units."""
 
     mu: float
-    """μ of Gaussian releases; pure ε is entered as the μ whose curve it dominates."""
+    """μ of Gaussian releases."""
     distance: float = 0.0
     """Distance of lattice noise from Gaussian noise in total variation (docs/privacy.md §0.6)."""
-    epsilon: float = 0.0
-    """ε of releases that are neither; they add up with ``delta``."""
-    delta: float = 0.0
-
-
-def mu_of_pure(epsilon: float) -> float:
-    """Return the μ of the Gaussian trade-off curve below that of ``epsilon``-DP."""
-    from scipy.special import ndtri
-
-    return -2 * float(ndtri(1 / (1 + math.exp(epsilon))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,7 +283,7 @@ def most_spent(
     chosen = np.flatnonzero(np.isin(people.sides, sides))
     if not len(chosen):
         return 0.0
-    totals = {name: np.zeros(len(people.units)) for name in ("square", "distance", "eps", "delta")}
+    totals = np.zeros((2, len(people.units)))
     for entry in entries:
         held = False
         for side, cost in entry.costs.items():
@@ -304,8 +294,7 @@ def most_spent(
         delta = min(delta, entry.delta) if held else delta
     for side, cost in (more or {}).items():
         _add(totals, cost, (people.sides == side).astype(float))
-    found = np.unique(np.stack([each[chosen] for each in totals.values()]), axis=1)
-    return max(_composed(*column.tolist(), delta) for column in found.T)
+    return max(_composed(*each.tolist(), delta) for each in np.unique(totals[:, chosen], axis=1).T)
 
 
 def protected_before(entry: RecordedRelease, people: People) -> np.ndarray:
@@ -313,23 +302,15 @@ def protected_before(entry: RecordedRelease, people: People) -> np.ndarray:
     return np.any([_held(entry.people, side, people) > 0 for side in entry.costs], axis=0)
 
 
-def _add(totals: dict[str, np.ndarray], cost: Cost, count: np.ndarray) -> None:
-    """Add a release in which each unit has ``count`` units: k documents cost k μ (§0.2)."""
-    totals["square"] += (count * cost.mu) ** 2
-    totals["distance"] += cost.distance * (count > 0)
-    totals["eps"] += count * cost.epsilon
-    grown = count * np.exp(np.minimum(np.maximum(count - 1, 0) * cost.epsilon, 700))
-    totals["delta"] += grown * cost.delta
+def _add(totals: np.ndarray, cost: Cost, count: np.ndarray) -> None:
+    """Add to (μ², distance) a release with ``count`` of each unit: k documents cost k μ (§0.2)."""
+    totals += (count * cost.mu) ** 2, cost.distance * (count > 0)
 
 
-def _composed(square: float, distance: float, epsilon: float, spent: float, delta: float) -> float:
+def _composed(square: float, distance: float, delta: float) -> float:
     from private_graphs.privacy.accountants import lattice_epsilon
 
-    if not math.isfinite(epsilon + square) or spent >= delta:
-        return math.inf
-    if not square:
-        return epsilon
-    return epsilon + lattice_epsilon(math.sqrt(square), distance, delta - spent)[0]
+    return lattice_epsilon(math.sqrt(square), distance, delta)[0] if square else 0.0
 
 
 def _held(then: People, side: int, now: People) -> np.ndarray:
@@ -413,6 +394,6 @@ def _entry(line: dict[str, Any], finished: bool) -> RecordedRelease:
         release=line["release"], date=line["date"], graph=line["graph"], method=line["method"],
         epsilon=line["epsilon"], delta=line["delta"], unit=line["unit"],
         budget=line.get("budget"), finished=finished,
-        costs={int(side): Cost(**cost) for side, cost in line["costs"].items()},
+        costs={int(side): Cost(cost["mu"], cost["distance"]) for side, cost in line["costs"].items()},
         people=People(units, documents, unit_of, sides),
     )  # fmt: skip
