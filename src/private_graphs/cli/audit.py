@@ -182,10 +182,8 @@ def _audit_mechanisms(as_json: bool) -> None:
 
     with ProgressBar("auditing", "mechanism") as progress:
         found = list(mechanism_audit.audit_mechanisms(progress))
-    if as_json:
-        print_json([each.document() for each in found])
-    else:
-        typer.echo(mechanism_audit.describe(found))
+    documents = [each.document() for each in found]
+    print_json(documents) if as_json else typer.echo(mechanism_audit.describe(found))
     failed = [each for each in found if not each.passed]
     if failed:
         names = ", ".join(each.mechanism for each in failed)
@@ -198,10 +196,8 @@ def _replay(method: str | None, protocol: str | None, neighbours: int, as_json: 
 
     with ProgressBar("replaying", "method") as progress:
         found = replay_audit.audit_methods(method, protocol, neighbours, progress=progress)
-    if as_json:
-        print_json([each.document() for each in found])
-    else:
-        typer.echo(replay_audit.describe(found))
+    documents = [each.document() for each in found]
+    print_json(documents) if as_json else typer.echo(replay_audit.describe(found))
     failed = [each for each in found if not each.passed]
     if failed:
         names = ", ".join(f"{each.method} {each.scenario} {each.protocol}" for each in failed)

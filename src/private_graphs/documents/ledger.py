@@ -394,6 +394,7 @@ def _entry(line: dict[str, Any], finished: bool) -> RecordedRelease:
         release=line["release"], date=line["date"], graph=line["graph"], method=line["method"],
         epsilon=line["epsilon"], delta=line["delta"], unit=line["unit"],
         budget=line.get("budget"), finished=finished,
-        costs={int(side): Cost(cost["mu"], cost["distance"]) for side, cost in line["costs"].items()},
         people=People(units, documents, unit_of, sides),
+        costs={int(side): Cost(each["mu"], each["distance"])
+               for side, each in line["costs"].items()},
     )  # fmt: skip

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from private_graphs.datasets.arrays import undirected_edges
 from private_graphs.datasets.own_tables import (
     OwnTable,
     distinct_ids,
@@ -146,14 +147,12 @@ def links_of(spec: Declaration, ids: Sequence[str]) -> dict[str, int]:
             f"the link leads to the id of no document{more}; correct it, or drop such links with "
             "--unknown-edges drop",
         )
-    source, target = source[~unknown].astype(np.int64), target[~unknown].astype(np.int64)
-    loops = source == target
-    low, high = np.minimum(source, target)[~loops], np.maximum(source, target)[~loops]
-    distinct = len(np.unique(low * len(ids) + high))
+    links = undirected_edges(source[~unknown], target[~unknown], len(ids))
+    once = links.loops + links.edge_index.shape[1]
     return {
         "links to unknown ids": int(unknown.sum()),
-        "links of a document to itself": int(loops.sum()),
-        "links given twice": len(low) - distinct,
+        "links of a document to itself": links.loops,
+        "links given twice": int((~unknown).sum()) - once,
     }
 
 
@@ -295,36 +294,30 @@ def _codes(labels: list[str], classes: Sequence[str]) -> tuple[np.ndarray, list[
     alike: dict[str, int] = {}
     for name, number in exact.items():
         alike.setdefault(looks(name), number)
-    kinds: dict[str, int] = {"": -1}
-    other: set[str] = set()
-    respelt: set[str] = set()
-    absent: set[str] = set()
-    for label in set(labels) - {""}:
-        kinds[label] = exact.get(label, alike.get(looks(label), -1))
-        if kinds[label] < 0:
-            (absent if is_missing(label) else other).add(label)
-        elif label not in exact and kinds[label] >= 0:
-            respelt.add(label)
-    codes = np.array([kinds[label] for label in labels], dtype=np.int64)
+    counts = Counter(labels)
+    kinds = {label: exact.get(label, alike.get(looks(label), -1)) if label else -1
+             for label in counts}  # fmt: skip
+    none = {label for label, kind in kinds.items() if label and kind < 0}
+    absent = set(filter(is_missing, none))
+
+    def some(found: set[str]) -> str:
+        return ", ".join(map(ascii, sorted(found)[:3]))
+
     warnings = []
-    if other:
-        count = sum(label in other for label in labels)
-        shown = ", ".join(map(ascii, sorted(other)[:3]))
+    if other := none - absent:
         warnings.append(
-            f"{count:,} labels are none of the classes (such as {shown}): these documents stay "
-            "protected, and count as unlabelled"
+            f"{sum(counts[each] for each in other):,} labels are none of the classes (such as "
+            f"{some(other)}): these documents stay protected, and count as unlabelled"
         )
     if absent:
-        count = sum(label in absent for label in labels)
-        shown = ", ".join(map(ascii, sorted(absent)[:3]))
-        warnings.append(f"{count:,} labels are {shown}: read as no label")
-    if respelt:
-        shown = ", ".join(map(ascii, sorted(respelt)[:3]))
+        count = sum(counts[each] for each in absent)
+        warnings.append(f"{count:,} labels are {some(absent)}: read as no label")
+    if respelt := {label for label, kind in kinds.items() if kind >= 0} - set(classes):
         warnings.append(
-            f"{len(respelt):,} spellings of labels ({shown}) differ from a class in case, "
+            f"{len(respelt):,} spellings of labels ({some(respelt)}) differ from a class in case, "
             "invisible characters, Unicode form or the way to write a number: read as that class"
         )
-    return codes, warnings
+    return np.array([kinds[label] for label in labels], dtype=np.int64), warnings
 
 
 def _kept_of_units(
