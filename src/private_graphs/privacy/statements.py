@@ -320,11 +320,6 @@ def _with_cost(
             f"none: the {n_configs} configurations are compared on public data by what one run "
             "released; no further run reads private data"
         )
-    elif one_run:
-        cost = (
-            f"charged: the choice among {n_configs} configurations is one of the mechanisms of "
-            "this run, and epsilon_proved covers it"
-        )
     elif not selection.public:
         cost = (
             f"not accounted: the scores that choose among {n_configs} configurations read the "
@@ -434,7 +429,6 @@ def build_statement(
     reads_private: bool = True,
     one_run: bool = False,
     others: Sequence[SearchRuns] = (),
-    apart_in_all_runs: bool = True,
 ) -> PrivacyStatement:
     """Compute the privacy cost of one run, and state what is proved, published, assumed and public.
 
@@ -444,9 +438,8 @@ def build_statement(
     (runs released together) count too; ``file`` is the joint guarantee of all rows of the file.
     ``one_run``: no configuration but the released one was trained on private data. ``apart`` are
     events of the same run about other units: the division of units is public and no unit is in
-    both, so the run costs the larger of the two (McSherry 2009, parallel composition); without
-    ``apart_in_all_runs`` other runs read those units without noise, and ``epsilon_all_runs`` leaves
-    them out. ``n_units`` is a declared bound at edge level; ``noise_generator`` is a key of
+    both, so the run costs the larger of the two (McSherry 2009, parallel composition), and so do
+    all runs. ``n_units`` is a declared bound at edge level; ``noise_generator`` is a key of
     ``NOISE_GENERATORS``. UserError if no accountant covers an event, or an audit exceeds the proof.
     """
     check_delta(delta)
@@ -455,7 +448,7 @@ def build_statement(
     _check_consistency(events, private, reads_private, n_all, selection, one_run)
     claim = (unit, relation, delta, n_units)
     groups = [SearchRuns(tuple(events), n_runs_released), *further]
-    prices = price_runs(claim, groups, reads_private, apart, apart_in_all_runs)
+    prices = price_runs(claim, groups, reads_private, apart)
     proved = prices.proved
     published = _finite(epsilon_published, private)
     _check_audit(audit, unit, relation, delta, proved)
