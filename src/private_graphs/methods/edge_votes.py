@@ -217,6 +217,7 @@ def collect_votes(task: GraphTask, request: Request, text: TextModel, door: Door
 
 def _answer(task: GraphTask, request: Request, text: TextModel, door: Door) -> Outcome:
     votes = collect_votes(task, request, text, door)
+    door.public("scores", [votes.scores])
     asked_training = int(votes.voters.asked[: task.n_train].sum())
     predictions = votes.scores.argmax(axis=1)[asked_training:]
     settings = {
