@@ -9,7 +9,6 @@ from typing import Any
 from private_graphs.mechanisms.door import UNSEEN, Door, Watch
 from private_graphs.methods.method import (
     ALONE,
-    VALIDATION_LABELS,
     Context,
     Method,
     Outcome,
@@ -23,7 +22,6 @@ class Answer:
 
     outcome: Outcome
     events: tuple
-    validation_events: tuple
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.outcome, name)
@@ -49,5 +47,4 @@ def answers(
         method = Method("", "", method.run, (), stated=method.stated)
     outcomes = method.answers(task, public, door, context)
     door.close()
-    private = door.part(VALIDATION_LABELS).events()
-    return [Answer(*each) for each in zip(outcomes, door.events(), private, strict=True)]
+    return [Answer(*each) for each in zip(outcomes, door.events(), strict=True)]

@@ -89,6 +89,6 @@ def test_a_class_name_has_one_meaning(root: Path) -> None:
     found: dict[str, list[str]] = {}
     for path in (root / "src" / "private_graphs").rglob("*.py"):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append(path.name)
     assert {name: places for name, places in found.items() if len(places) > 1} == {}

@@ -56,11 +56,13 @@ AUDIT_FILE = "audit.json"
 """File of a finished audit in place of ``FILES``."""
 
 
-class _Frozen(BaseModel):
+class Strict(BaseModel):
+    """Base of the models of jobs and study files: frozen, without unknown fields."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Attack(_Frozen):
+class Attack(Strict):
     """Audit parameters: many runs on two neighbouring tasks (docs/privacy.md §10)."""
 
     runs: int = Field(ge=10)
@@ -69,7 +71,7 @@ class Attack(_Frozen):
     """Seed, fixed because the confidence assumes that it was not selected."""
 
 
-class Chosen(_Frozen):
+class Chosen(Strict):
     """Reference to the job in which the settings of private replicas are chosen once."""
 
     job: Job
@@ -78,7 +80,7 @@ class Chosen(_Frozen):
     """ε of the compared runs."""
 
 
-class Job(_Frozen):
+class Job(Strict):
     """Plan of one computation, for one process."""
 
     study: str

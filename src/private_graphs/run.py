@@ -27,7 +27,6 @@ from private_graphs.mechanisms.door import UNSEEN, Door, ReleaseMismatch, Watch
 from private_graphs.methods import method_named
 from private_graphs.methods.method import (
     ALONE,
-    VALIDATION_LABELS,
     Context,
     Method,
     Outcome,
@@ -69,14 +68,6 @@ _METIS = Unnoised("METIS, which reads every edge, says who is a training node")
 SCORES_SHOWN = (
     "the graph is published, and scores on its test nodes are shown: they read features and lists "
     "of test nodes, which epsilon does not cover"
-)
-PUBLIC_ELSEWHERE = (
-    "other runs counted in n_runs_released read labels of validation nodes as public ones: "
-    "epsilon_all_runs covers training nodes, epsilon_proved both"
-)
-PUBLIC_IN_FILE = (
-    "other rows of this file read labels of validation nodes as public ones: epsilon_of_file "
-    "covers training nodes, epsilon_proved both"
 )
 
 
@@ -223,11 +214,7 @@ def restated(
         told |= {f"{public_id}/{name}": each for name, each in fields.get("artifacts", {}).items()}
         fields = {"n_configurations": row["n_configurations"]} | fields
         outcome = Outcome(nobody, nobody, **fields)
-        runs.append(
-            runner.run_of(
-                Answer(requests[key], outcome, outcome.events or (), outcome.validation_events)
-            )
-        )
+        runs.append(runner.run_of(Answer(requests[key], outcome, outcome.events or ())))
     statements = {run: runner.statement(run, runs) for run in dict.fromkeys(runs)}
     return Restated([statements[run] for run in runs], told)
 
@@ -239,8 +226,6 @@ class Answer:
     request: Request
     outcome: Outcome
     events: tuple[Event, ...]
-    validation_events: tuple[Event, ...]
-    """Events about private validation labels, none about training records."""
 
 
 def answer(
@@ -307,7 +292,6 @@ class _Run:
 
     epsilon: float
     events: tuple
-    validation_events: tuple
     selection: Selection
     facts: tuple[str, ...]
     assumptions: tuple[str, ...]
@@ -410,22 +394,17 @@ class _Runner:
         ):
             raise ReleaseMismatch(f"{self.job.method} planned nothing for a private run")
         for lane in door.lanes:  # a unit is in one part: equal plans have one privacy cost
-            for name in lane.ledgers.keys() - {"", VALIDATION_LABELS}:
+            for name in lane.ledgers.keys() - {""}:
                 if lane.ledger(name).events != lane.ledger("").events:
                     raise ReleaseMismatch(
                         f"{self.job.method}: {lane.ledger(name).events} of {name}; expected the "
                         f"plan of all other units, which is stated: {lane.ledger('').events}"
                     )
-        apart = door.part(VALIDATION_LABELS).events()
-        parts = zip(public, outcomes, door.events(), apart, strict=True)
-        answers = [Answer(*each) for each in parts]
+        answers = [Answer(*each) for each in zip(public, outcomes, door.events(), strict=True)]
         for each in answers:
-            released, told = (each.events, each.validation_events), each.outcome
-            if told.events is not None and released != (told.events, told.validation_events):
-                raise ReleaseMismatch(
-                    f"{self.job.method} released {released}; it states {told.events} and "
-                    f"{told.validation_events}"
-                )
+            told = each.outcome.events
+            if told is not None and each.events != told:
+                raise ReleaseMismatch(f"{self.job.method} released {each.events}; it states {told}")
         return answers
 
     def _outcomes(
@@ -492,13 +471,10 @@ class _Runner:
         return _Run(
             epsilon=request.epsilon,
             events=(*answer.events, *([_METIS] if self.job.metis_parts and noisy else [])),
-            validation_events=answer.validation_events,
             selection=Selection(
                 n_configs=n_configurations,
                 data=words,
-                public=outcome.chosen_on_public and not answer.validation_events
-                if n_configurations > 1
-                else True,
+                public=outcome.chosen_on_public or n_configurations == 1,
             ),
             facts=(*facts, "all settings of the run"),
             assumptions=(
@@ -528,18 +504,9 @@ class _Runner:
         same = [other for other in runs if other.epsilon == run.epsilon]
         counts = Counter(other.events for other in same)
         own = counts.pop(run.events)
-        in_all_runs = all(other.validation_events for other in same)
-        assumptions = [*run.assumptions]
-        if run.validation_events and not in_all_runs:
-            assumptions.append(PUBLIC_ELSEWHERE)
-        if run.validation_events and not all(
-            other.validation_events for other in runs if math.isfinite(other.epsilon)
-        ):
-            assumptions.append(PUBLIC_IN_FILE)
         claim = run.claim
         statement = build_statement(
             events=run.events,
-            apart=run.validation_events,
             unit=scenario.unit,
             relation=scenario.relation,
             delta=job.delta,
@@ -568,11 +535,10 @@ class _Runner:
             selection=run.selection,
             preprocessing=self._preprocessing(),
             public_facts=run.facts,
-            assumptions=assumptions,
+            assumptions=run.assumptions,
             private=private,
             reads_private=self.method.reads_private,
             one_run=self.method.one_run,
-            apart_in_all_runs=in_all_runs,
             epsilon_target=run.calibrated_for,
         )
         self._refuse_excess(run, statement)
@@ -601,8 +567,8 @@ class _Runner:
                 without = 0
             else:
                 private = []
-        counts = Counter((other.events, other.validation_events) for other in private)
-        groups = [SearchRuns(events, n_runs, apart) for (events, apart), n_runs in counts.items()]
+        counts = Counter(other.events for other in private)
+        groups = [SearchRuns(events, n_runs) for events, n_runs in counts.items()]
         if groups and self.search:
             groups += self.search.runs
         scenario = self.task.scenario

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from private_graphs.datasets.registry import TEXT_FEATURES, dataset_names, dataset_spec
 from private_graphs.datasets.views import SOUND_WITH_LABEL
 from private_graphs.errors import UsageError, UserError, suggest, wrong_fields
 from private_graphs.files import write_text
-from private_graphs.jobs import Attack, Chosen, Epsilon, Job, job_name
+from private_graphs.jobs import Attack, Chosen, Epsilon, Job, Strict, job_name
 from private_graphs.methods import all_methods, method_named
 from private_graphs.methods.method import Method
 from private_graphs.protocols import PROTOCOLS
@@ -40,11 +40,7 @@ SELECTION = "selection"
 _NamesList = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ChosenAt(_Strict):
+class ChosenAt(Strict):
     """Reference to another job in which the settings of private replicas are chosen once."""
 
     epsilon: float = Field(gt=0)
@@ -53,7 +49,7 @@ class ChosenAt(_Strict):
     """Settings in which the choosing job differs: ``{train_fraction: 1}``."""
 
 
-class Configuration(_Strict):
+class Configuration(Strict):
     """Method and settings shared by several run groups."""
 
     method: str
@@ -68,7 +64,7 @@ class Configuration(_Strict):
     """Settings that private replicas try, chosen by validation scores at every ε."""
 
 
-class Entry(_Strict):
+class Entry(Strict):
     """Jobs of a run group: a grid over configurations, protocols and settings."""
 
     use: _NamesList | None = None
@@ -97,7 +93,7 @@ class Entry(_Strict):
         return self
 
 
-class Group(_Strict):
+class Group(Strict):
     """Jobs that one or several exhibits read."""
 
     datasets: _NamesList | None = None
@@ -127,7 +123,7 @@ class Group(_Strict):
     jobs: Annotated[tuple[Entry, ...], Field(min_length=1)]
 
 
-class Published(_Strict):
+class Published(Strict):
     """Published numbers: a CSV in the study's ``published`` as rows."""
 
     file: str
@@ -139,7 +135,7 @@ _Texts = str | _NamesList
 """A sentence, or several of which the first one is said whose numbers are all known."""
 
 
-class Number(_Strict):
+class Number(Strict):
     """A number in a sentence, filled in from the rows with some values in their columns."""
 
     show: Literal["proved", "together", "shown", "score"]
@@ -150,7 +146,7 @@ class Number(_Strict):
     """Column -> value, or a list of values."""
 
 
-class Sentences(_Strict):
+class Sentences(Strict):
     """What pages say about a paper: ``{name}`` is one of ``numbers`` or of ``overview.numbers``."""
 
     prints: _Texts = ("ε = {printed}", "no ε")
@@ -170,7 +166,7 @@ class Sentences(_Strict):
     """Table or figure -> its finding, which is its title."""
 
 
-class Study(_Strict):
+class Study(Strict):
     """One source document at one scale."""
 
     id: str = Field(pattern="^[a-z0-9]+$")
@@ -283,7 +279,7 @@ def _merged(base: Any, changes: Any) -> Any:
 # --- the run ---------------------------------------------------------------------------------
 
 
-class Run(_Strict):
+class Run(Strict):
     """Request of one run; None means everything that the studies have at this scale."""
 
     scale: ScaleName = Field(

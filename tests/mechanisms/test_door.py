@@ -12,7 +12,6 @@ import pytest
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.mechanisms.replay import replay
 from private_graphs.privacy.events import (
-    ExponentialChoice,
     FullBatch,
     GaussianQuery,
     NoisyGradients,
@@ -190,16 +189,16 @@ def test_flips_that_cost_more_than_planned_are_refused():
 
 
 def test_parts_have_plans_of_their_own():
-    choice = ExponentialChoice(count=1, sensitivity=1.0, scale=1.0, **WORDS)
-    door = door_of(replace(QUERY, count=1))
-    private = door.part("validation labels")
-    private.plan([(choice,)])
-    private.choose([np.array([3, 1])], [choice])
+    once = replace(QUERY, count=1)
+    door = door_of(once)
+    others = door.part("others")
+    others.plan([(once,)])
+    others.gaussian(np.zeros((1, 3)), [once])
     with pytest.raises(ReleaseMismatch):
         door.close()
-    door.gaussian(np.zeros((1, 3)), [replace(QUERY, count=1)])
+    door.gaussian(np.zeros((1, 3)), [once])
     door.close()
-    assert private.events() == [(choice,)]
+    assert others.events() == [(once,)]
 
 
 def test_poisson_rates_come_from_the_plan_alone():
@@ -221,7 +220,7 @@ def test_methods_hold_no_secret_stream():
     assert all(public.generator(name) for name in PUBLIC)
 
 
-DRAWING = {"discrete_gaussian", "discrete_laplace", "exponential_choice"}
+DRAWING = {"discrete_gaussian", "discrete_laplace"}
 LAWS = {"standard_normal", "normal", "laplace", "gumbel", "exponential", "binomial"}
 DOORS = {"door", "own"}
 """What methods call their doors."""

@@ -16,7 +16,7 @@ from test_noisy_sums import graph_of, request, task_of
 from private_graphs.attacks.neighbours import neighbours
 from private_graphs.attacks.small_jobs import small_job
 from private_graphs.errors import UserError
-from private_graphs.methods import method_named
+from private_graphs.methods import list_means, method_named
 from private_graphs.methods.list_means import (
     LIST_SHARE,
     feature_entries,
@@ -121,13 +121,19 @@ def test_a_score_reads_the_sums_and_the_record_of_its_own_node_alone():
         np.testing.assert_array_equal(alone[0], each)
 
 
-def test_neighbours_on_the_own_list_and_own_features_help():
-    task, truth = task_of("lists"), graph_of().labels
-    asked = [request("list_means", math.inf, mean_degree=20)]
-    (before,) = answers(METHOD, task, asked)
-    assert np.mean(before.test_predictions == truth[70:]) > 0.8
-    last = task.graph.n_nodes - 1
+@pytest.mark.parametrize(
+    ("listed", "own", "words", "helps"),
+    [(True, 0, 0, True), (False, 0.1, 0, True), (False, 0, 0.2, False), (False, 0, 0, False)],
+)
+def test_the_own_list_and_the_votes_about_oneself_help_each_alone(
+    listed, own, words, helps, monkeypatch
+):
+    monkeypatch.setattr(list_means, "OWN_ROW", own)
+    monkeypatch.setattr(list_means, "FEATURES", words)
+    task = task_of("lists")
     lists = sp.lil_matrix(adjacency_of(task.graph))
-    lists[last] = 0
-    (after,) = answers(METHOD, replace(task, lists=lists.tocsr()), asked)
-    assert np.array_equal(after.test_predictions[:-1], before.test_predictions[:-1])
+    lists[70:] *= listed
+    task = replace(task, lists=lists.tocsr())
+    (found,) = answers(METHOD, task, [request("list_means", math.inf, mean_degree=20)])
+    right = np.mean(found.test_predictions == graph_of().labels[70:])
+    assert right > 0.8 if helps else right < 0.5

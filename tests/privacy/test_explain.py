@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from private_graphs.privacy.events import (
     Event,
-    ExponentialChoice,
     FullBatch,
     GaussianQuery,
     NoisyGradients,
@@ -86,12 +85,10 @@ def _audit(lower: float) -> Audit:
     )  # fmt: skip
 
 
-def _of_method(
-    chosen: Selection, *, events: tuple[Event, ...] = (), apart: tuple[Event, ...] = (), **changes
-) -> PrivacyStatement:
+def _of_method(chosen: Selection, *, events: tuple[Event, ...] = (), **changes) -> PrivacyStatement:
     """A statement as that of a proved method is built."""
     fields = {
-        "about": ABOUT, "file": ALONE, "events": events, "apart": apart,
+        "about": ABOUT, "file": ALONE, "events": events,
         "unit": "node", "relation": "replace", "delta": 1e-5,
         "n_units": 1208, "epsilon_published": None, "published_formula": None,
         "n_runs_released": 10, "noise_source": "seeded", "noise_generator": "numpy",
@@ -108,11 +105,7 @@ def _sums(unit: str = "node", relation: str = "replace") -> GaussianQuery:
     )
 
 
-CHOICE = ExponentialChoice(
-    unit="node", relation="replace", count=1, reason="test", sensitivity=1.0, scale=2.0
-)
 FREE = Selection(n_configs=9, data="hits on 541 public validation labels")
-CHARGED = Selection(n_configs=9, data="hits on 541 private validation labels", public=False)
 
 
 def _chosen(together: float | None = 14.8888, **changes: object) -> PrivacyStatement:
@@ -123,7 +116,6 @@ def _chosen(together: float | None = 14.8888, **changes: object) -> PrivacyState
 def _known() -> dict[str, PrivacyStatement]:
     """Statements of every kind, whose words are written down."""
     gcn = NoisyGradients("gradient_global", 1.0, 89.167, 500, 500, FullBatch())
-    charged = {"events": (_sums(),), "apart": (CHOICE,)}
     edges = {"unit": "edge_undirected", "relation": "add_remove"}
     proved_too = {"epsilon_proved": 3.38016, "epsilon_all_runs": 3.38016}
     return {
@@ -149,9 +141,7 @@ def _known() -> dict[str, PrivacyStatement]:
         "chosen, and nothing is proved": _chosen(None),
         "a GCN, five runs": _of_method(FIXED, events=(gcn,), n_runs_released=5, one_run=False),
         "a free choice in a run": _of_method(FREE, events=(_sums(),)),
-        "a charged choice in a run": _of_method(CHARGED, **charged),
-        "a charged choice, delta too large": _of_method(CHARGED, **charged, n_units=10**5),
-        "a charged choice in one run": _of_method(CHARGED, **charged, n_runs_released=1),
+        "a free choice, delta too large": _of_method(FREE, events=(_sums(),), n_units=10**5),
         "no private data, a choice": _of_method(FREE),
         "no private data, one run": _of_method(FIXED, n_runs_released=1),
         "rounds to zero": _statement(

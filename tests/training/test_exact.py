@@ -1,4 +1,4 @@
-"""Exact sampling: discrete noise against its definition and OpenDP, the noisy choice."""
+"""Exact sampling: discrete noise against its definition and OpenDP."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from private_graphs.training.exact import (
     LARGEST_STEPS,
     discrete_gaussian,
     discrete_laplace,
-    exponential_choice,
 )
 
 randomgen = pytest.importorskip("randomgen")
@@ -95,14 +94,3 @@ def test_draws_are_a_function_of_the_bits_alone():
 def test_other_widths_are_refused(steps):
     with pytest.raises(ValueError, match="steps"):
         discrete_gaussian(generator(0), steps, 1)
-
-
-@pytest.mark.parametrize("scale", [0.25, 2 / 0.3, 40.0])
-def test_the_choice_has_the_probabilities_of_the_exponential_mechanism(scale):
-    scores = np.array([12, 10, 12, 3, 0])
-    source = generator(21)
-    counts = np.bincount(
-        [exponential_choice(source, scores, scale) for _ in range(4000)], minlength=5
-    )
-    weights = np.exp((scores - scores.max()) / scale)
-    assert chi_square(counts, weights / weights.sum()) > 1e-5

@@ -322,33 +322,25 @@ def _flip(draws: int) -> tuple[list[np.ndarray], list[np.ndarray], float]:
     return counts, [np.array([1 - p, p]) for p in (make, keep)], query.epsilon
 
 
-def _choose(top: int) -> Callable[[int], tuple[list[np.ndarray], list[np.ndarray], float]]:
-    def draw(draws: int) -> tuple[list[np.ndarray], list[np.ndarray], float]:
-        query = ExponentialChoice(count=1, sensitivity=1.0, scale=2.0, **_WORDS)
-        scores = [np.array([3, 2, 1]), np.array([2, 3, 2])]
-        counts, rates = [], []
-        for arm, own in enumerate(scores):
-            lanes = 1 if top else draws // 20
-            door = _door(arm, lanes)
-            door.plan([(query,)] * lanes)
-            if top:
-                rows = np.repeat(own[None] * 1.0, draws, axis=0)
-                told = door.choose_top([rows], 1, [query], without=1.0)[0][:, 0]
-            else:
-                told = door.choose([own] * lanes, [query] * lanes)
-            counts.append(np.bincount(told, minlength=3))
-            weight = np.exp(own / query.scale)
-            rates.append(weight / weight.sum())
-        return counts, rates, query.bounded_range
-
-    return draw
+def _choose_top(draws: int) -> tuple[list[np.ndarray], list[np.ndarray], float]:
+    """Return how often each of three entries is chosen from neighbouring rows."""
+    query = ExponentialChoice(count=1, sensitivity=1.0, scale=2.0, **_WORDS)
+    counts, rates = [], []
+    for arm, own in enumerate([np.array([3.0, 2, 1]), np.array([2.0, 3, 2])]):
+        door = _door(arm, 1)
+        door.plan([(query,)])
+        rows = np.repeat(own[None], draws, axis=0)
+        told = door.choose_top([rows], 1, [query], without=1.0)[0][:, 0]
+        counts.append(np.bincount(told, minlength=3))
+        weight = np.exp(own / query.scale)
+        rates.append(weight / weight.sum())
+    return counts, rates, query.bounded_range
 
 
 CHOICES: dict[str, Callable[[int], tuple[list[np.ndarray], list[np.ndarray], float]]] = {
     "respond": _respond,
     "flip": _flip,
-    "choose": _choose(0),
-    "choose_top": _choose(1),
+    "choose_top": _choose_top,
 }
 _COUNT = len(GAUSSIAN) + len(LAPLACE) + len(CHOICES)
 MECHANISMS = (*GAUSSIAN, *LAPLACE, *CHOICES)

@@ -289,7 +289,7 @@ def _plain_answer(task: Task, each: Answer, node: int | None, predicts: bool) ->
         own = np.flatnonzero(graph.validation_mask & labelled) == node
         validation = np.where(own, 0, validation)
     return {
-        "events": repr((each.events, each.validation_events)),
+        "events": repr(each.events),
         "test_predictions": test if predicts else None,
         "validation_predictions": validation if predicts else None,
         "claim": repr(outcome.claim),

@@ -59,11 +59,11 @@ def read_reddit(path: Path, view: DataView, fraction: float = TRAIN_FRACTION) ->
     if not 0 < fraction <= 1:
         raise UserError(f"fraction: found {fraction}, expected more than 0 and at most 1")
     with _unpacked(path) as (data_path, graph_path):
-        with _Archive(data_path, f"{path}: {DATA_FILE}") as data:
+        with _ArchiveBlocks(data_path, f"{path}: {DATA_FILE}") as data:
             labels, kinds = _labels_and_kinds(data)
             keep = kept_nodes(labels, kinds, view, fraction)
             features = _kept_features(data, keep)
-        with _Archive(graph_path, f"{path}: {GRAPH_FILE}") as graph:
+        with _ArchiveBlocks(graph_path, f"{path}: {GRAPH_FILE}") as graph:
             entries = _kept_entries(graph, keep)
     edges = undirected_edges(*entries, n_nodes=len(features))
     kinds = kinds[keep]
@@ -93,8 +93,8 @@ def read_reddit_classes(path: Path, smallest: int = 10_000) -> ParsedGraph:
     """
     path = Path(path)
     with _unpacked(path) as (data_path, graph_path):
-        with _Archive(graph_path, f"{path}: {GRAPH_FILE}") as graph:
-            with _Archive(data_path, f"{path}: {DATA_FILE}") as data:
+        with _ArchiveBlocks(graph_path, f"{path}: {GRAPH_FILE}") as graph:
+            with _ArchiveBlocks(data_path, f"{path}: {DATA_FILE}") as data:
                 labels, _ = _labels_and_kinds(data)
                 labels, n_classes = large_classes(labels, smallest, data.where)
                 keep = labels >= 0
@@ -196,7 +196,7 @@ def _unpacked(path: Path) -> Iterator[tuple[Path, Path]]:
         yield places[0], places[1]
 
 
-class _Archive:
+class _ArchiveBlocks:
     """The arrays of an ``.npz`` file, read in blocks of rows and never unpickled."""
 
     def __init__(self, path: Path, where: str) -> None:
@@ -204,7 +204,7 @@ class _Archive:
         with readable(where):
             self._archive = zipfile.ZipFile(path)
 
-    def __enter__(self) -> _Archive:
+    def __enter__(self) -> _ArchiveBlocks:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -268,7 +268,7 @@ class _Archive:
             return value.decode("ascii") if dtype.kind == "S" else str(value)
 
 
-def _labels_and_kinds(data: _Archive) -> tuple[np.ndarray, np.ndarray]:
+def _labels_and_kinds(data: _ArchiveBlocks) -> tuple[np.ndarray, np.ndarray]:
     """Return the checked labels and kinds of the nodes, (N,) int64 each."""
     labels, kinds = data.vector("label"), data.vector("node_types")
     if len(labels) != len(kinds) or not len(labels):
@@ -288,7 +288,7 @@ def _labels_and_kinds(data: _Archive) -> tuple[np.ndarray, np.ndarray]:
     return labels, kinds
 
 
-def _kept_features(data: _Archive, keep: np.ndarray) -> np.ndarray:
+def _kept_features(data: _ArchiveBlocks, keep: np.ndarray) -> np.ndarray:
     """Return the features of the kept nodes (kept, F) float32."""
     n_nodes, width = data.shape("feature", "fiu", 2)
     if n_nodes != len(keep) or not width:
@@ -313,7 +313,7 @@ def _kept_features(data: _Archive, keep: np.ndarray) -> np.ndarray:
     return features
 
 
-def _kept_entries(graph: _Archive, keep: np.ndarray) -> np.ndarray:
+def _kept_entries(graph: _ArchiveBlocks, keep: np.ndarray) -> np.ndarray:
     """Return the entries of the adjacency between kept nodes, renumbered: (2, entries) int64."""
     layout, size = graph.text("format"), graph.vector("shape").tolist()
     if layout != "coo" or size != [len(keep)] * 2:

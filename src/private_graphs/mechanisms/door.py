@@ -403,28 +403,6 @@ class Door:
             self._set_by(lane, total, keep, make)
         return self.watch.passed(lane, self.name, "flip", query, np.sort(codes), told)
 
-    def choose(
-        self,
-        scores: Sequence[Array],
-        queries: Sequence[ExponentialChoice | None],
-        *,
-        stream: str = "choice",
-    ) -> list[int]:
-        """Return one index into each replica's integer ``scores``, by the exponential mechanism.
-
-        The draw is exact. Without DP: the first maximum.
-        """
-        released = []
-        for own, lane, query in zip(scores, self.lanes, queries, strict=True):
-            index = int(own.argmax())
-            if query is not None:
-                from private_graphs.training.exact import exponential_choice  # imports Numba
-
-                lane.ledger(self.name).spend(query)
-                index = exponential_choice(lane.generator(stream), own, query.scale)
-            released.append(int(self.watch.passed(lane, self.name, "choose", query, own, index)))
-        return released
-
     def sample(
         self, population: int, size: int, *, stream: str = "sample", shared: Streams | None = None
     ) -> list[Array]:

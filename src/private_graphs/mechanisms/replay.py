@@ -209,7 +209,7 @@ class Replaying(Recording):
         key = (name, query)
         self.composed[key] += moved**power
         allowed = query.releases if isinstance(query, NoisyGradients) else query.count
-        if kind not in ("choose", "choose_top"):
+        if kind != "choose_top":
             self._note((self.composed[key] / allowed) ** (1 / power), f"all calls, {kind}", at)
         return _copy(was.noisy)
 

@@ -20,10 +20,9 @@ import scipy.sparse
 from scipy.special import logsumexp
 
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.choice import CONSTANTS
 from private_graphs.methods.fusion import fit_weights
 from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian
-from private_graphs.methods.method import Canary, Context, Method, Outcome, Request
+from private_graphs.methods.method import CONSTANTS, Canary, Context, Method, Outcome, Request
 from private_graphs.methods.text_only import CHOSEN_BY, TextModel, text_model
 from private_graphs.privacy.events import GaussianQuery
 from private_graphs.tasks import UNIT_ROWS, GraphTask, Shards
@@ -218,6 +217,7 @@ def collect_votes(task: GraphTask, request: Request, text: TextModel, door: Door
 
 def _answer(task: GraphTask, request: Request, text: TextModel, door: Door) -> Outcome:
     votes = collect_votes(task, request, text, door)
+    door.public("scores", [votes.scores])
     asked_training = int(votes.voters.asked[: task.n_train].sum())
     predictions = votes.scores.argmax(axis=1)[asked_training:]
     settings = {

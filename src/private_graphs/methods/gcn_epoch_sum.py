@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from private_graphs.methods.choice import CONSTANTS
 from private_graphs.methods.gcn_poisson import LITTLE_SIGNAL, ProvedGcn, Tuning
 from private_graphs.methods.gcn_protocols import SOUND
-from private_graphs.methods.method import Method, Request
+from private_graphs.methods.method import CONSTANTS, Method, Request
 from private_graphs.tasks import UNIT_ROWS
 
 

@@ -18,9 +18,8 @@ import scipy.sparse
 
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.choice import CONSTANTS
 from private_graphs.methods.gcn_protocols import SOUND_POISSON, GcnProtocol
-from private_graphs.methods.method import Context, Method, Outcome, Request, in_batches
+from private_graphs.methods.method import CONSTANTS, Context, Method, Outcome, Request, in_batches
 from private_graphs.methods.text_gradients import signal
 from private_graphs.privacy.calibration import gdp_noise, pld_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson

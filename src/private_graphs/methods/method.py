@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from private_graphs.mechanisms.door import Door
     from private_graphs.training.streams import Streams
 
-VALIDATION_LABELS = "validation labels"
-"""Name of the part of the units that the choice of settings reads (``Door.part``)."""
+CONSTANTS = (
+    "the constants of the method were set by its authors with experiments on Cora, CiteSeer and "
+    "PubMed; on these graphs that choice is not priced"
+)
+"""Assumption of methods whose constants were set on benchmark graphs."""
 Progress = Callable[[int, int], None]
 """Called with (work done, all work)."""
 
@@ -103,8 +106,6 @@ class Outcome:
     events: tuple[Event, ...] | None = None
     """Releases according to ``Method.stated``; the runner compares them with the door's count,
     which is authoritative. None: the method cannot state them without a run."""
-    validation_events: tuple[Event, ...] = ()
-    """The same for private validation labels, which include no training record."""
     claim: PrintedEpsilon | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings that the method chose itself: JSON-able values, added to the request's."""

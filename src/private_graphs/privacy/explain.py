@@ -160,17 +160,6 @@ def _budget(epsilon: float | None) -> str:
     return "nothing is proved" if epsilon is None else f"ε = {at_most(epsilon)}"
 
 
-def _paid(statement: PrivacyStatement) -> str:
-    """Return the privacy cost of a choice inside one run: ``free``, ``charged``, or "" (no choice).
-
-    It is the first word of ``selection.cost``.
-    """
-    if statement.selection.n_configs == 1:
-        return ""
-    word = statement.selection.cost.partition(":")[0]
-    return {"none": "free", "charged": "charged"}.get(word, "")
-
-
 @cache
 def _templates() -> Environment:
     """Return the plain-text templates; writers of HTML or Markdown escape their output."""
@@ -190,6 +179,7 @@ class _Words:
     """Sentences about one statement."""
 
     def __init__(self, statement: PrivacyStatement) -> None:
+        chosen = statement.selection
         if statement.reads_nothing:
             supposed = [each for each in statement.assumptions if each not in _OF_NOISE]
         else:
@@ -199,7 +189,8 @@ class _Words:
             "s": statement, "unit": dict(zip(("one", "many", "meaning"), _UNITS[statement.unit],
                                              strict=True)),
             "change": _CHANGES[statement.relation], "changes": _CHANGES,
-            "released": RELEASES[statement.inference], "paid": _paid(statement),
+            "released": RELEASES[statement.inference],
+            "free": chosen.n_configs > 1 and chosen.cost.startswith("none:"),
             "total_delta": Decimal(repr(statement.delta)) * statement.n_units,
             "supposed": supposed, "vacuous": VACUOUS_EPSILON,
         })  # fmt: skip

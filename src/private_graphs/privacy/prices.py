@@ -89,7 +89,6 @@ def price_runs(
     runs: Sequence[SearchRuns],
     reads_private: bool,
     apart: Sequence[Event],
-    apart_in_all_runs: bool,
 ) -> Prices:
     """Return the privacy cost of the first of ``runs`` and of all; see ``build_statement``."""
     delta, (first, *further) = claim[2], runs
@@ -101,11 +100,9 @@ def price_runs(
         return Prices(proved, together, proof, priced, tuple(groups))
     aside, theirs, words = _proved(apart, claim)
     n_all = sum(count for _, count in groups)
-    if apart_in_all_runs:
-        together = max(together, compose_groups([(aside, n_all)], delta))
     return Prices(
         proved=max(proved, theirs),
-        together=together,
+        together=max(together, compose_groups([(aside, n_all)], delta)),
         proof=f"{proof}; about units that no other mechanism reads: {words}; the larger of the two",
         own=(*priced, *aside),
         groups=(*groups, (aside, n_all)),

@@ -320,11 +320,6 @@ def _with_cost(
             f"none: the {n_configs} configurations are compared on public data by what one run "
             "released; no further run reads private data"
         )
-    elif one_run:
-        cost = (
-            f"charged: the choice among {n_configs} configurations is one of the mechanisms of "
-            "this run, and epsilon_proved covers it"
-        )
     elif not selection.public:
         cost = (
             f"not accounted: the scores that choose among {n_configs} configurations read the "
@@ -428,43 +423,37 @@ def build_statement(
     epsilon_target: float | None = None,
     noise_generator: str = "philox_float32",
     authors_accountant_epsilon: float | None = None,
-    search: SearchRuns | None = None,
-    audit: Audit | None = None,
     apart: Sequence[Event] = (),
     reads_private: bool = True,
     one_run: bool = False,
     others: Sequence[SearchRuns] = (),
-    apart_in_all_runs: bool = True,
 ) -> PrivacyStatement:
     """Compute the privacy cost of one run, and state what is proved, published, assumed and public.
 
     ``events`` are those of one run (none where ``private`` is False, nor where ``reads_private``
     is, for ε = 0); ``n_runs_released`` counts all runs with them that are released or whose scores
-    were compared. ``search`` (runs of another job among which the choice was made) and ``others``
-    (runs released together) count too; ``file`` is the joint guarantee of all rows of the file.
+    were compared. ``others`` (runs released together, or of another job among which the choice was
+    made) count too; ``file`` is the joint guarantee of all rows of the file.
     ``one_run``: no configuration but the released one was trained on private data. ``apart`` are
     events of the same run about other units: the division of units is public and no unit is in
-    both, so the run costs the larger of the two (McSherry 2009, parallel composition); without
-    ``apart_in_all_runs`` other runs read those units without noise, and ``epsilon_all_runs`` leaves
-    them out. ``n_units`` is a declared bound at edge level; ``noise_generator`` is a key of
+    both, so the run costs the larger of the two (McSherry 2009, parallel composition), and so do
+    all runs. ``n_units`` is a declared bound at edge level; ``noise_generator`` is a key of
     ``NOISE_GENERATORS``. UserError if no accountant covers an event, or an audit exceeds the proof.
     """
     check_delta(delta)
-    further = [*others, *([search] if search else [])]
-    n_all = n_runs_released + sum(each.n_runs for each in further)
+    n_all = n_runs_released + sum(each.n_runs for each in others)
     _check_consistency(events, private, reads_private, n_all, selection, one_run)
     claim = (unit, relation, delta, n_units)
-    groups = [SearchRuns(tuple(events), n_runs_released), *further]
-    prices = price_runs(claim, groups, reads_private, apart, apart_in_all_runs)
+    groups = [SearchRuns(tuple(events), n_runs_released), *others]
+    prices = price_runs(claim, groups, reads_private, apart)
     proved = prices.proved
     published = _finite(epsilon_published, private)
-    _check_audit(audit, unit, relation, delta, proved)
     mechanisms = tuple(
         mechanism for event in (*events, *apart) for mechanism in _mechanisms(event, unit, relation)
     )
     return PrivacyStatement(
         **about.model_dump(),
-        status=_status(bool(mechanisms), noise_source, published, proved, audit),
+        status=_status(bool(mechanisms), noise_source, published, proved, None),
         **dict(zip(("unit", "relation", "delta", "n_units"), claim, strict=True)),
         epsilon_target=_finite(epsilon_target, private),
         epsilon_published=published,
@@ -486,7 +475,6 @@ def build_statement(
         inference=inference,
         selection=_with_cost(selection, private, prices.together, one_run),
         preprocessing=preprocessing,
-        audit=audit,
     )
 
 
@@ -564,8 +552,8 @@ def with_audit(statement: PrivacyStatement, audit: Audit) -> PrivacyStatement:
             f"statement {statement.statement_id} is of a run without noise; expected a claim that "
             f"the audit '{audit.design}' can be compared with"
         )
-    proved = statement.epsilon_proved
-    _check_audit(audit, statement.unit, statement.relation, statement.delta, proved)
-    status = _status(True, statement.noise_source, statement.epsilon_published, proved, audit)
+    status = _status(
+        True, statement.noise_source, statement.epsilon_published, statement.epsilon_proved, audit
+    )
     fields = statement.model_dump()
     return PrivacyStatement.model_validate(fields | {"audit": audit, "status": status})

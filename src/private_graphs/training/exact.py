@@ -1,4 +1,4 @@
-"""Exact sampling from random bits: discrete Gaussian and Laplace noise, the exponential mechanism.
+"""Exact sampling from random bits: discrete Gaussian and Laplace noise.
 
 All samplers use only uniform integers and comparisons of integers, so that no floating-point
 rounding enters a distribution that a proof relies on. The bits come from any NumPy bit generator
@@ -6,8 +6,6 @@ rounding enters a distribution that a proof relies on. The bits come from any Nu
 """
 
 from __future__ import annotations
-
-from fractions import Fraction
 
 import numpy as np
 from numba import njit
@@ -182,42 +180,3 @@ def _draws(generator, steps: int, shape: int | tuple[int, ...], laplace: bool) -
         drawn, used = _fill(words, _w(steps), bits, laplace, flat[done:])
         done, words = done + drawn, words[used:]
     return out
-
-
-def _uniform_below(generator: np.random.Generator, bound: int) -> int:
-    """Return a uniform integer from 0 to bound - 1, of any size."""
-    bits = max(1, (bound - 1).bit_length())
-    size = -(-bits // 8)
-    while True:
-        value = int.from_bytes(generator.bytes(size), "little") >> (8 * size - bits)
-        if value < bound:
-            return value
-
-
-def _happens(generator: np.random.Generator, exponent: Fraction) -> bool:
-    """Return True with probability exp(-exponent), for an exponent of at least 0."""
-    while exponent > 1:
-        if not _happens(generator, Fraction(1)):
-            return False
-        exponent -= 1
-    length = 0
-    while True:
-        bound = exponent.denominator * (length + 1)
-        if _uniform_below(generator, bound) >= exponent.numerator:
-            return length % 2 == 0
-        length += 1
-
-
-def exponential_choice(generator: np.random.Generator, scores: np.ndarray, scale: float) -> int:
-    """Return index i with probability proportional to exp(scores[i] / scale), exactly.
-
-    ``scores`` (C,) are integers, ``scale`` is positive; the distribution is that of the argmax of
-    scores + Gumbel(scale) noise (McSherry & Talwar 2007). Rejection sampling: a uniform index is
-    kept with probability exp((score - highest) / scale).
-    """
-    gaps = [int(value) for value in scores.max() - scores]
-    exact = Fraction(scale)
-    while True:
-        index = _uniform_below(generator, len(gaps))
-        if _happens(generator, gaps[index] / exact):
-            return index

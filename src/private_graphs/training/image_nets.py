@@ -54,7 +54,7 @@ class _Product(torch.autograd.Function):
         return by_x, gradient.mT @ x, gradient.sum(-2)
 
 
-class _Linear(nn.Linear):
+class _PictureLinear(nn.Linear):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return _Product.apply(x, self.weight, self.bias)
 
@@ -64,7 +64,7 @@ class Classifier(nn.Module):
 
     def __init__(self, hidden: nn.Module, width: int, n_classes: int):
         super().__init__()
-        self.hidden, self.scores = hidden, _Linear(width, n_classes)
+        self.hidden, self.scores = hidden, _PictureLinear(width, n_classes)
 
     def forward(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return (b, K) class scores and (b, width) hidden activations of (b, c, h, w) images."""
@@ -74,7 +74,7 @@ class Classifier(nn.Module):
 
 def _dense(widths: Sequence[int]) -> list[nn.Module]:
     pairs = zip(widths[:-1], widths[1:], strict=True)
-    return [layer for pair in pairs for layer in (_Linear(*pair), nn.ReLU())]
+    return [layer for pair in pairs for layer in (_PictureLinear(*pair), nn.ReLU())]
 
 
 def _convolutions(shape: Shape, layers: Sequence[tuple[int, int, int]]) -> tuple[list, int]:

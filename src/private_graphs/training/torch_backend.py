@@ -53,7 +53,7 @@ def chunks_that_fit(sizes: Sequence[int] | np.ndarray, room: int) -> list[slice]
     return [slice(*ends) for ends in zip(cuts, [*cuts[1:], len(sizes)], strict=True)]
 
 
-class _Rows(NamedTuple):
+class _SparseRows(NamedTuple):
     """Sparse matrix in the format of PyTorch's ``embedding_bag``."""
 
     indices: torch.Tensor  # (nnz,)
@@ -67,14 +67,16 @@ class _Rows(NamedTuple):
         )  # fmt: skip
 
 
-class _Product(torch.autograd.Function):
+class _SparseProduct(torch.autograd.Function):
     """``matrix @ dense`` whose gradient also gathers: PyTorch's own would wait for the device.
 
     ``dense`` is (stacked, rows, columns); additional rows of a transposed matrix are dropped.
     """
 
     @staticmethod
-    def forward(ctx, dense: torch.Tensor, matrix: _Rows, transposed: _Rows) -> torch.Tensor:
+    def forward(
+        ctx, dense: torch.Tensor, matrix: _SparseRows, transposed: _SparseRows
+    ) -> torch.Tensor:
         ctx.transposed, ctx.rows = transposed, dense.shape[1]
         return (matrix @ dense.flatten(0, 1)).unflatten(0, (len(dense), -1))
 
@@ -96,18 +98,18 @@ class _Padded(NamedTuple):
     values: torch.Tensor  # (B, entries)
     width: int  # rows of the matrix that each is multiplied with
 
-    def stacked(self, places: torch.Tensor) -> _Rows:
+    def stacked(self, places: torch.Tensor) -> _SparseRows:
         """Return the block-diagonal matrix of the matrices ``places`` (G,)."""
         entries = self.indices.shape[1]
         if len(self.indices) == 1:
             offsets = functional.pad(self.offsets[0], (0, 1), value=entries)
-            return _Rows(self.indices[0], offsets, self.values[0])
+            return _SparseRows(self.indices[0], offsets, self.values[0])
         kind = torch.int32 if len(places) * max(entries, self.width) < 2**31 else torch.int64
         number = torch.arange(len(places), dtype=kind, device=places.device)[:, None]
         indices = self.indices[places] + number * self.width
         offsets = (self.offsets[places] + number * entries).flatten()
         offsets = functional.pad(offsets, (0, 1), value=len(places) * entries)
-        return _Rows(indices.flatten(), offsets, self.values[places].flatten())
+        return _SparseRows(indices.flatten(), offsets, self.values[places].flatten())
 
 
 class _Shelf(NamedTuple):
@@ -468,15 +470,15 @@ class TorchBackend:
         first, bias1, second, bias2 = theta.split([f * h, h, h * k, k], dim=2)
         wide = first.unflatten(2, (f, h)).transpose(1, 2).flatten(2)  # (G, F, C h)
         if self.dense is None:
-            z0 = _Product.apply(wide, *(each.stacked(places) for each in shelf.features))
+            z0 = _SparseProduct.apply(wide, *(each.stacked(places) for each in shelf.features))
         else:
             z0 = self.dense[shelf.features[places]] @ wide
-        hidden = _Product.apply(z0, *(each.stacked(places) for each in shelf.first))
+        hidden = _SparseProduct.apply(z0, *(each.stacked(places) for each in shelf.first))
         hidden = torch.relu(hidden.unflatten(2, (-1, h)).transpose(1, 2) + bias1[:, :, None])
         if drop is not None:
             hidden = hidden.masked_fill(drop.view(hidden.shape), 0.0) * self.rule.keep_scale
         y = (hidden @ second.unflatten(2, (h, k))).transpose(1, 2).flatten(2)
-        logits = _Product.apply(y, *(each.stacked(places) for each in shelf.second))
+        logits = _SparseProduct.apply(y, *(each.stacked(places) for each in shelf.second))
         return logits.unflatten(2, (-1, k)) + bias2[:, None], places
 
     def _loss(self, logits: torch.Tensor, shelf: _Shelf, places: torch.Tensor) -> torch.Tensor:
@@ -507,7 +509,7 @@ class TorchBackend:
             total = gradients.double()
             if group.several:
                 visits = torch.arange(len(places), device=self.device)
-                total = _Rows(visits, group.starts, None) @ total
+                total = _SparseRows(visits, group.starts, None) @ total
         self._update(group, self._noisy(group, total) / self.rule.divisor)
 
     def _clipped(

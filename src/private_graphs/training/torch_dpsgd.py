@@ -60,7 +60,7 @@ def train(
     trained: list[TrainedMlp] = []
     for chunk in chunks_that_fit([each] * len(streams), free_bytes(kind) // 2):
         places = range(len(streams))[chunk]
-        batch = _Batch(net, steps, *data, streams[chunk], descent.of_lanes(places), watched)
+        batch = _DeviceBatch(net, steps, *data, streams[chunk], descent.of_lanes(places), watched)
         for epoch in range(steps.epochs):
             batch.epoch(epoch)
             if progress is not None:
@@ -72,7 +72,7 @@ def train(
     return trained
 
 
-class _Batch:
+class _DeviceBatch:
     """Replicas that train together, on the device of their data."""
 
     def __init__(
@@ -192,7 +192,7 @@ def gradient_sums(
     chunk = chunk or lots.shape[1]
     for at in range(0, lots.shape[1], chunk):
         part = lots[:, at : at + chunk]
-        made = _Pass(net, theta, rows, labels, part, threshold, draw, at)
+        made = _DevicePass(net, theta, rows, labels, part, threshold, draw, at)
         made.add(total, clip_norm, microbatch)
     return torch.where(torch.isfinite(total).all(dim=1, keepdim=True), total, 0.0)
 
@@ -213,7 +213,7 @@ def _mean_loss(
     return total / count if count else math.nan
 
 
-class _Pass:
+class _DevicePass:
     """Forward and backward pass of a chunk of each minibatch, from position ``at`` on.
 
     The random bytes of a hidden layer at a position do not depend on chunks or padding.

@@ -25,8 +25,7 @@ LINE = [*PLACE, "method", "epsilon"]
 NOTES = (
     "*: a private row above the one that reads nothing private (ε = 0) with the same public "
     "labels, by more than a standard error of the difference.",
-    "With 0 public labels every setting is fixed in advance or chosen under DP: the exponential "
-    "mechanism pays for it with the validation nodes' own ε.",
+    "With 0 public labels every setting is fixed in advance.",
     "The charts show at each ε the method with the highest validation score, chosen with all "
     "labels.",
 )

@@ -447,7 +447,7 @@ def _shown(plan: ReleasePlan, sample: Sample, rows: scipy.sparse.csr_matrix) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class _Run:
+class _Training:
     """One request, ready to train."""
 
     data: ApprData
@@ -571,12 +571,12 @@ def run(
         if unit not in data:
             data[unit] = ApprData.of(task, unit)
     runs = [
-        _Run(data[each.settings.unit_rows], kind, each, door.of_lanes([place]))
+        _Training(data[each.settings.unit_rows], kind, each, door.of_lanes([place]))
         for place, each in enumerate(requests)
     ]
     outcomes: list[Outcome] = []
     with ThreadPoolExecutor(context.threads) as pool:
-        for outcome in pool.map(_Run.outcome, runs):
+        for outcome in pool.map(_Training.outcome, runs):
             outcomes.append(outcome)
             context.report(len(outcomes), len(requests))
     return outcomes

@@ -74,14 +74,14 @@ class _Seen:
         ])  # fmt: skip
 
 
-class _Flat:
+class _Pixels:
     """Images as rows of pixels, with their squared norms."""
 
     def __init__(self, images: np.ndarray) -> None:
         self.rows = images.reshape(len(images), -1).astype(np.float64)
         self.squares = np.square(self.rows).sum(1)
 
-    def distances(self, others: _Flat) -> np.ndarray:
+    def distances(self, others: _Pixels) -> np.ndarray:
         """Return (T, m) distances of T images to m others."""
         squared = self.squares[:, None] + others.squares - 2 * self.rows @ others.rows.T
         return np.sqrt(np.maximum(squared, 0.0))
@@ -92,7 +92,7 @@ class References:
 
     def __init__(self, metric: Metric, pictures: np.ndarray, labels: np.ndarray) -> None:
         """Take (n, h, w) pictures in [0, 1] and their (n,) labels."""
-        self._measured = _Seen if metric == "ssim" else _Flat
+        self._measured = _Seen if metric == "ssim" else _Pixels
         own = [pictures[labels == label] for label in range(int(labels.max()) + 1)]
         self._own = [self._measured(each) for each in own]
         self._first = self._measured(np.array([each[0] for each in own]))
