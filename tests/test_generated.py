@@ -6,11 +6,15 @@ import importlib.util
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from private_graphs.errors import UserError
+from private_graphs.report.claims import judged
 from private_graphs.studies import claims_of
 from private_graphs.study import SCHEMAS, schema_text, study_ids
+
+RECORDED = Path(__file__).parents[1] / "recorded"
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +30,13 @@ def test_every_table_is_in_step(tables, root: Path) -> None:
     for page, made in tables.PAGES.items():
         text = (root / page).read_text(encoding="utf-8")
         assert tables.refreshed(tables.text_of(page), made) == text, f"{page}: run: make docs"
+
+
+@pytest.mark.parametrize("path", sorted(RECORDED.glob("*/claims.csv")), ids=lambda p: p.parent.name)
+def test_recorded_verdicts_are_in_step(tables, path: Path) -> None:
+    shelf = tables.prose.shelf(path.parent.name)
+    made = judged(claims_of(path.parent.name), shelf.results)
+    pd.testing.assert_frame_equal(shelf.claims, made, check_dtype=False, rtol=1e-5, obj="make docs")
 
 
 @pytest.mark.parametrize("study", study_ids())
