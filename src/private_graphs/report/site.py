@@ -428,16 +428,17 @@ class _Site:
     def sections(self, method: str) -> list[dict[str, Any]]:
         """Return every ε of a method's runs, with one section per set of results."""
         return [{"shelf": shelf, "study": shelf.results.study,
-                 "part": self.every(shelf, self.method(method), guarantees(shelf, method=method)),
+                 "part": self.every(shelf, PRIVACY, guarantees(shelf, method=method)),
                  "curves": _curves(shelf, method)}
                 for shelf in self.with_runs(method=method)]  # fmt: skip
 
-    def every(self, shelf: Shelf, address: str, table: Table) -> dict[str, Any]:
-        """Return a table outside any exhibit, with its CSV next to the page."""
-        name = f"{address.removesuffix('.html')}-{shelf.results.study.id}-{shelf.name}.csv"
-        self.files[self.root / name] = csv(table.frame)
+    def every(self, shelf: Shelf, page: str, table: Table) -> dict[str, Any]:
+        """Return a table outside any exhibit, with the CSV of a page of its study, which has all
+        rows."""
+        study = shelf.results.study.id
+        file = f"{page}-{study}-{shelf.name}.csv"
         part = _part(table, self.link(shelf, "../"))
-        return part | {"files": [(name.rsplit("/", 1)[1], name)]}
+        return part | {"files": [(file, f"{SITE}/{study}/{file}")]}
 
     def appendix(
         self, entry: StudyEntry, name: str, meaning: str, table: Callable[[Shelf], Table]
@@ -445,12 +446,14 @@ class _Site:
         """Return a page of a study outside any exhibit, with one table per set of results."""
         address = entry.address(name)
         shelves = [each for each in entry.shelves if name != CLAIMS or each.name in entry.claims]
-        sections = [
-            {"shelf": shelf, "missing": (), "notes": (), "command": "",
-             "parts": [self.every(shelf, address, table(shelf))],
-             "statements": self.kinds(entry, shelf) if name == PRIVACY else {}}
-            for shelf in shelves
-        ]  # fmt: skip
+        sections = []
+        for shelf in shelves:
+            made = table(shelf)
+            part = self.every(shelf, name, made)
+            self.files[self.root / part["files"][0][1]] = csv(made.frame)
+            told = self.kinds(entry, shelf) if name == PRIVACY else {}
+            sections.append({"shelf": shelf, "missing": (), "notes": (), "command": "",
+                             "parts": [part], "statements": told})  # fmt: skip
         return self.page(
             address, "exhibit", shelves, entry=entry, title=dict(entry.pages)[address],
             finding="", meaning=meaning, sections=sections, beside=entry.beside(address),
@@ -471,16 +474,16 @@ class _Site:
             rests = list(dict.fromkeys(map(says.rests_on, members)))
             alike, lines = _alike({name: says.runs_of(rows[name]) for name in
                                    (each.statement_id for each in members)})  # fmt: skip
-            cards: dict[tuple[tuple[str, str], ...], dict[tuple[Any, ...], list[str]]] = {}
+            supposes = {each.statement_id: rests.index(says.rests_on(each)) + 1 for each in members}
+            cards: dict[tuple[tuple[str, str], ...], dict[tuple[str, ...], list[str]]] = {}
             for each in members:  # a card for all that protect the same from the same
-                proved = (says.headline(each).tone, says.strongly(each), says.reason(each),
-                          rests.index(says.rests_on(each)) + 1)  # fmt: skip
+                proved = says.headline(each).tone, says.strongly(each), says.reason(each)
                 card = cards.setdefault(tuple(says.card(each)), {})
                 card.setdefault(proved, []).append(each.statement_id)
             yield self.page(
                 address, "statement", [shelf], entry=entry, shelf=shelf, title=self.kind(members),
-                alike=alike, rests=_shared(rests), fields=fields,
-                cards=[_card(like, held, lines) for like, held in cards.items()],
+                alike=alike, rests=_shared(rests), supposes=supposes, fields=fields,
+                cards=[_card(like, held, lines, supposes) for like, held in cards.items()],
                 methods_told={self.method(name): self.methods[name].title for name in methods},
                 dataset=self.dataset(members[0].dataset),
             )  # fmt: skip
@@ -564,16 +567,17 @@ def _alike(lines: Mapping[str, Sequence[str]]) -> tuple[str, dict[str, list[str]
 
 def _card(
     like: Iterable[tuple[str, str]],
-    held: Mapping[tuple[Any, ...], Sequence[str]],
+    held: Mapping[tuple[str, ...], Sequence[str]],
     lines: Mapping[str, Sequence[str]],
+    supposes: Mapping[str, int],
 ) -> dict[str, Any]:
     """Return a card: what its statements share, and what is proved in which of them."""
     alike, own = _alike({name: lines[name] for names in held.values() for name in names})
-    proved = [{"tone": tone, "strength": strength, "reason": reason, "rests": rests,
+    proved = [{"tone": tone, "strength": strength, "reason": reason,
                "runs": {name: own[name] for name in names}}
-              for (tone, strength, reason, rests), names in held.items()]  # fmt: skip
-    return {"lines": dict(like), "alike": alike, "proved": proved,
-            "rests": list(dict.fromkeys(each["rests"] for each in proved))}  # fmt: skip
+              for (tone, strength, reason), names in held.items()]  # fmt: skip
+    rests = dict.fromkeys(supposes[name] for names in held.values() for name in names)
+    return {"lines": dict(like), "alike": alike, "proved": proved, "rests": list(rests)}
 
 
 def _shared(rests: Sequence[tuple[Sequence[str], Sequence[str], str]]) -> list[dict[str, Any]]:
