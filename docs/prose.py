@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from private_graphs.errors import UserError
+from private_graphs.report import layout
 from private_graphs.report.claims import COLUMNS
 from private_graphs.report.record import read_recorded
 from private_graphs.report.shelf import Shelf, recorded_shelf
@@ -70,8 +71,7 @@ def rows(file: str, **where: Any) -> pd.DataFrame:
 
 def short(value: float, decimals: int = 2) -> str:
     """Return a score as the pages write it: no zero before the point."""
-    text = f"{value:.{decimals}f}"
-    return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
+    return layout.short(f"{value:.{decimals}f}")
 
 
 def at(file: str, column: str = "mean", decimals: int = 2, **where: Any) -> str:
