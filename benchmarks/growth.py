@@ -19,6 +19,7 @@ from batched import Batched, Training
 from floor import Rates, floor_of
 from growth_page import draw, growth_page
 from pages import write_index, write_page
+from PIL import Image
 from synthetic import Size, citation_like
 from threadpoolctl import threadpool_limits
 from timing import command, in_turns, machine
@@ -135,7 +136,8 @@ def main() -> None:
         print(page)
         return
     with atomic_path(options.out / "growth.png") as temporary:
-        draw(rows).savefig(temporary, format="png", dpi=140, metadata={"Software": None})
+        draw(rows).savefig(temporary, format="png", dpi=140)
+        Image.open(temporary).convert("RGB").quantize(64).save(temporary, "png", optimize=True)
     write_page(options.out, "growth", page, rows)
     write_index(options.out)
 

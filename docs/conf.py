@@ -24,6 +24,7 @@ html_sidebars = {
     ]
 }  # fmt: skip
 templates_path = ["templates"]
+html_use_index = False
 html_copy_source = False
 myst_heading_anchors = 4
 myst_url_schemes = {"http": None, "https": None, "results": "{{path}}"}

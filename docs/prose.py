@@ -20,12 +20,12 @@ import numpy as np
 import pandas as pd
 
 from private_graphs.errors import UserError
-from private_graphs.report.claims import COLUMNS, judged
+from private_graphs.report import layout
+from private_graphs.report.claims import COLUMNS
 from private_graphs.report.record import read_recorded
 from private_graphs.report.shelf import Shelf, recorded_shelf
 from private_graphs.report.table import csv
 from private_graphs.report.write import write_texts
-from private_graphs.studies import claims_of
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
@@ -41,19 +41,13 @@ def shelf(study: str) -> Shelf:
 
 
 @cache
-def claims(study: str) -> pd.DataFrame:
-    """Return the verdicts of a study's recorded results on the claims of its text."""
-    return judged(claims_of(study), shelf(study).results)
-
-
-@cache
 def frame(file: str) -> pd.DataFrame:
     """Return a table of recorded results, read as from its file: ``lrec2022/table1_2`` is the
     second one of that table's exhibit, ``claims/lrec2022`` has the verdicts on a text's claims."""
     study, _, stem = file.partition("/")
     with TemporaryDirectory() as folder:
         if study == "claims":
-            return pd.read_csv(StringIO(csv(claims(stem)[list(COLUMNS)])))
+            return pd.read_csv(StringIO(csv(shelf(stem).claims[list(COLUMNS)])))
         for exhibit in shelf(study).exhibits:
             if re.fullmatch(rf"{exhibit.name}(_\d+)?", stem):
                 write_texts(exhibit, shelf(study).blocks(exhibit), Path(folder), ("csv",))
@@ -77,8 +71,7 @@ def rows(file: str, **where: Any) -> pd.DataFrame:
 
 def short(value: float, decimals: int = 2) -> str:
     """Return a score as the pages write it: no zero before the point."""
-    text = f"{value:.{decimals}f}"
-    return text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text
+    return layout.short(f"{value:.{decimals}f}")
 
 
 def at(file: str, column: str = "mean", decimals: int = 2, **where: Any) -> str:

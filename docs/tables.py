@@ -1,4 +1,5 @@
-"""The generated parts of docs/ and workflow/schemas: every table there is printed by this script.
+"""The generated parts of docs/ and workflow/schemas: every table there is printed by this script,
+which also writes ``recorded/<study>/claims.csv``, the verdicts on the claims of recorded papers.
 
     python docs/tables.py [--mirror DIR]
 
@@ -49,8 +50,9 @@ from private_graphs.privacy.audits import (
 )
 from private_graphs.privacy.calibration import gdp_noise, moments_noise, pld_noise
 from private_graphs.privacy.fourier import fourier_epsilon
-from private_graphs.report.claims import claims_table, reasons
+from private_graphs.report.claims import claims_table, reasons, write_claims
 from private_graphs.report.picture import picture
+from private_graphs.report.record import CLAIMS
 from private_graphs.report.site import StudyEntry
 from private_graphs.report.table import markdown
 from private_graphs.studies import claims_of, exhibits_by_name
@@ -364,7 +366,7 @@ def claims_in_text(study: str, page: str) -> str:
 
     ``page`` is where the table stands, below docs/.
     """
-    frame = prose.claims(study)
+    frame = prose.shelf(study).claims
     table = markdown(claims_table(frame, load_study(study).title))
     up = "../" * page.count("/")
     whys = (f"- *{claim}*: {why.replace('](', f']({up}')}" for claim, why in reasons(frame))
@@ -395,8 +397,7 @@ def findings_table() -> str:
     judged = {name: page for page, tables in claim_pages().items() for name in tables}
     rows = []
     for study in sorted(map(load_study, recorded), key=lambda study: (study.rank, study.id)):
-        claims = {"recorded": prose.claims(study.id)} if claims_of(study.id) else {}
-        verdict = StudyEntry([prose.shelf(study.id)], claims).verdict
+        verdict = StudyEntry([prose.shelf(study.id)]).verdict
         page = judged.get(f"claims {study.id}", "")
         name = f"[{study.name}]({page})" if page else study.name
         rows.append((name, *(text for _, text in verdict.parts)))
@@ -539,10 +540,13 @@ def refreshed(text: str, tables: Mapping[str, Callable[[], str]]) -> str:
 
 
 def main() -> None:
-    """Renew the tables of every page, and the schemas."""
+    """Renew the recorded verdicts, the tables of every page, and the schemas."""
     parser = argparse.ArgumentParser(description="Write the generated parts of docs/ anew.")
     parser.add_argument("--mirror", help="folder or URL with raw files; without it: no counts")
     mirror = parser.parse_args().mirror
+    for path in (ROOT / "recorded").glob("*/rows.parquet"):
+        if claims := claims_of(path.parent.name):
+            write_claims(claims, prose.shelf(path.parent.name).results, path.with_name(CLAIMS))
     for page, tables in PAGES.items():
         if mirror and page == "docs/data.md":
             tables = {**tables, "counts": lambda: counts(mirror)}

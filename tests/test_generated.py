@@ -6,9 +6,11 @@ import importlib.util
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from private_graphs.errors import UserError
+from private_graphs.report.claims import judged, read_claims
 from private_graphs.studies import claims_of
 from private_graphs.study import SCHEMAS, schema_text, study_ids
 
@@ -26,6 +28,13 @@ def test_every_table_is_in_step(tables, root: Path) -> None:
     for page, made in tables.PAGES.items():
         text = (root / page).read_text(encoding="utf-8")
         assert tables.refreshed(tables.text_of(page), made) == text, f"{page}: run: make docs"
+
+
+@pytest.mark.parametrize("study", study_ids())
+def test_recorded_verdicts_are_in_step(tables, study: str) -> None:
+    shelf, claims = tables.prose.shelf(study), claims_of(study)
+    there, made = read_claims(claims, shelf.verdicts), judged(claims, shelf.results)
+    pd.testing.assert_frame_equal(there, made, check_dtype=False, rtol=1e-5, obj="make docs")
 
 
 @pytest.mark.parametrize("study", study_ids())

@@ -38,8 +38,6 @@ RAW = Path("data/raw")
 RECEIPTS = RAW / "receipts"
 PROCESSED = Path("data/processed")
 RECORDED = Path("recorded")
-RECORDED_CLAIMS = RESULTS / "recorded" / "claims"
-"""Verdicts of recorded runs, as ``results/<scale>/claims`` has those of a scale."""
 # --- the plan --------------------------------------------------------------------------------
 
 

@@ -191,7 +191,7 @@ def test_proofs_and_attacks_decide_claims_of_epsilon():
 
 def test_written_verdicts_are_read_as_they_were(tmp_path):
     frame = golden_verdicts()
-    read = read_claims(CLAIMS, write_claims(CLAIMS, results(), tmp_path))
+    read = read_claims(CLAIMS, write_claims(CLAIMS, results(), tmp_path / "a.csv"))
     numbers = ["printed", "measured", "low", "high"]
     np.testing.assert_allclose(read[numbers], frame[numbers].astype(float), rtol=1e-6)
     assert read.drop(columns=numbers).equals(frame.drop(columns=numbers))

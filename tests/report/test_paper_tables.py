@@ -29,7 +29,7 @@ POINT = {
 }  # fmt: skip
 
 
-def laid(printed: dict, lines: dict, refuted: tuple = ()) -> Layout:
+def laid(printed: dict, lines: dict) -> Layout:
     """Return a layout: a number per graph, then two per graph and ε."""
     places = [
         LayoutColumn("", lambda row: row["graph"], heading=True, per=("graph",)),
@@ -38,7 +38,7 @@ def laid(printed: dict, lines: dict, refuted: tuple = ()) -> Layout:
         *(LayoutColumn(head, lambda row, head=head: (row["graph"], row["epsilon"], head), "DP")
           for head in ("SGD", "Adam")),
     ]  # fmt: skip
-    return laid_out(ROWS, places, printed, lines, refuted)
+    return laid_out(ROWS, places, printed, lines)
 
 
 def table(layout: Layout) -> Table:
@@ -94,8 +94,8 @@ WORDS = st.text(st.sampled_from(list("ab|\\`*_<>&\"'{}$%#~^\nε±✗ ")), min_si
 def test_all_forms_have_the_same_escaped_cells(number, score, name, refuted):
     key = ("a", 1, "SGD")
     number, score, name = (squeezed(each) or "0" for each in (number, score, name))
-    layout = laid({key: LayoutCell(number, name)}, {key: [Line(name, score, score)]},
-                  (key,) if refuted else ())  # fmt: skip
+    printed = {key: LayoutCell(number, name, refuted=refuted)}
+    layout = laid(printed, {key: [Line(name, score, score)]})
     body = Body(tables.layout_html(table(layout), "../{}.html".format))
     assert [squeezed(cell) for cell in body.cells] == wanted(layout)
     assert body.struck == [number] * refuted

@@ -120,8 +120,11 @@ def test_jobs_that_were_recorded_before_stay(finished, results, tmp_path):
     assert set(read_recorded(parts / "lrec2022").rows["group"]) == {"frontier"}
     (tmp_path / "table1").rename(table1)
     shutil.rmtree(results / "jobs" / "lrec2022" / "frontier")
+    verdicts = parts / "lrec2022" / "claims.csv"  # of other rows
+    verdicts.touch()
     for _ in range(2):
         record(results, parts, **told)
+        assert not verdicts.exists()
         for name in FILES:
             same = [folder / "lrec2022" / name for folder in (whole, parts)]
             assert same[0].read_bytes() == same[1].read_bytes(), name

@@ -292,7 +292,7 @@ def test_synthetic_data_decide_nothing_of_a_paper_but_calculations_and_attacks()
 def test_a_table_has_its_finding_as_title():
     held = saying(findings={"figure1": "All is {fails by_hand}"})
     assert finding(held, FIGURE, CLAIMS, []) == "All is 0.001"
-    assert finding(held, TABLE, CLAIMS, [LOST]) == "None of the 2 printed ε holds"
+    assert finding(held, TABLE, CLAIMS, [LOST]) == "None of the 2 printed ε that were run holds"
     scores = finding(held, TABLE, None, [replace(LOST, budgets=0)])
     assert scores.startswith("3 of 4 printed scores")
     assert finding(held, TABLE, None, []) == ""

@@ -61,7 +61,7 @@ def held_jobs(project: Project, process: subprocess.Popen[str]) -> list[psutil.P
 @pytest.fixture
 def held(project: Project) -> tuple[Project, subprocess.Popen[str]]:
     """A run whose first job has finished and whose second cannot finish while ``gate`` exists."""
-    shutil.rmtree(project.path / "recorded")  # the job that judges it would run beside
+    shutil.rmtree(project.path / "recorded")  # its pages take longer than the run
     script = project.path / "workflow" / "scripts" / "run.py"
     text = script.read_text()
     assert text.count("\nmain(snakemake)") == 1

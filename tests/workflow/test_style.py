@@ -55,7 +55,7 @@ def test_every_rule_has_a_script_of_its_name_a_log_and_an_environment(root: Path
             assert f'"../scripts/{name}.py"' in body
             assert f'{"code_of_methods" if batch else "code"}("{name}.py"' in body
     assert rules == ["sources", "dataset", "texts", "features", "run", "audit", "exhibits",
-                     "recorded_claims", "site"]  # fmt: skip
+                     "site"]  # fmt: skip
 
 
 DOCUMENTED = {
@@ -115,7 +115,7 @@ def by_name(rule: str) -> list[str]:
         return sorted({module_of(name) for name in all_methods()})
     if rule == "exhibits":
         return exhibit_modules(make_workflow({}).shown_exhibits())
-    if rule in ("recorded_claims", "site"):  # studies of a run are recorded, but for a new one
+    if rule == "site":  # studies of a run are recorded, but for a new one
         return modules_of(recorded_studies())
     return []
 

@@ -41,13 +41,6 @@ def exhibits_to_write():
     return WORK.shown_exhibits()
 
 
-def recorded_modules(wildcards):
-    """Modules that a script finds by name and that decide on recorded runs: rules of claims, and
-    exhibits, which name the studies whose rows are read with their own.
-    """
-    return modules_of(flow.recorded_studies())
-
-
 def made_modules(wildcards):
     """Modules of the exhibits that are written."""
     return flow.exhibit_modules(exhibits_to_write())
@@ -55,7 +48,7 @@ def made_modules(wildcards):
 
 def page_modules(wildcards):
     """Modules that pages find by name: they show what is recorded beside what this run made."""
-    return [*made_modules(wildcards), *recorded_modules(wildcards)]
+    return [*made_modules(wildcards), *modules_of(flow.recorded_studies())]
 
 
 def code(script, modules=lambda wildcards: ()):

@@ -56,7 +56,7 @@ def audited(
     dataset and about all noisy gradients, which an optimizer only post-processes, so dataset, train
     fraction and optimizer may differ; another number of steps, and with it another noise, is
     another mechanism under the same rule, so ``design`` names what was attacked (docs/privacy.md
-    §11). Identifiers do not change.
+    §10). Identifiers do not change.
 
     Raises:
         UserError: an audit breaks a proof.

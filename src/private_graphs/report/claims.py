@@ -253,9 +253,8 @@ def _scale(results: Results) -> str:
     return results.study.recorded_scale if results.scale == "recorded" else results.scale
 
 
-def write_claims(claims: Sequence[Claim], results: Results, folder: Path) -> Path:
-    """Write the verdicts as ``<study>.csv`` in a folder; return its path."""
-    path = Path(folder) / f"{results.study.id}.csv"
+def write_claims(claims: Sequence[Claim], results: Results, path: Path) -> Path:
+    """Write the verdicts as CSV; return the path."""
     write_text(path, csv(judged(claims, results)[list(COLUMNS)]))
     return path
 

@@ -6,7 +6,7 @@ puts printed numbers and scores there, and marks what was not run and what the p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -27,9 +27,7 @@ _KEY = {
     NOT_RUN: ONLY_PRINTED,
     NOT_PRINTED: "not in the paper",
     "here": "of the dataset that is loaded here",
-    "code": "the authors’ published code",
-    "text": "as the paper describes it",
-    "fixed": "corrected: noise made for the ε that is asked for",
+    **{label: PROTOCOLS[name].title for name, label in LABELS.items()},
     _HOLDS: "the ε that is asked for is proved, for the unit that the statement names",
     _REFUTED: "refuted: an attack shows a larger ε (99.9 %)",
     _MODEL: "the ε covers the model, not its predictions",
@@ -49,6 +47,15 @@ class LayoutColumn:
     per: Sequence[str] = ()
     """Names in a row; adjacent rows with equal values share one cell. Those of the first column
     make the blocks of rows that are marked if nothing in them was run."""
+
+
+def naming(
+    column: str, names: Mapping[str, str], head: str = "", per: Sequence[str] = ()
+) -> LayoutColumn:
+    """Return the column of headings with the values of a row's ``column``, by their ``names``."""
+    return LayoutColumn(
+        head, lambda row: names.get(row[column], row[column]), heading=True, per=per
+    )
 
 
 def rows_of(names: Sequence[str], *frames: pd.DataFrame) -> list[dict[str, Any]]:
@@ -117,11 +124,8 @@ def laid_out(
     places: Sequence[LayoutColumn],
     printed: Mapping[Hashable, LayoutCell],
     lines: Mapping[Hashable, Sequence[Line]],
-    refuted: Collection[Hashable] = (),
 ) -> Layout:
     """Return a layout of printed numbers and our lines, both by key.
-
-    ``refuted`` are keys of printed numbers whose ε an attack refutes.
 
     Raises:
         ValueError: a printed number has no place.
@@ -157,7 +161,7 @@ def laid_out(
                     note = NOT_PRINTED if p in named and new[i] else ""
                 entry = LayoutCell(place.of(rows[i]), note, heading=True, **common)
             elif key in printed:
-                entry = replace(printed[key], lines=own, refuted=key in refuted, **common)
+                entry = replace(printed[key], lines=own, **common)
                 if not own and not entry.muted and not entry.note:
                     entry = replace(entry, note=NOT_RUN)
             else:
@@ -188,6 +192,6 @@ def _key(
     for line in (line for each in entries for line in each.lines):
         seen |= {line.label, *line.epsilon.text}
     key = [(each.text, "printed in the paper") for each in numbers[:1]]
-    key += [(each.text, "struck through: an attack on the same code at the same ε refutes it")
+    key += [(each.text, "struck through: an attack on this code refutes this ε, for every graph")
             for each in numbers if each.refuted][:1]  # fmt: skip
     return key + [(mark, meaning) for mark, meaning in _KEY.items() if mark in seen]

@@ -138,8 +138,8 @@ def finding(
 
 
 _FINDINGS = (
-    "None of the {none} printed ε holds",
-    "{hold} of {budgets} printed ε hold",
+    "None of the {none} printed ε that were run holds",
+    "{hold} of {budgets} printed ε that were run hold",
     "{met} of {scores} printed scores reproduced (within 2 s.d.)",
     "Claims checked here: {claims}",
 )

@@ -4,7 +4,8 @@
 ``rows.parquet`` (tidy rows, audits among them; its metadata say how they were made),
 ``statements.json.gz``, ``predictions.safetensors`` (class of every test record, and its label),
 ``artifacts.safetensors`` (pictures and other arrays of jobs that no other job needs, if there are
-any) and ``README.md``. What was recorded before and has not run again stays.
+any) and ``README.md``. What was recorded before and has not run again stays. ``claims.csv``, the
+verdicts on the claims of the text, goes with the rows that it is about: ``make docs`` writes it.
 Equal results give equal bytes. ``read_recorded`` reads them back and holds the files against each
 other.
 """
@@ -48,6 +49,7 @@ from private_graphs.report.store import (
 )
 from private_graphs.result import ARTIFACTS, CURVE
 
+CLAIMS = "claims.csv"
 _MOST_CLASSES = 256
 _ABOUT = b"private_graphs"
 """Key of the metadata of ``rows.parquet``: how the results came about, and the datasets."""
@@ -93,7 +95,8 @@ class Recorded(Store):
         with atomic_path(folder / PREDICTIONS) as temporary:
             tensors |= {name: packed(classes) for name, classes in self.predictions.items()}
             safetensors.numpy.save_file(tensors, temporary, metadata=order)
-        (folder / ARTIFACTS).unlink(missing_ok=True)
+        for name in (ARTIFACTS, CLAIMS):
+            (folder / name).unlink(missing_ok=True)
         if self.artifacts:
             with atomic_path(folder / ARTIFACTS) as temporary:
                 safetensors.numpy.save_file(dict(sorted(self.artifacts.items())), temporary)

@@ -14,12 +14,13 @@ import pandas as pd
 
 from private_graphs.datasets.registry import dataset_spec, declared_graphs
 from private_graphs.privacy.statements import PrivacyStatement
+from private_graphs.report.claims import judged, read_claims
 from private_graphs.report.exhibit import Block, Exhibit, StudyAnswer
-from private_graphs.report.record import Made, Recorded, read_recorded
+from private_graphs.report.record import CLAIMS, Made, Recorded, read_recorded
 from private_graphs.report.results import Results
 from private_graphs.report.rows import answers_in, collect, read_statistics
 from private_graphs.report.store import ROWS, tidy
-from private_graphs.studies import exhibits_by_name
+from private_graphs.studies import claims_of, exhibits_by_name
 from private_graphs.study import Run, Study, group_jobs, load_study
 
 _WORDS = {
@@ -40,6 +41,8 @@ class Shelf:
     made: Made | None = None
     missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """What an exhibit lacks, in sentences, by its name."""
+    verdicts: Path | None = None
+    """File with the verdicts on the claims of the text; without it the claims are judged here."""
 
     @property
     def words(self) -> str:
@@ -111,6 +114,17 @@ class Shelf:
         """What the overview says of it, if one of its exhibits can tell."""
         told = (each.answer(self.results.read_by(each)) for each in self.exhibits if each.answer)
         return next((answer for answer in told if answer is not None), None)
+
+    @cached_property
+    def claims(self) -> pd.DataFrame | None:
+        """Verdicts on the claims of the text; None without claims, and for synthetic data, which
+        say nothing about them."""
+        claims = claims_of(self.results.study.id)
+        if not claims or self.synthetic:
+            return None
+        if self.verdicts and self.verdicts.is_file():
+            return read_claims(claims, self.verdicts)
+        return judged(claims, self.results)
 
     def statements_of(self, rows: pd.DataFrame) -> list[PrivacyStatement]:
         """Return the statements of some of its rows, in their order."""
@@ -189,7 +203,7 @@ def recorded_shelf(folder: Path, read: Callable[[Path], Recorded] = read_recorde
     shelf = Shelf("recorded", results, (), found.made, missing)
     there = [exhibit for exhibit in _exhibits(study)
              if study.on_request(exhibit.groups) or len(shelf.rows_of(exhibit, rows))]  # fmt: skip
-    return replace(shelf, exhibits=there)
+    return replace(shelf, exhibits=there, verdicts=Path(folder) / CLAIMS)
 
 
 def _exhibits(study: Study) -> list[Exhibit]:

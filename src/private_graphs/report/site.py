@@ -30,7 +30,7 @@ from private_graphs.methods import all_methods, module_of
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.report import statement as says
-from private_graphs.report.claims import claims_table, judged, read_claims, reasons
+from private_graphs.report.claims import claims_table, reasons
 from private_graphs.report.curves import learning_curves
 from private_graphs.report.exhibit import Block, Exhibit, Table
 from private_graphs.report.overview import (
@@ -58,7 +58,6 @@ from private_graphs.report.shelf import (
 from private_graphs.report.table import Link, csv, html, layout_html
 from private_graphs.report.words import SCALE
 from private_graphs.report.write import draw, wait
-from private_graphs.studies import claims_of
 from private_graphs.tasks import SCENARIOS
 
 SITE, PRIVACY, CLAIMS, VERDICT = "site", "privacy", "claims", "index"
@@ -81,8 +80,6 @@ class StudyEntry:
     """A study with its sets of results: an entry of the overview and of the navigation."""
 
     shelves: Sequence[Shelf]
-    verdicts: Mapping[str, pd.DataFrame]
-    """Verdicts on the text's claims, by name of the set of results; others are judged here."""
 
     @property
     def study(self) -> Any:
@@ -112,33 +109,24 @@ class StudyEntry:
         """The verdict on the study's paper."""
         printed = [each for each in self.judge.exhibits if each.name in self.study.published]
         found = verdicts([block for each in printed for block in self.judge.blocks(each)])
-        return study_verdict(self.judge, self.claims.get(self.judge.name), found, self.numbers)
+        return study_verdict(self.judge, self.judge.claims, found, self.numbers)
 
     @cached_property
     def numbers(self) -> dict[str, str]:
         """Numbers that sentences about the study may name."""
-        return study_numbers(self.judge, self.claims.get(self.judge.name))
+        return study_numbers(self.judge, self.judge.claims)
 
     def finding(self, exhibit: Exhibit) -> str:
         """Return what a table or figure shows, in one sentence; empty if nothing is known."""
         if exhibit.name not in {each.name for each in self.judge.exhibits}:
             return ""
         found = verdicts(self.judge.blocks(exhibit))
-        claims = self.claims.get(self.judge.name)
-        return finding(self.judge, exhibit, claims, found, self.numbers)
+        return finding(self.judge, exhibit, self.judge.claims, found, self.numbers)
 
     @cached_property
     def claims(self) -> dict[str, pd.DataFrame]:
-        """Verdicts on the text's claims, by name of the set of results; empty without claims.
-
-        Synthetic data say nothing about them.
-        """
-        claims = claims_of(self.study.id)
-        return {
-            shelf.name: self.verdicts[shelf.name] if shelf.name in self.verdicts
-            else judged(claims, shelf.results)
-            for shelf in self.shelves if claims and not shelf.synthetic
-        }  # fmt: skip
+        """Verdicts on the text's claims, by name of the set of results; empty without claims."""
+        return {each.name: each.claims for each in self.shelves if each.claims is not None}
 
     @property
     def not_run(self) -> str:
@@ -162,20 +150,24 @@ def write_site(
     results_root: str | Path,
     recorded: str | Path = "recorded",
     processes: int = 1,
-    verdicts: Iterable[Path] = (),
+    scale: str = "",
 ) -> list[Path]:
     """Write ``index.html`` and its pages; return their paths.
 
     The site shows the exhibits below ``<scale>/exhibits``, and those of ``recorded``, whose tables
     are written to ``recorded/exhibits`` and whose pictures are drawn by ``processes`` processes.
-    ``verdicts`` are files ``results/<shelf>/claims/<study>.csv`` that match the present results;
-    other claims are judged here.
+    ``scale`` is the one whose ``claims/<study>.csv`` match the present code; other claims of own
+    results are judged here.
 
     Raises:
         UserError: there is nothing to show.
     """
     root = Path(results_root)
-    shelves = read_shelves(root, Path(recorded))
+    shelves = [
+        replace(each, verdicts=root / scale / "claims" / f"{each.results.study.id}.csv")
+        if each.name == scale else each
+        for each in read_shelves(root, Path(recorded))
+    ]  # fmt: skip
     with TemporaryDirectory() as pictures:
         drawings = []
         for shelf in (each for each in shelves if each.made):
@@ -185,7 +177,7 @@ def write_site(
             drawings += [replace(each, stem=there / each.stem.name, forms=("svg",))
                          for each in found]  # fmt: skip
         being_drawn = draw(drawings, processes)
-        return write_pages(root, shelves, being_drawn, Path(pictures), by_study(verdicts))
+        return write_pages(root, shelves, being_drawn, Path(pictures))
 
 
 def findings(results_root: str | Path) -> list[str]:
@@ -194,21 +186,11 @@ def findings(results_root: str | Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
 
 
-def by_study(paths: Iterable[Path]) -> dict[str, dict[str, pd.DataFrame]]:
-    """Read verdicts: by study, then by name of the set of results."""
-    verdicts: dict[str, dict[str, pd.DataFrame]] = {}
-    for path in paths:
-        frame = read_claims(claims_of(path.stem), path)
-        verdicts.setdefault(path.stem, {})[path.parents[1].name] = frame
-    return verdicts
-
-
 def write_pages(
     root: Path,
     shelves: Iterable[Shelf],
     being_drawn: Iterable[None] = (),
     recorded_pictures: Path | None = None,
-    verdicts: Mapping[str, Mapping[str, pd.DataFrame]] | None = None,
 ) -> list[Path]:
     """Write the pages of sets of results whose exhibits are written; return their paths.
 
@@ -218,8 +200,8 @@ def write_pages(
     ``statements/<shelf>/<study>-<method>-….html`` with statements of similar runs, and with all of
     their fields ``<study>/statements-<shelf>.json.gz``. Downloads and
     pictures are those of ``<shelf>/exhibits/<study>``; pictures of recorded exhibits are those of
-    ``<recorded_pictures>/<study>``, after those in ``being_drawn`` are finished. ``verdicts`` by
-    study are as in ``StudyEntry``. Pages without content any more are removed.
+    ``<recorded_pictures>/<study>``, after those in ``being_drawn`` are finished. Pages without
+    content any more are removed.
 
     Raises:
         UserError: there is nothing to show, or a picture is missing.
@@ -232,10 +214,9 @@ def write_pages(
             f"{root}: no results to show; expected finished or recorded ones: run snakemake"
         )
     entries = [
-        StudyEntry(sorted(members, key=lambda each: each.name != RECORDED),
-                   (verdicts or {}).get(name, {}))
-        for name, members in studies.items()
-    ]  # fmt: skip
+        StudyEntry(sorted(members, key=lambda each: each.name != RECORDED))
+        for members in studies.values()
+    ]
     entries.sort(key=lambda entry: (entry.study.rank, entry.study.id))
     site = _Site(root, entries, recorded_pictures)
     try:
@@ -447,16 +428,17 @@ class _Site:
     def sections(self, method: str) -> list[dict[str, Any]]:
         """Return every ε of a method's runs, with one section per set of results."""
         return [{"shelf": shelf, "study": shelf.results.study,
-                 "part": self.every(shelf, self.method(method), guarantees(shelf, method=method)),
+                 "part": self.every(shelf, PRIVACY, guarantees(shelf, method=method)),
                  "curves": _curves(shelf, method)}
                 for shelf in self.with_runs(method=method)]  # fmt: skip
 
-    def every(self, shelf: Shelf, address: str, table: Table) -> dict[str, Any]:
-        """Return a table outside any exhibit, with its CSV next to the page."""
-        name = f"{address.removesuffix('.html')}-{shelf.results.study.id}-{shelf.name}.csv"
-        self.files[self.root / name] = csv(table.frame)
+    def every(self, shelf: Shelf, page: str, table: Table) -> dict[str, Any]:
+        """Return a table outside any exhibit, with the CSV of a page of its study, which has all
+        rows."""
+        study = shelf.results.study.id
+        file = f"{page}-{study}-{shelf.name}.csv"
         part = _part(table, self.link(shelf, "../"))
-        return part | {"files": [(name.rsplit("/", 1)[1], name)]}
+        return part | {"files": [(file, f"{SITE}/{study}/{file}")]}
 
     def appendix(
         self, entry: StudyEntry, name: str, meaning: str, table: Callable[[Shelf], Table]
@@ -464,12 +446,14 @@ class _Site:
         """Return a page of a study outside any exhibit, with one table per set of results."""
         address = entry.address(name)
         shelves = [each for each in entry.shelves if name != CLAIMS or each.name in entry.claims]
-        sections = [
-            {"shelf": shelf, "missing": (), "notes": (), "command": "",
-             "parts": [self.every(shelf, address, table(shelf))],
-             "statements": self.kinds(entry, shelf) if name == PRIVACY else {}}
-            for shelf in shelves
-        ]  # fmt: skip
+        sections = []
+        for shelf in shelves:
+            made = table(shelf)
+            part = self.every(shelf, name, made)
+            self.files[self.root / part["files"][0][1]] = csv(made.frame)
+            told = self.kinds(entry, shelf) if name == PRIVACY else {}
+            sections.append({"shelf": shelf, "missing": (), "notes": (), "command": "",
+                             "parts": [part], "statements": told})  # fmt: skip
         return self.page(
             address, "exhibit", shelves, entry=entry, title=dict(entry.pages)[address],
             finding="", meaning=meaning, sections=sections, beside=entry.beside(address),
@@ -490,16 +474,16 @@ class _Site:
             rests = list(dict.fromkeys(map(says.rests_on, members)))
             alike, lines = _alike({name: says.runs_of(rows[name]) for name in
                                    (each.statement_id for each in members)})  # fmt: skip
-            cards: dict[tuple[tuple[str, str], ...], dict[tuple[Any, ...], list[str]]] = {}
+            supposes = {each.statement_id: rests.index(says.rests_on(each)) + 1 for each in members}
+            cards: dict[tuple[tuple[str, str], ...], dict[tuple[str, ...], list[str]]] = {}
             for each in members:  # a card for all that protect the same from the same
-                proved = (says.headline(each).tone, says.strongly(each), says.reason(each),
-                          rests.index(says.rests_on(each)) + 1)  # fmt: skip
+                proved = says.headline(each).tone, says.strongly(each), says.reason(each)
                 card = cards.setdefault(tuple(says.card(each)), {})
                 card.setdefault(proved, []).append(each.statement_id)
             yield self.page(
                 address, "statement", [shelf], entry=entry, shelf=shelf, title=self.kind(members),
-                alike=alike, rests=_shared(rests), fields=fields,
-                cards=[_card(like, held, lines) for like, held in cards.items()],
+                alike=alike, rests=_shared(rests), supposes=supposes, fields=fields,
+                cards=[_card(like, held, lines, supposes) for like, held in cards.items()],
                 methods_told={self.method(name): self.methods[name].title for name in methods},
                 dataset=self.dataset(members[0].dataset),
             )  # fmt: skip
@@ -583,16 +567,17 @@ def _alike(lines: Mapping[str, Sequence[str]]) -> tuple[str, dict[str, list[str]
 
 def _card(
     like: Iterable[tuple[str, str]],
-    held: Mapping[tuple[Any, ...], Sequence[str]],
+    held: Mapping[tuple[str, ...], Sequence[str]],
     lines: Mapping[str, Sequence[str]],
+    supposes: Mapping[str, int],
 ) -> dict[str, Any]:
     """Return a card: what its statements share, and what is proved in which of them."""
     alike, own = _alike({name: lines[name] for names in held.values() for name in names})
-    proved = [{"tone": tone, "strength": strength, "reason": reason, "rests": rests,
+    proved = [{"tone": tone, "strength": strength, "reason": reason,
                "runs": {name: own[name] for name in names}}
-              for (tone, strength, reason, rests), names in held.items()]  # fmt: skip
-    return {"lines": dict(like), "alike": alike, "proved": proved,
-            "rests": list(dict.fromkeys(each["rests"] for each in proved))}  # fmt: skip
+              for (tone, strength, reason), names in held.items()]  # fmt: skip
+    rests = dict.fromkeys(supposes[name] for names in held.values() for name in names)
+    return {"lines": dict(like), "alike": alike, "proved": proved, "rests": list(rests)}
 
 
 def _shared(rests: Sequence[tuple[Sequence[str], Sequence[str], str]]) -> list[dict[str, Any]]:

@@ -254,10 +254,9 @@ def records_of(rows: pd.DataFrame) -> list[str]:
         name in rows and rows[name].notna().any() for name in ("test_share", "metis_parts")
     )
     ending = "/seed {seed}" if drawn else "/METIS" if cut else ""
-    return [
-        dataset_of(row) + ending.format(seed=row["seed"])
-        for row in rows[["dataset", "view", "seed"]].to_dict("records")
-    ]
+    columns = zip(rows["dataset"], rows["view"], rows["seed"], strict=True)
+    return [dataset_of({"dataset": name, "view": view}) + ending.format(seed=seed)
+            for name, view, seed in columns]  # fmt: skip
 
 
 def packed(classes: np.ndarray) -> np.ndarray:

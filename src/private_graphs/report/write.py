@@ -72,7 +72,7 @@ def write_exhibits(
     being_drawn = draw(drawings, processes)
     try:
         judged = [
-            write_claims(claims_of(study), results[study], scale_folder / "claims")
+            write_claims(claims_of(study), results[study], scale_folder / "claims" / f"{study}.csv")
             for study in results
             if claims_of(study)
         ]

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.report.exhibit import Column, Exhibit, Layout, LayoutCell, Line, Table
-from private_graphs.report.layout import LayoutColumn, laid_out, rows_of
+from private_graphs.report.layout import LayoutColumn, laid_out, naming, rows_of
 from private_graphs.report.words import number
 
 SIZES = {"nodes": "nodes", "edges": "edges", "features": "features", "classes": "classes"}
@@ -58,12 +58,7 @@ def _layout(results: Any, frame: pd.DataFrame) -> Layout:
              for row in frame.to_dict("records") for name in sizes}  # fmt: skip
     kinds = theirs.set_index("dataset")["type"]
     places = [
-        LayoutColumn(
-            "dataset",
-            lambda row: NAMES.get(row["dataset"], row["dataset"]),
-            heading=True,
-            per=("dataset",),
-        ),
+        naming("dataset", NAMES, "dataset", ("dataset",)),
         LayoutColumn(
             "type", lambda row: kinds.get(row["dataset"], ""), heading=True, per=("dataset",)
         ),

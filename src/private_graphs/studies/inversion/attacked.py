@@ -19,7 +19,7 @@ from private_graphs.report.exhibit import (
     Pictures,
     Table,
 )
-from private_graphs.report.layout import LayoutColumn, laid_out, rows_of, score_lines, short
+from private_graphs.report.layout import LayoutColumn, laid_out, naming, rows_of, score_lines, short
 from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
 
 FACES = ("att-faces", "faces", "faces94")
@@ -183,12 +183,7 @@ def _distance_layout(theirs: pd.DataFrame, frame: pd.DataFrame) -> Layout:
     ])  # fmt: skip
     names = ["dataset", "target", "line"]
     places = [
-        LayoutColumn(
-            "",
-            lambda row: NAMES.get(row["dataset"], row["dataset"]),
-            heading=True,
-            per=("dataset",),
-        ),
+        naming("dataset", NAMES, per=("dataset",)),
         LayoutColumn(
             "target", lambda row: target_words(row["dataset"], int(row["target"])), heading=True
         ),

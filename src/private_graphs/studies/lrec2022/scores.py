@@ -82,13 +82,6 @@ def _rank(column: pd.Series) -> pd.Series:
     return column.map(lambda name: names.index(name) if name in names else len(names))
 
 
-def dataset_place(per: Sequence[str] = ("dataset",)) -> LayoutColumn:
-    """Return the column of a layout with the paper's names of datasets."""
-    return LayoutColumn(
-        "", lambda row: PAPERS.get(row["dataset"], row["dataset"]), heading=True, per=per
-    )
-
-
 def score_place(head: str, group: str, per: Sequence[str] = (), **at: Any) -> LayoutColumn:
     """Return the column of a layout with the scores at some of ``KEY``; the row has the others."""
     fixed = {"features": "raw", "optimizer": ""} | at
@@ -100,8 +93,8 @@ def in_layout(
 ) -> Layout:
     """Return printed and own scores with a row for each combination of ``names``.
 
-    A printed ε is refuted if an attack refutes the claim of the authors' code: it is the same for
-    every dataset and optimizer (docs/privacy.md §11).
+    A printed ε is refuted if an attack refutes the claim of the authors' code, which is one for
+    every dataset and optimizer (docs/privacy.md §10, "In the statements").
     """
     refuted = ours[(ours["protocol"] == "released") & (ours["status"] == "refuted")]
     claims = set(zip(refuted["setting"], refuted["epsilon"], strict=True))
@@ -111,15 +104,13 @@ def in_layout(
         rows_of(names, *rows),
         places,
         {
-            key(row): LayoutCell(short(number(row["published"], 2)))
+            key(row): LayoutCell(
+                short(number(row["published"], 2)),
+                refuted=(row["setting"], row["epsilon"]) in claims,
+            )
             for row in theirs.to_dict("records")
         },
         score_lines(ours.to_dict("records"), key),
-        {
-            key(row)
-            for row in theirs.to_dict("records")
-            if (row["setting"], row["epsilon"]) in claims
-        },
     )
 
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from private_graphs.report.exhibit import Block, Cell, Column, Exhibit, Table
-from private_graphs.report.layout import LayoutColumn
+from private_graphs.report.layout import LayoutColumn, naming
 from private_graphs.report.words import OPTIMIZERS, number, privacy_notes
 from private_graphs.studies.lrec2022.scores import (
     KEY,
+    PAPERS,
     TITLE,
     by_key,
-    dataset_place,
     heads,
     in_layout,
     key,
@@ -67,7 +67,7 @@ def places(baselines: Mapping[str, str], settings: Mapping[str, str]) -> list[La
     """
     once, optimizers = ("dataset",), list(OPTIMIZERS.items())
     return [
-        dataset_place(),
+        naming("dataset", PAPERS, per=once),
         *(score_place(head, "", once, setting=of, features="", epsilon=math.nan)
           for head, of in baselines.items()),
         *(score_place(head, "Non-DP", once, setting="no DP", optimizer=name, epsilon=math.inf)

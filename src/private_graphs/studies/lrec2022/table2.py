@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from private_graphs.report.exhibit import Block, Exhibit
-from private_graphs.report.layout import LayoutColumn
+from private_graphs.report.layout import naming
 from private_graphs.report.words import FEATURES, OPTIMIZERS, number
-from private_graphs.studies.lrec2022.scores import dataset_place, score_place, setting
+from private_graphs.studies.lrec2022.scores import PAPERS, score_place, setting
 from private_graphs.studies.lrec2022.table1 import score_table
 
 DATASET = "pokec"
@@ -20,10 +20,9 @@ def build(results: Any) -> list[Block]:
     title = "Table 2. Micro-F1 on the test nodes by kind of text features"
     *epsilons, infinite = sorted(results.published("table2")["epsilon"].unique())
     columns = [
-        dataset_place(),
-        LayoutColumn("features", lambda row: FEATURES[row["features"]], heading=True,
-              per=("dataset", "features")),
-        LayoutColumn("", lambda row: OPTIMIZERS[row["optimizer"]], heading=True),
+        naming("dataset", PAPERS, per=("dataset",)),
+        naming("features", FEATURES, "features", ("dataset", "features")),
+        naming("optimizer", OPTIMIZERS),
         score_place("Non-DP", "", setting=setting(1, infinite), epsilon=infinite),
         *(score_place(number(epsilon), "DP, ε =", setting=setting(1, epsilon), epsilon=epsilon)
           for epsilon in epsilons),

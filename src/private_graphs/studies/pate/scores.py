@@ -10,7 +10,7 @@ import pandas as pd
 
 from private_graphs.report.claims import interval
 from private_graphs.report.exhibit import Cell, Column, Layout, LayoutCell, Table
-from private_graphs.report.layout import LayoutColumn, laid_out, rows_of, score_lines
+from private_graphs.report.layout import LayoutColumn, laid_out, naming, rows_of, score_lines
 from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
 from private_graphs.studies.pate.methods.pate_student import FRAMEWORKS
 
@@ -155,8 +155,7 @@ def in_layout(
 
     own = frame.sort_values([*rows, over], kind="stable")
     places = [
-        LayoutColumn("", lambda row: DATASETS.get(row["dataset"], row["dataset"]), heading=True,
-              per=("dataset",)),
+        naming("dataset", DATASETS, per=("dataset",)),
         *(heading(name) for name in rows if name in heads),
         *(LayoutColumn(heads[over](value), lambda row, value=value: key(row | {over: value}),
                 SYMBOLS.get(over, ""))

@@ -16,7 +16,7 @@ from private_graphs.report.exhibit import (
     LayoutCell,
     Table,
 )
-from private_graphs.report.layout import LayoutColumn, laid_out, rows_of, score_lines, short
+from private_graphs.report.layout import LayoutColumn, laid_out, naming, rows_of, score_lines, short
 from private_graphs.report.words import guarantee, number, privacy_notes, score
 from private_graphs.studies.progap.scores import (
     LEVELS,
@@ -102,8 +102,8 @@ def _layout(results: Any, frame: pd.DataFrame) -> Layout:
     shown = [name for name in results.datasets if name in results.study.datasets]
     graphs = dict.fromkeys([*theirs["dataset"], *shown])  # all columns have the other graphs
     places = [
-        LayoutColumn("", lambda row: LEVELS[row["level"]], heading=True, per=("level",)),
-        LayoutColumn("method", lambda row: row["line"], heading=True),
+        naming("level", LEVELS, per=("level",)),
+        naming("line", {}, "method"),
         LayoutColumn("ε", lambda row: number(row["epsilon"]), heading=True),
         *(LayoutColumn(GRAPHS.get(name, name), lambda row, name=name: key(row | {"dataset": name}))
           for name in graphs),
