@@ -280,6 +280,33 @@ def one_run_table() -> str:
     return _markdown(("canaries", "guesses", "right", "ε"), rows)
 
 
+def audited_table(gcn: bool) -> str:
+    """What the recorded audits at ε = 2 show: of the GCN by protocol (§10), or of other methods."""
+    found = prose.shelf("lrec2022").results.rows
+    found = found[(found["source"] == "audit") & (found["epsilon"] == 2)]
+    found = found[(found["method"] == "gcn") == gcn]
+    shown = ["epsilon_proved", "epsilon_lower", "epsilon_lower_gaussian"]
+    heads = ["command", "noise", "proved", "shown, no assumption", "shown, if Gaussian"]
+    if gcn:
+        shown.append("one_run_epsilon_lower")
+        heads.append("one run")
+    rows = []
+    for row in found.to_dict("records"):
+        words = f"--method {row['method']} --scenario {row['scenario']}"
+        if gcn:
+            settings = json.loads(row["settings"])
+            splits, poisson = settings["splits"], settings["visits"] == "poisson"
+            words = f"--protocol {row['protocol']}{f' --splits {splits}' if splits > 1 else ''}"
+            words += " --visits poisson" if poisson else ""
+        numbers = ("–" if math.isnan(row[each]) else f"{row[each]:.2f}" for each in shown)
+        verdict = row["verdict"].replace("_", " ")
+        errors = f"{row['errors']:.0f} of {row['runs']:.0f}"
+        rows.append(
+            (f"`AUDIT {words}`", f"{row['noise_multiplier']:.3f}", *numbers, errors, verdict)
+        )
+    return _markdown([*heads, "errors", "verdict"], rows)
+
+
 # --- datasets --------------------------------------------------------------------------------
 
 FIRST_USE = "trust on first use"
@@ -499,7 +526,9 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "selection": selection_table,
         "audits": audit_table,
         "one_run": one_run_table,
+        "audited": partial(audited_table, gcn=True),
     },
+    "docs/methods.md": {"audited": partial(audited_table, gcn=False)},
     "docs/audits.md": {"replay": replay_table},
     "docs/data.md": {"sources": sources},
     "docs/commands.md": {"commands": commands_text},

@@ -28,7 +28,8 @@ def import_closure(start: str | Path, package: Path = PACKAGE) -> list[Path]:
     script = Path(start) if str(start).endswith(".py") else None
     if script is not None and not script.is_file():
         raise UserError(f"{script}: no such script; expected the path of a Python file")
-    waiting = _imported_files(script, package, script.parent) if script else _module(start, package)
+    beside = script.parent if script else None
+    waiting = set(_imported_files(script, package, beside) if script else _module(start, package))
     if script is None and not _exists(str(start), package):
         raise UserError(f"{start}: no such module; expected one of the package {package.name}")
     found: set[Path] = set()
@@ -37,7 +38,7 @@ def import_closure(start: str | Path, package: Path = PACKAGE) -> list[Path]:
         if path in found or path == script:
             continue
         found.add(path)
-        waiting |= _imported_files(path, package, script.parent if script else None)
+        waiting |= _imported_files(path, package, beside)
     return sorted(found)
 
 
@@ -90,24 +91,30 @@ def _fingerprint(paths: Iterable[Path], package: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def _imported_files(path: Path, package: Path, beside: Path | None) -> set[Path]:
-    """Return the files that the imports written in ``path`` load directly."""
-    files: set[Path] = set()
+def _imported_files(path: Path, package: Path, beside: Path | None) -> frozenset[Path]:
+    """Return the files that the imports written in ``path`` load directly.
+
+    Closures overlap, so each state of a file (time, size) is read only once.
+    """
     status = path.stat()
-    for name in _imported_names(path, package, (status.st_mtime_ns, status.st_size)):
-        files |= _module(name, package)
-        sibling = beside / f"{name}.py" if beside else None
-        if sibling is not None and sibling.is_file():
-            files.add(sibling)
-    return files
+    return _files_of(path, package, beside, (status.st_mtime_ns, status.st_size))
+
+
+@cache
+def _files_of(
+    path: Path, package: Path, beside: Path | None, state: tuple[int, int]
+) -> frozenset[Path]:
+    names = _imported_names(path, package, state)
+    files = {file for name in names for file in _module(name, package)}
+    if beside:
+        siblings = (beside / f"{name}.py" for name in names)
+        files |= {sibling for sibling in siblings if sibling.is_file()}
+    return frozenset(files)
 
 
 @cache
 def _imported_names(path: Path, package: Path, state: tuple[int, int]) -> tuple[str, ...]:
-    """Return absolute dotted names: modules, and ``module.name`` for what may be a submodule.
-
-    Closures overlap, so each ``state`` of a file (time, size) is parsed only once.
-    """
+    """Return absolute dotted names: modules, and ``module.name`` for what may be a submodule."""
     return tuple(_names(path, package))
 
 

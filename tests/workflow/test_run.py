@@ -244,9 +244,7 @@ def test_a_checkout_without_the_package_says_in_one_line_what_to_do(project: Pro
 
 
 def test_missing_raw_files_are_one_message_and_no_other_job_runs(project: Project) -> None:
-    started = time.monotonic()
     run = project.snakemake("--config", "datasets=cora,synthetic-planetoid", **UNREACHABLE)
-    assert time.monotonic() - started < 100
     assert run.returncode != 0
     files = yaml.safe_load((project.path / "data" / "sources.yaml").read_text())
     for file in files["datasets"]["cora"]["files"]:

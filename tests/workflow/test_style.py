@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -93,19 +94,27 @@ def test_environments_have_the_versions_of_the_lock(root: Path) -> None:
         assert yaml.safe_load(path.read_text())["dependencies"]
 
 
+DISTRIBUTIONS = cache(packages_distributions)
+
+
+@cache
+def imported_names(path: Path) -> set[str]:
+    """Return the first parts of the names that a file imports."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            names.add(node.module.partition(".")[0])
+    return names
+
+
 def imported_packages(script: Path, *modules: str) -> set[str]:
     """Return the distributions that a script of the workflow and its closure import, with modules
     that it finds by name."""
-    distributions = packages_distributions()
-    names: set[str] = set()
     closure = {path for start in (script, *modules) for path in import_closure(start)}
-    for path in [script, *sorted(closure)]:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                names |= {alias.name.partition(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
-                names.add(node.module.partition(".")[0])
-    found = {distributions[name][0] for name in names if name in distributions}
+    names = {name for path in (script, *closure) for name in imported_names(path)}
+    found = {DISTRIBUTIONS()[name][0] for name in names if name in DISTRIBUTIONS()}
     return {canonicalize_name(name) for name in found} - {"private-graphs"}
 
 
