@@ -288,14 +288,18 @@ def _together(held: Sequence[PrivacyStatement]) -> float:
 
 
 def _data(shelf: Shelf) -> str:
-    """Return the datasets with runs, and those of the printed numbers that were not run."""
+    """Return the datasets with runs, the paper's own by name, and those that were not run."""
     rows = shelf.results.rows
     run = dict.fromkeys(shelf.own.runs["dataset"])
     run |= dict.fromkeys(shelf.runs["dataset"]) if not run else {}
     printed = rows[(rows["source"] == "published") & (rows["study"] == shelf.results.study.id)]
-    absent = [name for name in printed["dataset"].dropna().unique() if name not in run]
+    theirs = list(printed["dataset"].dropna().unique())
+    absent = [name for name in theirs if name not in run]
     called = shelf.called([*run, *absent])
-    text = ", ".join(called[name] for name in run)
+    shown = [name for name in run if name in theirs] or [*run]
+    text = ", ".join(called[name] for name in shown)
+    if len(shown) < len(run):
+        text += f" and {len(run) - len(shown)} other graphs"
     return f"{text} (not run: {', '.join(called[name] for name in absent)})" if absent else text
 
 

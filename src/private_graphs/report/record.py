@@ -211,8 +211,8 @@ def read_recorded(folder: str | Path) -> Recorded:
 def _arrays(folder: Path, runs: pd.DataFrame) -> dict[str, dict[str, np.ndarray]]:
     """Return predictions, test records, labels and artifacts of all jobs of ``runs``.
 
-    Artifacts that another job needs stay out; so do learning curves and the parameters of models,
-    which no exhibit reads.
+    Artifacts that another job needs stay out; so do learning curves, partitions and the parameters
+    of models, which no exhibit reads.
     """
     plans = {name: read_job(path / JOB_FILE) for name, path in finished_folders(folder).items()}
     needed = {other for job in plans.values() if job for other in job.needs.values()}
@@ -237,7 +237,7 @@ def _arrays(folder: Path, runs: pd.DataFrame) -> dict[str, dict[str, np.ndarray]
         if plans[name].id not in needed:
             found["artifacts"] |= {
                 key: array for key, array in part.artifacts.items()
-                if f"/{CURVE}" not in key and not key.endswith("/parameters")
+                if f"/{CURVE}" not in key and not key.endswith(("/parameters", "/partition"))
             }  # fmt: skip
     return found
 
