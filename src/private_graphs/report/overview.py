@@ -368,8 +368,8 @@ def guarantees(shelf: Shelf, method: str = "") -> Table:
     scores = rows.groupby([*keys, *setting], dropna=False)[score].mean().groupby(keys)
     low, high = scores.min(), scores.max()
     found = []
-    for place, group in runs.groupby(keys, sort=True):
-        held = shelf.statements_of(group)
+    for place, names in runs.groupby(keys, sort=True)["statement_id"]:
+        held = [shelf.statements[name] for name in names.dropna().unique()]
         weakest = max(held, key=lambda each: _weakness(each.epsilon_proved))
         shown = [each.audit.epsilon_lower for each in held if each.audit is not None]
         refuted = any(each.status == "refuted" for each in held)
@@ -382,7 +382,7 @@ def guarantees(shelf: Shelf, method: str = "") -> Table:
             "claimed": max(each.epsilon_published or 0 for each in held) or None,
             "proved": weakest.epsilon_proved,
             "together": max((each.epsilon_all_runs for each in held), key=_weakness),
-            "shown": max(shown, default=None), "runs": len(group),
+            "shown": max(shown, default=None), "runs": len(names),
         })  # fmt: skip
     title = shelf.results.title
     heads = {"dataset": str, "method": title, "scenario": str, "protocol": str}

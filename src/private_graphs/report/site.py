@@ -463,11 +463,12 @@ class _Site:
     def statements(self, entry: StudyEntry, shelf: Shelf) -> Iterator[tuple[Path, str]]:
         """Yield the pages of a set's privacy statements, one per kind of runs, and their file."""
         fields, every = f"{SITE}/{entry.study.id}/statements-{shelf.name}.json.gz", {}
-        keys = ("study", *says.RUN_KEYS, "selected")
-        runs = shelf.runs[[each for each in keys if each in shelf.runs]]
-        rows = dict(iter(runs.groupby(shelf.runs["statement_id"])))
+        keys = ("statement_id", *says.RUN_KEYS, "selected")
+        rows: dict[str, list[dict[str, Any]]] = {}
+        for row in shelf.runs[[each for each in keys if each in shelf.runs]].to_dict("records"):
+            rows.setdefault(row["statement_id"], []).append(row)
         for address, members in self.members(entry, shelf).items():
-            members.sort(key=lambda each: (rows[each.statement_id]["epsilon"].min(),
+            members.sort(key=lambda each: (min(row["epsilon"] for row in rows[each.statement_id]),
                                            each.statement_id))  # fmt: skip
             every |= {each.statement_id: each.model_dump(mode="json") for each in members}
             methods = dict.fromkeys(each.method for each in members)
