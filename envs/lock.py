@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from importlib.metadata import PackageNotFoundError, distribution
+from itertools import chain
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -61,8 +62,7 @@ def main() -> None:
     """Write ``requirements.lock`` beside ``pyproject.toml``."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     table = project["project"]
-    extras = table["optional-dependencies"]
-    needed = [*table["dependencies"], *extras["test"], *extras["docs"]]
+    needed = [*table["dependencies"], *chain(*table["optional-dependencies"].values())]
     found = pins([*needed, *project["build-system"]["requires"], *BUILD])
     lines = [f"{name}=={version}" for name, version in sorted(found.items())]
     path = ROOT / "requirements.lock"

@@ -36,6 +36,12 @@ def resource(relative: str) -> Path:
     )
 
 
+def shipped(path: Path) -> Path:
+    """Return ``path``, or where nothing is there what ships with the project under that name."""
+    found = (root / path for root in _ROOTS if not path.exists() and (root / path).exists())
+    return next(found, path)
+
+
 @contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path in the same folder; rename it to ``path`` only on success."""

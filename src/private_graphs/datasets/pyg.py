@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 import torch
-import torch_geometric
-from torch_geometric.data import Data, InMemoryDataset
 
 from private_graphs.datasets.arrays import undirected_edges
 from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
@@ -24,8 +22,12 @@ from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.own import keyed_split
 from private_graphs.datasets.planetoid import listed
 from private_graphs.datasets.spec import numbered
-from private_graphs.errors import UsageError, UserError, suggest
+from private_graphs.errors import UsageError, UserError, from_extra, suggest
 from private_graphs.files import sha256_of
+
+with from_extra("reference"):
+    import torch_geometric
+    from torch_geometric.data import Data, InMemoryDataset
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 """Names of the masks in a ``Data``, in the order of a dataset's masks."""

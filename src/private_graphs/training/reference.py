@@ -18,17 +18,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from opacus.optimizers import DPOptimizer
 from torch import Tensor
 from torch.nn import functional
-from torch_geometric.data import Data
-from torch_geometric.nn import GCNConv
-from torch_geometric.utils import subgraph
 
 from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
+from private_graphs.errors import from_extra
 from private_graphs.mechanisms.door import Descent
 from private_graphs.training import engine
 from private_graphs.training.blocks import parts_of, sample_training_nodes, training_labels
+
+with from_extra("reference"):
+    from opacus.optimizers import DPOptimizer
+    from torch_geometric.data import Data
+    from torch_geometric.nn import GCNConv
+    from torch_geometric.utils import subgraph
 
 if TYPE_CHECKING:
     from private_graphs.methods.gcn_protocols import GcnProtocol
