@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 
 from private_graphs import __version__
 from private_graphs.errors import UserError
-from private_graphs.files import MANIFEST, WITHOUT_DP, atomic_path, sha256_of, write_json
+from private_graphs.files import MANIFEST, SCHEMA, WITHOUT_DP, atomic_path, sha256_of, write_json
 from private_graphs.privacy.assumptions import NoiseSource
 
 ARTIFACTS = "artifacts.safetensors"
@@ -54,6 +54,7 @@ def write_manifest(
     """Write ``manifest.json``: the day, the sha256 of ``files`` of the folder, code, statements."""
     manifest = {
         "note": _MANIFEST_NOTE,
+        "schema": SCHEMA,
         "version": __version__,
         "date": datetime.now(UTC).date().isoformat(),
         "code_fingerprint": code_fingerprint,

@@ -51,7 +51,7 @@ def site(
         "results"
     ),
     recorded: Annotated[
-        Path, typer.Option(help="What 'record' wrote; default: what ships with the package.")
+        Path, typer.Option(help="What 'record' wrote; else what ships with the package.")
     ] = Path("recorded"),
 ) -> None:
     """Write the pages of all results, recorded and your own, without running anything.
@@ -69,7 +69,7 @@ def paper(
     out: Annotated[Path, typer.Argument(help="Folder to write.")] = Path("paper"),
     results: Annotated[Path, typer.Option(help="Your own results.")] = Path("results"),
     recorded: Annotated[
-        Path, typer.Option(help="What 'record' wrote; default: what ships with the package.")
+        Path, typer.Option(help="What 'record' wrote; else what ships with the package.")
     ] = Path("recorded"),
 ) -> None:
     """Write a LaTeX folder with every exhibit, numbered as in its paper.
