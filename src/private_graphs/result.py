@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -69,7 +70,7 @@ class JobResult:
     """What a finished job holds; R replicas in the order of ``rows``, M test records."""
 
     rows: pd.DataFrame
-    statements: dict[str, dict]
+    statements: dict[str, dict[str, Any]]
     test_records: np.ndarray
     """(M,), or (R, M) where every seed draws its own."""
     test_predictions: np.ndarray
@@ -129,7 +130,7 @@ class JobResult:
         )
 
     def _write(self, folder: Path, more: Iterable[str] = ()) -> None:
-        tensors = {
+        tensors: dict[str, np.ndarray] = {
             "test_records": self.test_records.astype(np.int64),
             "predictions": self.test_predictions.astype(np.int32),
         }

@@ -37,8 +37,13 @@ pids=()
 end() {
     status=$?
     trap - EXIT
-    # Ids of what was started here: the node knows those of jobs, the others wrote theirs.
+    # Ids of what was started here: the node knows those of jobs, each below a slurmstepd of its own;
+    # the others wrote theirs.
     left=$(timeout 10 scontrol listpids 2>/dev/null | awk '$1 ~ /^[0-9]+$/ {print $1}' || true)
+    for id in $left; do
+        parent=$(ps -o ppid= -p "$id" || true)
+        [ "$(ps -o comm= -p "${parent:-0}" || true)" != slurmstepd ] || left="$left $parent"
+    done
     timeout 10 scancel --quiet --me 2>/dev/null || true
     for name in snakemake slurmd slurmctld munged; do
         [ -f "$place/$name.pid" ] || continue
