@@ -17,7 +17,7 @@ help:
 	@echo "                 and run on a Slurm of one node where Slurm is installed"
 	@echo "make golden      compute the whole demo and write tests/golden, with which test-all compares"
 	@echo "make install     install the pinned packages into .venv"
-	@echo "make lint        check style: ruff, snakefmt, snakemake --lint"
+	@echo "make lint        check style and types: ruff, mypy, snakefmt, snakemake --lint"
 	@echo "make docs        write the generated tables of docs/ and workflow/schemas/"
 	@echo "make lock        write requirements.lock from what is in .venv"
 	@echo "make upgrade     raise all pins to the newest versions, then run every test on them"
@@ -52,6 +52,7 @@ test-all: test
 	$(BIN)/private-graphs audit --mechanisms
 	$(BIN)/private-graphs audit --replay
 	bash tests/cluster/slurm.sh || test $$? -eq 77
+	bash tests/cluster/container.sh || test $$? -eq 77
 
 golden: install
 	$(BIN)/python -m pytest tests/workflow/test_demo.py --renew
@@ -59,6 +60,7 @@ golden: install
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
 

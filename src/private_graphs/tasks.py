@@ -269,7 +269,7 @@ class NodeTask:
     ``links``, ``lists``); features are as stored."""
 
     scenario: Scenario
-    protocol: Protocol
+    protocol: Any
     n_units: int
     """Number of private units: training nodes, labelled or not; under ``links`` the declared bound
     on the edges; under ``lists`` all nodes."""
@@ -294,7 +294,7 @@ class ImageTask:
     """
 
     scenario: Scenario
-    protocol: Protocol
+    protocol: Any
     n_units: int
     """Number of private units: training images n, labelled or not; or classes; under ``subclasses``
     a lower bound, the number of classes, and ``Outcome.n_units`` has the number."""

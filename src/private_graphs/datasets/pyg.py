@@ -78,7 +78,7 @@ def from_pyg(data: Data, name: str, **told: Any) -> GraphDataset:
             f"{where}: y: found {data.y.dtype} of shape {tuple(data.y.shape)}, expected one whole "
             f"number for each of {n} nodes (-1: no label)"
         )
-    edges = undirected_edges(*data.edge_index.numpy().astype(np.int64), n)
+    edges = undirected_edges(*data.edge_index.numpy().astype(np.int64), n)  # type: ignore[call-arg]
     if edges.one_way:
         raise UserError(
             f"{where}: edge_index: found {edges.one_way} edges of one direction, expected both of "
@@ -164,7 +164,7 @@ def read(name: str, spec: str, raw_dir: Path) -> GraphDataset:
             f"--pyg is {spec!r}; expected a class of torch_geometric.datasets and, after a colon, "
             f"the name that it takes, such as Planetoid:Cora{suggest(kind, offered)}"
         )
-    parent = getattr(torch_geometric.datasets, kind)
+    parent: Any = getattr(torch_geometric.datasets, kind)
     takes = inspect.signature(parent).parameters
     if bool(part) != ("name" in takes):
         raise UsageError(
