@@ -12,6 +12,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from private_graphs.datasets.registry import dataset_spec
 from private_graphs.errors import UserError
@@ -42,7 +43,7 @@ def rough_seconds(job: Job) -> float:
     return START_SECONDS + runs * epochs * entries * hidden * _SECONDS_PER_STEP
 
 
-def likeness(job: Job) -> list[tuple]:
+def likeness(job: Job) -> list[tuple[Any, ...]]:
     """Return what jobs may have in common, from everything to little."""
     kind = (job.method, job.scenario, job.attack is not None)
     settings = json.dumps(job.settings, sort_keys=True, default=str)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -16,6 +17,18 @@ class UserError(Exception):
 
 class UsageError(UserError):
     """A wrong argument or configuration value. The command line exits with 2."""
+
+
+@contextmanager
+def from_extra(extra: str) -> Iterator[None]:
+    """Import libraries of an optional part of the package; UserError says how to install it."""
+    try:
+        yield
+    except ImportError as error:
+        raise UserError(
+            f"a library of the optional part {extra!r} cannot be imported ({error}); install it: "
+            f'pip install "private-graphs[{extra}]"'
+        ) from error
 
 
 def suggest(name: str, choices: Iterable[str]) -> str:

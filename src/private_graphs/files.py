@@ -14,6 +14,10 @@ from typing import Any
 from private_graphs.errors import UserError
 
 MANIFEST = "manifest.json"
+SCHEMA = 1
+"""Version of the files of results, as manifests and recorded rows say it; earlier ones say none.
+
+It goes up when files of an earlier version would be read wrongly."""
 WITHOUT_DP = "without_dp"
 """Subfolder of a finished job for rows without DP, which reveal the data."""
 
@@ -34,6 +38,12 @@ def resource(relative: str) -> Path:
         f"{relative} is missing from this installation (looked in {_ROOTS[0]} and {_ROOTS[1]}); "
         "reinstall the package or run from a checkout of the repository"
     )
+
+
+def shipped(path: Path) -> Path:
+    """Return ``path``, or where nothing is there what ships with the project under that name."""
+    found = (root / path for root in _ROOTS if not path.exists() and (root / path).exists())
+    return next(found, path)
 
 
 @contextmanager
@@ -103,9 +113,12 @@ def changed_file(folder: Path, needed: Iterable[str] = ()) -> str | None:
     if not path.is_file():
         return None
     try:
-        hashes = dict(json.loads(path.read_text(encoding="utf-8"))["sha256"])
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        hashes, schema = dict(manifest["sha256"]), manifest.get("schema", SCHEMA)
     except (OSError, ValueError, KeyError, TypeError):
         return f"{path}: not a manifest"
+    if reason := other_schema(schema):
+        return f"{path}: {reason}"
     if silent := [name for name in needed if name not in hashes]:
         return f"{path}: says nothing of {', '.join(silent)}"
     for name, expected in hashes.items():
@@ -114,6 +127,16 @@ def changed_file(folder: Path, needed: Iterable[str] = ()) -> str | None:
         if sha256_of(folder / name) != expected:
             return f"{folder / name}: is not the file that was written ({MANIFEST})"
     return None
+
+
+def other_schema(found: Any) -> str | None:
+    """Say that results have another version than the present code reads, if they do."""
+    if found == SCHEMA:
+        return None
+    return (
+        f"found results of schema {found!r}, expected {SCHEMA}: another version of private-graphs "
+        "wrote them; use that one"
+    )
 
 
 def check_manifest(folder: Path, needed: Iterable[str] = ()) -> None:

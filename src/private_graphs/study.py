@@ -19,7 +19,8 @@ from typing import Annotated, Any, Literal, TypeVar
 import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from private_graphs.datasets.registry import TEXT_FEATURES, dataset_names, dataset_spec
+from private_graphs.datasets.registry import dataset_names, dataset_spec
+from private_graphs.datasets.spec import TEXT_FEATURES
 from private_graphs.datasets.views import SOUND_WITH_LABEL
 from private_graphs.errors import UsageError, UserError, suggest, wrong_fields
 from private_graphs.files import write_text
@@ -233,7 +234,7 @@ def read_study(path: Path, scale: str) -> Study:
     full = validated(_StudyFile, raw, where)
     if full.id != path.parent.name:
         raise UserError(f"{where}: id is {full.id!r}; expected {path.parent.name!r}")
-    changes = full.scales.get(scale, {})
+    changes = next((found for name, found in full.scales.items() if name == scale), {})
     merged = _merged({key: value for key, value in raw.items() if key != "scales"}, changes)
     # A run may name any dataset that the study has at some scale.
     merged["other_datasets"] = list(_datasets(full) | dict.fromkeys(full.other_datasets))
@@ -477,7 +478,9 @@ class _Expansion:
     def _entry_jobs(self, group: str, entry: Entry, configuration: Configuration) -> Iterator[Job]:
         method = method_named(configuration.method)
         asked = self.run.protocols or tuple(PROTOCOLS)
-        protocols = entry.protocols or configuration.protocols or tuple(method.protocols)
+        protocols: Iterable[str] = (
+            entry.protocols or configuration.protocols or tuple(method.protocols)
+        )
         axes = product(
             self._places(group, method),
             [name for name in asked if name in protocols],

@@ -65,7 +65,7 @@ def bound_of(with_it: Path, without: Path, delta: float, claim: float | None) ->
     check_delta(delta)
     scores = [_numbers(path) for path in (with_it, without)]
     first, second = ([each[start::2] for each in scores] for start in (0, 1))
-    direction, threshold = _best(*first, delta)
+    direction, threshold = _best(*first, delta)  # type: ignore[call-arg]
     above = [direction * each >= direction * threshold for each in second]
     errors = Errors(int((~above[0]).sum()), len(above[0]), int(above[1].sum()), len(above[1]))
     lower = two_point_epsilon(errors, delta, AUDIT_CONFIDENCE)

@@ -466,7 +466,7 @@ def _edges(table: OwnTable, spec: OwnGraph, nodes: OwnTable) -> UndirectedEdges:
                 f"{f'; did you mean {near!r}?' if near else ''}; {advice}",
             )
         ends.append(found)
-    return undirected_edges(*ends, nodes.n_rows)
+    return undirected_edges(*ends, nodes.n_rows)  # type: ignore[call-arg]
 
 
 def _near_id(value: str, ids: list[str]) -> str | None:

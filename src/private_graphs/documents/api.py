@@ -171,7 +171,9 @@ def predict(
     if labels is not None:
         pairs = [(looks(a), looks(b)) for a, b in zip(labels, names, strict=True) if a]
         accuracy = sum(a == b for a, b in pairs) / len(pairs) if pairs else math.nan
-    return Predicted(ids, names, scores, model.features.unknown(texts), accuracy, out and Path(out))
+    return Predicted(
+        ids, names, scores, model.features.unknown(texts), accuracy, Path(out) if out else None
+    )
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def tokens(text: str) -> list[str]:
     return found
 
 
-class _Columns(dict):
+class _Columns(dict[str, int]):
     """Token -> 2 · column + sign; tokens are hashed when they are first seen."""
 
     def __init__(self, columns: int) -> None:

@@ -211,7 +211,7 @@ class BudgetLedger:
             sides = tuple(costs)
             before = most_spent(entries, people, delta, sides)
             after = most_spent(entries, people, delta, sides, costs)
-            if over_budget(before, after, budget, epsilon):
+            if budget is not None and over_budget(before, after, budget, epsilon):
                 raise OverBudget(
                     f"{about['graph']}: epsilon {epsilon:g} is over the budget: "
                     f"{left_words(before, budget)}; nothing was read or drawn. A release may ask "
@@ -294,7 +294,8 @@ def most_spent(
         delta = min(delta, entry.delta) if held else delta
     for side, cost in (more or {}).items():
         _add(totals, cost, (people.sides == side).astype(float))
-    return max(_composed(*each.tolist(), delta) for each in np.unique(totals[:, chosen], axis=1).T)
+    pairs = np.unique(totals[:, chosen], axis=1).T.tolist()
+    return max(_composed(square, distance, delta) for square, distance in pairs)
 
 
 def protected_before(entry: RecordedRelease, people: People) -> np.ndarray:

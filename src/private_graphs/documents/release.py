@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -49,6 +49,9 @@ from private_graphs.documents.unit_sums import (
 from private_graphs.errors import UsageError, UserError, suggest
 from private_graphs.mechanisms.door import Door
 from private_graphs.training.streams import Streams
+
+if TYPE_CHECKING:
+    from private_graphs.privacy.statements import Unit
 
 METHODS = {
     "class_sums": "one noisy sum of rows for each class; the easiest to explain, and the one to "
@@ -146,7 +149,7 @@ class _Plan:
     trained: int
     lattice: Any
     count_lattice: Any | None
-    unit: str
+    unit: Unit
 
     @property
     def queries(self) -> tuple[Any, Any | None]:
@@ -204,7 +207,7 @@ def classify(
     sides = tuple(plan.costs)
     before = most_spent(ledger.entries(), plan.people, plan.delta, sides)
     free = _free_row(plan) if len(docs.units_on(KNOWN)) else None
-    told = dict(
+    told: dict[str, Any] = dict(
         name=name, method=method, epsilon=epsilon, delta=plan.delta, unit=spec.unit or "document",
         units=plan.protected, spent_before=before, budget=spec.budget,
     )  # fmt: skip
@@ -332,7 +335,9 @@ def _planned(spec: Declaration, docs: Documents, ledger: BudgetLedger, epsilon: 
     )  # fmt: skip
 
 
-def _plan_lines(plan: _Plan, before: float, after: float, free: np.ndarray | None) -> tuple:
+def _plan_lines(
+    plan: _Plan, before: float, after: float, free: np.ndarray | None
+) -> tuple[str, ...]:
     """Return what a dry run prints, from public numbers alone."""
     n_classes, scale = len(plan.docs.classes), math.sqrt(2) * plan.lattice.noise_std
     limit = plan.spec.budget
@@ -403,6 +408,7 @@ def _drawn(
         plan.features, weights, docs.classes, plan.spec.text, plan.spec.id, plan.spec.name
     )
     majority = int(private.sizes.argmax())
+    quality: Quality | None
     if plan.count_lattice is not None:
         quality = _noisy_quality(plan, weights, majority, door)
     else:
@@ -425,18 +431,18 @@ def _public_means(plan: _Plan) -> tuple[ClassMeans | None, float]:
 
 def _noisy_quality(plan: _Plan, weights: np.ndarray, majority: int, door: Door) -> Quality:
     """Release four noisy counts of private test units, and compare with the largest class."""
-    asked, lattice = _terms(plan.docs, TEST), plan.count_lattice
+    asked, lattice, query = _terms(plan.docs, TEST), plan.count_lattice, plan.queries[1]
+    assert lattice is not None and query is not None
     predicted = scores_of(weights, plan.features, asked.texts).argmax(axis=1)
     other = np.full(len(predicted), majority)
     cells = cells_of(predicted, other, asked.labels, asked.unit_of)
     exact = lattice.rounded(cells).sum(axis=0)
-    query = plan.queries[1]
     part = door.part("test units")
     part.plan([(query,)])
     [noisy] = part.gaussian(exact[None], [query], stream="counts")
     counts = Counts(tuple(noisy.tolist()), lattice.noise_std)
     z = counts.gain / counts.error
-    verdict = "gain" if z >= _CLEAR else "loss" if z <= -_CLEAR else "none"
+    verdict: str = "gain" if z >= _CLEAR else "loss" if z <= -_CLEAR else "none"
     if counts.labelled < FEWEST:
         verdict = "cannot tell"
     return Quality(
@@ -453,13 +459,13 @@ def _public_quality(
     if free is None or not (asked.labels >= 0).any():
         return None
     predicted = scores_of(weights, plan.features, asked.texts).argmax(axis=1)
-    rivals = {}
+    rivals: dict[str, tuple[Counts, str]] = {}
     for name, other in (("public", free), ("majority", np.full(len(predicted), majority))):
         cells = cells_of(predicted, other, asked.labels, asked.unit_of)
         rivals[name] = (Counts(tuple(cells.sum(axis=0).tolist()), 0.0), _exact_verdict(cells))
     verdicts = {verdict for _, verdict in rivals.values()}
     counts, _ = max(rivals.values(), key=lambda each: each[0].other)
-    verdict = next(each for each in ("loss", "none", "gain") if each in verdicts)
+    verdict: str = next(each for each in ("loss", "none", "gain") if each in verdicts)
     if counts.labelled < FEWEST:
         verdict = "cannot tell"
     return Quality(

@@ -109,7 +109,7 @@ def read_documents(spec: Declaration) -> Documents:
             "that are not: they count as private"
         )
     return Documents(
-        ids=ids, unit_of=unit_of, units=names, sides=_sides(names, private, public.any()),
+        ids=ids, unit_of=unit_of, units=names, sides=_sides(names, private, bool(public.any())),
         texts=texts, labels=codes, kept=kept, classes=tuple(classes),
         dropped={
             "documents without text": int(blank.sum()),

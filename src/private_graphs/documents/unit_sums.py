@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -148,8 +149,8 @@ def weights_of(private: ClassMeans, known: ClassMeans | None, variance: float) -
     are a second observation of the same means.
     """
     parts = [private] if known is None else [private, known]
-    sizes = sum(each.sizes for each in parts)
-    centre = sum(each.sums.sum(axis=1) for each in parts) / sizes.sum()
+    sizes: Any = sum(each.sizes for each in parts)
+    centre: Any = sum(each.sums.sum(axis=1) for each in parts) / sizes.sum()
     precision = np.full(len(sizes), 1 / (_SPREAD * variance))
     means = np.zeros_like(private.sums)
     for each in parts:

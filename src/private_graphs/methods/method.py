@@ -20,7 +20,6 @@ from private_graphs.protocols import SOUND, Protocol
 
 if TYPE_CHECKING:
     from private_graphs.mechanisms.door import Door
-    from private_graphs.training.streams import Streams
 
 CONSTANTS = (
     "the constants of the method were set by its authors with experiments on Cora, CiteSeer and "
@@ -46,7 +45,8 @@ class Request:
     seed: int
     known: np.ndarray
     """(k,) validation records whose labels are public, indices into the validation side, sorted."""
-    streams: Streams
+    streams: Any
+    """``Streams`` in the runner, ``PublicStreams`` in a method; None where nothing is drawn."""
     settings: Any = None
     """Instance of ``Method.settings``."""
 
@@ -242,7 +242,7 @@ class Method:
     epsilon_of: Callable[..., float] | None = None
     """``epsilon_of(settings, protocol, delta)``: the ε that the protocol assigns to the noise
     given in ``settings``; None if the user must state the ε."""
-    query: type | None = None
+    query: type[Any] | None = None
     """Query of the private records, if a run is ``ROUNDS`` exact sums over records, which may
     then be in shards (``sharded``)."""
     names_majority: bool = False

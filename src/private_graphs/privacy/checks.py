@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 from private_graphs.errors import UsageError, suggest
 
@@ -61,7 +63,7 @@ def check_relation(relation: str) -> None:
         )
 
 
-_CHECKS = {
+_CHECKS: dict[str, Callable[[Any], None]] = {
     "epsilon": check_epsilon, "delta": check_delta, "noise": check_noise, "steps": check_steps,
     "rate": check_rate, "relation": check_relation,
 }  # fmt: skip

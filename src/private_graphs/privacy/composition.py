@@ -110,11 +110,12 @@ def together(statements: Sequence[PrivacyStatement]) -> tuple[float | None, floa
     if len({(each.unit, each.relation) for each in reading}) > 1:
         return None, delta
     for statement in reading:
-        if statement.epsilon_proved is None:
+        if statement.epsilon_proved is None or statement.epsilon_all_runs is None:
             return None, delta
         mus = [_mu(part.event, part.neighboring_relation) for part in statement.dp_events]
-        if mus and None not in mus and statement.n_runs_released == 1:
-            square += max(mus) ** 2
+        known = [mu for mu in mus if mu is not None]
+        if mus and len(known) == len(mus) and statement.n_runs_released == 1:
+            square += max(known) ** 2
         else:
             total += statement.epsilon_all_runs
             spent += statement.delta

@@ -116,7 +116,7 @@ def study_verdict(
     known, says = numbers(shelf, claims, found, of_study), shelf.results.study.says
     parts = (filled(each, known) for each in (says.prints, says.truth, says.instead))
     scores = filled("{met} of {scores} printed scores (within 2 s.d.)", known)
-    return StudyVerdict(*parts, scores or "not on the data of the paper", _data(shelf))
+    return StudyVerdict(*parts, scores or "not on the data of the paper", _data(shelf))  # type: ignore[call-arg]
 
 
 def finding(

@@ -328,13 +328,13 @@ class _Site:
                     entry, CLAIMS, "What the text of the paper says, and what the runs say of it.",
                     lambda shelf, entry=entry: _verdicts(entry.claims[shelf.name]),
                 )  # fmt: skip
-        for name, known in self.statistics.items():
+        for name, graphs in self.statistics.items():
             address = self.dataset(name)
             held = self.with_runs(dataset=name)
             every = {entry.study.id: entry.address(PRIVACY) for entry in self.entries}
             yield self.page(
                 address, "dataset", held, name=name, public=self.public(name),
-                known=[{**each, "degrees": _by_number(each.get("degrees"))} for each in known],
+                known=[{**each, "degrees": _by_number(each.get("degrees"))} for each in graphs],
                 scores=[(shelf, every[shelf.results.study.id]) for shelf in held],
             )  # fmt: skip
         for name, method in self.methods.items():
