@@ -18,9 +18,11 @@ from private_graphs.privacy.losses import LaplaceLoss, PureLoss, SampledTerms
 if TYPE_CHECKING:
     from private_graphs.privacy.statements import PrivacyStatement
 
-_NUMBERS = 2**24
-"""Most numbers with lattice noise in all releases of ``together``; statements do not say how many
-there are, and a class sum has fewer than 2^20."""
+_NUMBERS = 2**20
+"""Most numbers in one release with lattice noise; statements do not say how many there are, and
+sums over 4,097 columns for 255 classes have fewer."""
+_RELEASES = 16
+"""Fewest releases that ``together`` supposes."""
 
 
 def default_relation(accountant: str) -> str:
@@ -105,6 +107,7 @@ def together(statements: Sequence[PrivacyStatement]) -> tuple[float | None, floa
     with the distance of lattice noise (docs/privacy.md §0.6); of others ε and δ add up.
     """
     square = total = spent = 0.0
+    releases = 0
     delta = min(each.delta for each in statements)
     reading = [each for each in statements if not each.reads_nothing]
     if len({(each.unit, each.relation) for each in reading}) > 1:
@@ -116,12 +119,14 @@ def together(statements: Sequence[PrivacyStatement]) -> tuple[float | None, floa
         known = [mu for mu in mus if mu is not None]
         if mus and len(known) == len(mus) and statement.n_runs_released == 1:
             square += max(known) ** 2
+            for part in statement.dp_events:
+                releases += _count(part.event or {})
         else:
             total += statement.epsilon_all_runs
             spent += statement.delta
     if not square:
         return total, spent or delta
-    distance = lattice_distance(LATTICE_RATIO, _NUMBERS)
+    distance = lattice_distance(LATTICE_RATIO, _NUMBERS * max(releases, _RELEASES))
     return total + lattice_epsilon(square**0.5, distance, delta)[0], spent + delta
 
 
@@ -138,6 +143,12 @@ def _mu(event: Mapping[str, Any] | None, relation: str) -> float | None:
         parts = [_mu(each, relation) for each in event["events"]]
         return None if None in parts else sum(each**2 for each in parts) ** 0.5  # type: ignore
     return None
+
+
+def _count(event: Mapping[str, Any]) -> int:
+    """Return the number of releases in an event of Gaussian releases."""
+    inner = event.get("events") or ([event["event"]] if "event" in event else [])
+    return event.get("count", 1) * (sum(map(_count, inner)) if inner else 1)
 
 
 def of_file(path: Path, delta: float) -> dict[str, Any]:
@@ -157,17 +168,28 @@ def of_file(path: Path, delta: float) -> dict[str, Any]:
         isinstance(each, Mapping) and "dp_events" in each for each in content.values()
     ) else content if isinstance(content, list) else [content]  # fmt: skip
     runs = [_parts(each, path) for each in values]
-    relations = {part["neighboring_relation"] for parts in runs for part in parts}
-    if len(relations) > 1:
-        raise UserError(f"{path}: events under {' and '.join(sorted(relations))}; expected one")
-    [relation] = relations
+    relation = _one({part["neighboring_relation"] for parts in runs for part in parts}, path)
+    # a statement's trees move by the unit of its own relation, whatever the accountant calls it
+    stated = _one({each.get("relation", _RELATIONS.get(relation, relation)) for each in values},
+                  path)  # fmt: skip
     choices = [max(parts, key=lambda part: _price([part["event"]], relation, delta))
                for parts in runs]  # fmt: skip
     value = _price([part["event"] for part in choices], relation, delta)
     return {
-        "epsilon": value, "delta": delta, "neighboring_relation": relation, "runs": len(runs),
+        "epsilon": value, "delta": delta, "relation": stated, "runs": len(runs),
         "accountant": "PLDAccountant of dp-accounting", "bound": "upper",
     }  # fmt: skip
+
+
+_RELATIONS = {"ADD_OR_REMOVE_ONE": "add_remove", "REPLACE_ONE": "replace"}
+"""Names in this project of the relations of dp-accounting."""
+
+
+def _one(relations: set[str], path: Path) -> str:
+    """Return the relation that all events have in common."""
+    if len(relations) > 1:
+        raise UserError(f"{path}: events under {' and '.join(sorted(relations))}; expected one")
+    return relations.pop()
 
 
 def _parts(value: Any, path: Path) -> list[Mapping[str, Any]]:
