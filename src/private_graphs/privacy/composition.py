@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from private_graphs.errors import UsageError, UserError
+from private_graphs.files import read_bounded
 from private_graphs.privacy.accountants import composed, gdp_epsilon, lattice_epsilon
 from private_graphs.privacy.calibration import epsilon_for
-from private_graphs.privacy.checks import check
+from private_graphs.privacy.checks import MOST_STEPS, check
 from private_graphs.privacy.events import LATTICE_RATIO, lattice_distance
 from private_graphs.privacy.losses import LaplaceLoss, PureLoss, SampledTerms
 
@@ -30,10 +31,10 @@ def default_relation(accountant: str) -> str:
 
 def minibatches(epochs: int, batch_size: int, n: int) -> tuple[int, float, int]:
     """Return steps, sampling rate, and the steps that touch a record under shuffling."""
-    if not (epochs >= 1 and 1 <= batch_size <= n):
+    if not (epochs >= 1 and 1 <= batch_size <= n <= MOST_STEPS):
         raise UsageError(
             f"epochs {epochs}, batch size {batch_size}, n {n}; expected at least one epoch and "
-            "1 <= batch size <= n"
+            f"1 <= batch size <= n <= {MOST_STEPS:,}"
         )
     return epochs * math.ceil(n / batch_size), batch_size / n, epochs
 
@@ -149,8 +150,8 @@ def of_file(path: Path, delta: float) -> dict[str, Any]:
         UserError: a file that cannot be read, or an event that dp-accounting has no price for.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        content = json.loads(read_bounded(path))
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: cannot be read as JSON ({error}); expected dp_events") from error
     values = list(content.values()) if isinstance(content, Mapping) and all(
         isinstance(each, Mapping) and "dp_events" in each for each in content.values()
