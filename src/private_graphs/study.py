@@ -231,7 +231,7 @@ def read_study(path: Path, scale: str) -> Study:
     where = f"studies/{path.parent.name}/{path.name}"
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(f"{where}: not valid YAML: {error}") from None
     full = validated(_StudyFile, raw, where)
     if full.id != path.parent.name:

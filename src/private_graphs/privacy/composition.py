@@ -158,8 +158,9 @@ def of_file(path: Path, delta: float) -> dict[str, Any]:
     ) else content if isinstance(content, list) else [content]  # fmt: skip
     runs = [_parts(each, path) for each in values]
     relations = {part["neighboring_relation"] for parts in runs for part in parts}
-    if len(relations) > 1:
-        raise UserError(f"{path}: events under {' and '.join(sorted(relations))}; expected one")
+    if len(relations) != 1:
+        found = " and ".join(sorted(relations)) or "no relation, as there are none"
+        raise UserError(f"{path}: events under {found}; expected one")
     [relation] = relations
     choices = [max(parts, key=lambda part: _price([part["event"]], relation, delta))
                for parts in runs]  # fmt: skip
@@ -172,7 +173,11 @@ def of_file(path: Path, delta: float) -> dict[str, Any]:
 
 def _parts(value: Any, path: Path) -> list[Mapping[str, Any]]:
     parts = value.get("dp_events", [value]) if isinstance(value, Mapping) else None
-    if not parts or any("event" not in part or part.get("secret_sample") for part in parts):
+    right = isinstance(parts, list) and parts and all(
+        isinstance(part, Mapping) and "event" in part and not part.get("secret_sample")
+        and isinstance(part.get("neighboring_relation", ""), str) for part in parts
+    )  # fmt: skip
+    if not right:
         raise UserError(
             f"{path}: expected dp_events of statements, each with an event, and no secret sample"
         )
@@ -182,8 +187,8 @@ def _parts(value: Any, path: Path) -> list[Mapping[str, Any]]:
 def _price(trees: list[Any], relation: str, delta: float) -> float:
     from dp_accounting import pld, privacy_accountant
 
-    accountant = pld.PLDAccountant(privacy_accountant.NeighboringRelation[relation])
     try:
+        accountant = pld.PLDAccountant(privacy_accountant.NeighboringRelation[relation])
         for tree in trees:
             accountant.compose(_event(tree))
         return float(accountant.get_epsilon(delta))
