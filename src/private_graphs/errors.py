@@ -58,6 +58,8 @@ def wrong_fields(
         elif error["type"] == "missing":
             message = "missing; add this key"
         elif key:
+            if "ge" in (bounds := error.get("ctx", {})):  # else many zeros of a small number
+                message = f"should be at least {bounds['ge']:g}"
             message = f"found {error['input']!r}; {message[0].lower()}{message[1:]}"
         found.append((key, message))
     return found

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import json
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from private_graphs.errors import UserError
+from private_graphs.errors import UsageError, UserError
+from private_graphs.limits import MOST_DOCUMENT_BYTES
 
 MANIFEST = "manifest.json"
 SCHEMA = 1
@@ -101,6 +104,36 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
     data = (json.dumps(value, indent=2, allow_nan=False) + "\n").encode()
     with atomic_path(path) as temporary:
         temporary.write_bytes(gzip.compress(data, mtime=0) if Path(path).suffix == ".gz" else data)
+
+
+def read_bounded(path: str | os.PathLike[str], most: int = MOST_DOCUMENT_BYTES) -> bytes:
+    """Return the content of a file; UsageError for more than ``most`` bytes, before they are read.
+
+    A device or pipe, whose size nobody knows, may hold at most ``MOST_DOCUMENT_BYTES``.
+    """
+    with open(path, "rb") as stream:
+        status = os.fstat(stream.fileno())
+        if stat.S_ISREG(status.st_mode):
+            size, data = status.st_size, stream.read() if status.st_size <= most else b""
+        else:
+            most = min(most, MOST_DOCUMENT_BYTES)
+            data = stream.read(most + 1)
+            size = len(data)
+    if size > most:
+        raise UsageError(
+            f"{os.fspath(path)}: has {'more than ' if data else ''}{size - bool(data):,} bytes, "
+            f"expected at most {most:,}; give a smaller file"
+        )
+    return data
+
+
+def unpacked_gzip(data: bytes, most: int = MOST_DOCUMENT_BYTES) -> bytes:
+    """Return what gzip packed; ValueError for more than ``most`` bytes."""
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+        content = stream.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"unpacks to more than the {most:,} bytes that are accepted")
+    return content
 
 
 def changed_file(folder: Path, needed: Iterable[str] = ()) -> str | None:

@@ -18,6 +18,7 @@ from private_graphs.datasets.own import free_name
 from private_graphs.datasets.own_tables import text_roles
 from private_graphs.errors import UsageError, UserError, counted, suggest, wrong_fields
 from private_graphs.files import write_text
+from private_graphs.limits import MOST_COUNT, SMALLEST_DELTA
 
 FOLDER = "declared"
 """Folder of the declarations beside the folder of raw files: ``data/raw`` -> ``data/declared``."""
@@ -38,7 +39,7 @@ class Declaration(BaseModel):
     id: str = "id"
     unit: str | None = None
     """Column with the protected person of a document; None: each document is a unit."""
-    max_per_unit: int = Field(default=5, ge=1)
+    max_per_unit: int = Field(default=5, ge=1, le=MOST_COUNT)
     """Documents that are kept of one unit; it bounds work, not the privacy cost."""
     public: str | None = None
     """Column that says which documents are public; None: no document of ``nodes`` is."""
@@ -48,7 +49,7 @@ class Declaration(BaseModel):
     """Public list of words: others are not read; None: all words, or those of public documents."""
     classes: tuple[str, ...] = ()
     """Names of the classes, which are public."""
-    delta: float | None = Field(default=None, gt=0, lt=1)
+    delta: float | None = Field(default=None, ge=SMALLEST_DELTA, lt=1)
     """δ; None: the largest power of ten that is at most 1 / (10 · number of protected units)."""
     budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Largest ε that any unit may spend."""

@@ -176,7 +176,13 @@ class BudgetLedger:
                 raise self._damaged(number, f"is missing: line {line['line']} stands in its place")
             found.append(line)
         expected = self.folder / _LINES
-        count = int(expected.read_text() or 0) if expected.exists() else 0
+        told = expected.read_bytes() if expected.exists() else b""
+        if not (told or b"0").isdigit():
+            raise UserError(
+                f"{expected}: is no number of lines; what was spent is not known any more: restore "
+                "the file from a copy"
+            )
+        count = int(told or b"0")
         if len(found) < count:
             raise self._damaged(len(found) + 1, f"is missing: {count} lines were written")
         if torn:  # a killed process; its release read nothing, as the line was never finished

@@ -14,6 +14,7 @@ from private_graphs.documents.hashing import HashedWords, Map, PublicWords
 from private_graphs.documents.unit_sums import scores_of
 from private_graphs.errors import UserError
 from private_graphs.files import atomic_path
+from private_graphs.limits import MOST_TABLE_BYTES
 
 MODEL_FILE = "model.safetensors"
 _FORMAT = "1"
@@ -90,6 +91,8 @@ def load(folder: str | Path) -> ReleasedModel:
             )
         path = inner
     try:
+        if (size := path.stat().st_size) > MOST_TABLE_BYTES:
+            raise ValueError(f"it has {size:,} bytes, expected at most {MOST_TABLE_BYTES:,}")
         with safe_open(path, "numpy") as file:
             about = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}

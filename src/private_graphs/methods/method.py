@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
 
+from private_graphs.limits import MOST_COUNT
 from private_graphs.privacy.events import Event
 from private_graphs.protocols import SOUND, Protocol
 
@@ -34,6 +35,15 @@ class Settings(BaseModel):
     """Settings of a method; subclasses add typed, documented fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @field_validator("*")
+    @classmethod
+    def _bounded(cls, value: Any) -> Any:
+        """Refuse counts that no machine can hold or do."""
+        for each in value if isinstance(value, tuple) else (value,):
+            if isinstance(each, int) and each > MOST_COUNT:
+                raise ValueError(f"should be at most {MOST_COUNT:,}")
+        return value
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from private_graphs.errors import UsageError, UserError
+from private_graphs.files import read_bounded
 from private_graphs.privacy.accountants import composed, gdp_epsilon, lattice_epsilon
 from private_graphs.privacy.calibration import epsilon_for
-from private_graphs.privacy.checks import check
+from private_graphs.privacy.checks import MOST_STEPS, check
 from private_graphs.privacy.events import LATTICE_RATIO, lattice_distance
 from private_graphs.privacy.losses import LaplaceLoss, PureLoss, SampledTerms
 
@@ -32,10 +33,10 @@ def default_relation(accountant: str) -> str:
 
 def minibatches(epochs: int, batch_size: int, n: int) -> tuple[int, float, int]:
     """Return steps, sampling rate, and the steps that touch a record under shuffling."""
-    if not (epochs >= 1 and 1 <= batch_size <= n):
+    if not (epochs >= 1 and 1 <= batch_size <= n <= MOST_STEPS):
         raise UsageError(
             f"epochs {epochs}, batch size {batch_size}, n {n}; expected at least one epoch and "
-            "1 <= batch size <= n"
+            f"1 <= batch size <= n <= {MOST_STEPS:,}"
         )
     return epochs * math.ceil(n / batch_size), batch_size / n, epochs
 
@@ -161,8 +162,8 @@ def of_file(path: Path, delta: float) -> dict[str, Any]:
         UserError: a file that cannot be read, or an event that dp-accounting has no price for.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        content = json.loads(read_bounded(path))
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: cannot be read as JSON ({error}); expected dp_events") from error
     values = list(content.values()) if isinstance(content, Mapping) and all(
         isinstance(each, Mapping) and "dp_events" in each for each in content.values()
@@ -170,8 +171,8 @@ def of_file(path: Path, delta: float) -> dict[str, Any]:
     runs = [_parts(each, path) for each in values]
     relation = _one({part["neighboring_relation"] for parts in runs for part in parts}, path)
     # a statement's trees move by the unit of its own relation, whatever the accountant calls it
-    stated = _one({each.get("relation", _RELATIONS.get(relation, relation)) for each in values},
-                  path)  # fmt: skip
+    named = _RELATIONS.get(relation, relation)
+    stated = _one({str(each.get("relation", named)) for each in values}, path)
     choices = [max(parts, key=lambda part: _price([part["event"]], relation, delta))
                for parts in runs]  # fmt: skip
     value = _price([part["event"] for part in choices], relation, delta)
@@ -187,14 +188,18 @@ _RELATIONS = {"ADD_OR_REMOVE_ONE": "add_remove", "REPLACE_ONE": "replace"}
 
 def _one(relations: set[str], path: Path) -> str:
     """Return the relation that all events have in common."""
-    if len(relations) > 1:
-        raise UserError(f"{path}: events under {' and '.join(sorted(relations))}; expected one")
+    if len(relations) != 1:
+        found = " and ".join(sorted(relations)) or "no relation, as there are none"
+        raise UserError(f"{path}: events under {found}; expected one")
     return relations.pop()
 
 
 def _parts(value: Any, path: Path) -> list[Mapping[str, Any]]:
     parts = value.get("dp_events", [value]) if isinstance(value, Mapping) else None
-    if not parts or any("event" not in part or part.get("secret_sample") for part in parts):
+    if not isinstance(parts, list) or not parts or not all(
+        isinstance(part, Mapping) and "event" in part and not part.get("secret_sample")
+        and isinstance(part.get("neighboring_relation", ""), str) for part in parts
+    ):  # fmt: skip
         raise UserError(
             f"{path}: expected dp_events of statements, each with an event, and no secret sample"
         )
@@ -204,8 +209,8 @@ def _parts(value: Any, path: Path) -> list[Mapping[str, Any]]:
 def _price(trees: list[Any], relation: str, delta: float) -> float:
     from dp_accounting import pld, privacy_accountant
 
-    accountant = pld.PLDAccountant(privacy_accountant.NeighboringRelation[relation])
     try:
+        accountant = pld.PLDAccountant(privacy_accountant.NeighboringRelation[relation])
         for tree in trees:
             accountant.compose(_event(tree))
         return float(accountant.get_epsilon(delta))
