@@ -10,6 +10,7 @@ from command_line import Outcome
 from hypothesis import settings
 
 settings.register_profile("untimed", deadline=None)  # a busy machine is no fault of an example
+settings.register_profile("long", deadline=None, max_examples=3200)  # --hypothesis-profile=long
 settings.load_profile("untimed")
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # on small arrays threads only wait
     os.environ.setdefault(_name, "1")

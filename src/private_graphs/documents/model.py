@@ -14,6 +14,7 @@ from private_graphs.documents.hashing import HashedWords, Map, PublicWords
 from private_graphs.documents.unit_sums import scores_of
 from private_graphs.errors import UserError
 from private_graphs.files import atomic_path
+from private_graphs.limits import MOST_TABLE_BYTES
 
 MODEL_FILE = "model.safetensors"
 _FORMAT = "1"
@@ -57,13 +58,14 @@ class ReleasedModel:
         if isinstance(self.features, HashedWords):
             about["columns"] = str(self.features.columns)
         else:
-            words = "\n".join(self.features.words).encode()
             tensors |= {
-                "words": np.frombuffer(words, np.uint8).copy(),
                 "word_weights": self.features.weights,
                 "centre": self.features.centre,
                 "directions": np.ascontiguousarray(self.features.directions),
             }
+        if self.features.words:
+            words = "\n".join(self.features.words).encode()
+            tensors["words"] = np.frombuffer(words, np.uint8).copy()
         with atomic_path(path) as temporary:
             safetensors.numpy.save_file(tensors, temporary, metadata=about)
             temporary.chmod(0o644)  # safetensors closes its files to others
@@ -89,6 +91,8 @@ def load(folder: str | Path) -> ReleasedModel:
             )
         path = inner
     try:
+        if (size := path.stat().st_size) > MOST_TABLE_BYTES:
+            raise ValueError(f"it has {size:,} bytes, expected at most {MOST_TABLE_BYTES:,}")
         with safe_open(path, "numpy") as file:
             about = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}
@@ -110,7 +114,9 @@ def load(folder: str | Path) -> ReleasedModel:
 
 
 def _features(about: dict[str, str], tensors: dict[str, np.ndarray]) -> Map:
+    words: tuple[str, ...] = ()
+    if "words" in tensors:
+        words = tuple(tensors["words"].tobytes().decode().split("\n"))
     if "columns" in about:
-        return HashedWords(int(about["columns"]))
-    words = tuple(tensors["words"].tobytes().decode().split("\n"))
+        return HashedWords(int(about["columns"]), words)
     return PublicWords(words, tensors["word_weights"], tensors["centre"], tensors["directions"])
