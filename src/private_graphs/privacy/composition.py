@@ -157,17 +157,28 @@ def of_file(path: Path, delta: float) -> dict[str, Any]:
         isinstance(each, Mapping) and "dp_events" in each for each in content.values()
     ) else content if isinstance(content, list) else [content]  # fmt: skip
     runs = [_parts(each, path) for each in values]
-    relations = {part["neighboring_relation"] for parts in runs for part in parts}
-    if len(relations) > 1:
-        raise UserError(f"{path}: events under {' and '.join(sorted(relations))}; expected one")
-    [relation] = relations
+    relation = _one({part["neighboring_relation"] for parts in runs for part in parts}, path)
+    # a statement's trees move by the unit of its own relation, whatever the accountant calls it
+    stated = _one({each.get("relation", _RELATIONS.get(relation, relation)) for each in values},
+                  path)  # fmt: skip
     choices = [max(parts, key=lambda part: _price([part["event"]], relation, delta))
                for parts in runs]  # fmt: skip
     value = _price([part["event"] for part in choices], relation, delta)
     return {
-        "epsilon": value, "delta": delta, "neighboring_relation": relation, "runs": len(runs),
+        "epsilon": value, "delta": delta, "relation": stated, "runs": len(runs),
         "accountant": "PLDAccountant of dp-accounting", "bound": "upper",
     }  # fmt: skip
+
+
+_RELATIONS = {"ADD_OR_REMOVE_ONE": "add_remove", "REPLACE_ONE": "replace"}
+"""Names in this project of the relations of dp-accounting."""
+
+
+def _one(relations: set[str], path: Path) -> str:
+    """Return the relation that all events have in common."""
+    if len(relations) > 1:
+        raise UserError(f"{path}: events under {' and '.join(sorted(relations))}; expected one")
+    return relations.pop()
 
 
 def _parts(value: Any, path: Path) -> list[Mapping[str, Any]]:
