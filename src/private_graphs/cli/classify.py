@@ -63,7 +63,7 @@ class WithMethods(TyperCommand):
 
         formatter.write_paragraph()
         with formatter.indentation():
-            told = "; ".join(f"{name} ({words})" for name, words in METHODS.items())
+            told = "; ".join(f"{name} ({each.LINE})" for name, each in METHODS.items())
             formatter.write_text(f"Methods of declared documents: {told}.")
         for scenario in DEFAULT_METHODS:
             formatter.write_paragraph()

@@ -86,6 +86,7 @@ def page(
     result: Classified, statement: Any, spec: Declaration, n_classes: int, contact: str
 ) -> list[Part]:
     """Return the one page of a release: headings with sentences, in a privacy officer's order."""
+    from private_graphs.documents.release import METHODS
     from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
     from private_graphs.privacy.explain import at_most, belief_percent, sentences
 
@@ -117,7 +118,7 @@ def page(
     quality = result.quality
     card = [
         f"A linear classifier of texts (columns {', '.join(spec.text)}) into "
-        f"{n_classes} classes, computed from one noisy sum ({statement.method}).",
+        f"{n_classes} classes, computed from {METHODS[result.method].CARD} ({result.method}).",
     ]
     if quality is not None:
         about = "noisy counts of private test units, whose ε is that of the release" if (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from private_graphs.documents.declaration import Declaration, default_delta, needed
-from private_graphs.documents.hashing import HashedWords, Map, PublicWords
+from private_graphs.documents.hashing import HashedWords, PublicWords
 from private_graphs.documents.ledger import (
     BudgetLedger,
     Cost,
@@ -32,35 +32,32 @@ from private_graphs.documents.tables import (
     Documents,
     read_documents,
 )
+from private_graphs.documents.unit_steps import LinearSteps
 from private_graphs.documents.unit_sums import (
     COUNT_REASON,
-    ClassMeans,
+    ClassSums,
     Counts,
     Terms,
-    calibrated,
     calibrated_count,
     cells_of,
-    columns_for,
+    mu_of,
     query_of,
-    released,
     scores_of,
-    weights_of,
 )
 from private_graphs.errors import UsageError, UserError, suggest
 from private_graphs.mechanisms.door import Door
+from private_graphs.privacy.events import GaussianQuery
 from private_graphs.training.streams import Streams
 
 if TYPE_CHECKING:
     from private_graphs.privacy.statements import Unit
 
-METHODS = {
-    "class_sums": "one noisy sum of rows for each class; the easiest to explain, and the one to "
-    "start with",
-}
-"""Methods for declared documents, each with a line for whom it is."""
+METHODS: dict[str, type[ClassSums] | type[LinearSteps]] = {
+    "class_sums": ClassSums, "dp_linear": LinearSteps,
+}  # fmt: skip
+"""Methods for declared documents."""
 FEWEST = 30
 """Labelled test units below which no verdict is given."""
-_MOST_AXES = 512
 _CLEAR = 2.0
 """Standard errors that make a difference clear."""
 
@@ -144,28 +141,25 @@ class _Plan:
     people: People
     epsilon: float
     delta: float
-    features: Map
     protected: int
     trained: int
-    lattice: Any
+    training: ClassSums | LinearSteps
     count_lattice: Any | None
     unit: Unit
 
     @property
-    def queries(self) -> tuple[Any, Any | None]:
-        """Return the events of the class sums and of the counts."""
+    def queries(self) -> tuple[tuple[GaussianQuery, ...], tuple[GaussianQuery, ...]]:
+        """Return the events of training and of the counts of test units."""
         count = self.count_lattice and query_of(self.count_lattice, self.unit, COUNT_REASON)
-        return query_of(self.lattice, self.unit), count
+        return self.training.queries, (count,) if count else ()
 
     @property
     def costs(self) -> dict[int, Cost]:
         """Return side -> cost: no unit trains and tests."""
-        found = {}
-        for side, query in zip((TRAINING, TEST), self.queries, strict=True):
-            if query is not None:
-                mu = query.sensitivity / query.noise_std
-                found[side] = Cost(mu=mu, distance=query.total_variation)
-        return found
+        return {
+            side: Cost(mu_of(queries), sum(each.total_variation for each in queries))
+            for side, queries in zip((TRAINING, TEST), self.queries, strict=True) if queries
+        }  # fmt: skip
 
 
 def classify(
@@ -203,7 +197,7 @@ def classify(
     say(f"reading {spec.nodes.name}")
     docs = read_documents(spec)
     ledger = BudgetLedger(data)
-    plan = _planned(spec, docs, ledger, epsilon)
+    plan = _planned(spec, docs, ledger, epsilon, method)
     sides = tuple(plan.costs)
     before = most_spent(ledger.entries(), plan.people, plan.delta, sides)
     free = _free_row(plan) if len(docs.units_on(KNOWN)) else None
@@ -307,7 +301,9 @@ def delta_of(spec: Declaration, protected: int) -> float:
     return spec.delta or default_delta(protected)
 
 
-def _planned(spec: Declaration, docs: Documents, ledger: BudgetLedger, epsilon: float) -> _Plan:
+def _planned(
+    spec: Declaration, docs: Documents, ledger: BudgetLedger, epsilon: float, method: str
+) -> _Plan:
     from private_graphs.privacy.calibration import refuse_large_delta
 
     earlier_releases(spec, docs, ledger)  # refuses documents that are public now
@@ -316,22 +312,15 @@ def _planned(spec: Declaration, docs: Documents, ledger: BudgetLedger, epsilon: 
         raise UserError(f"{spec.name}: every document is public; nothing is protected")
     delta, n_classes = delta_of(spec, protected), len(docs.classes)
     refuse_large_delta(delta, protected)
-    known = docs.on(KNOWN)
-    columns = columns_for(trained, n_classes, epsilon, delta)
-    if len(known):
-        features: Map = PublicWords.of(
-            [docs.texts[row] for row in known], min(max(columns // 2, n_classes), _MOST_AXES)
-        )
-    else:
-        features = HashedWords(columns)
-    lattice = calibrated(epsilon, delta, features.columns, n_classes)
-    lattice.check_total(protected)
+    unit = "document" if spec.unit is None else "person"
+    known = [docs.texts[row] for row in docs.on(KNOWN)]
+    training = METHODS[method].of(known, trained, n_classes, epsilon, delta, unit)
+    training.check_total(protected)
     tested = len(docs.units_on(TEST))
     return _Plan(
         spec=spec, docs=docs, people=people_of(spec, docs, ledger), epsilon=epsilon, delta=delta,
-        features=features, protected=protected, trained=trained, lattice=lattice,
+        protected=protected, trained=trained, training=training, unit=unit,
         count_lattice=calibrated_count(epsilon, delta) if tested else None,
-        unit="document" if spec.unit is None else "person",
     )  # fmt: skip
 
 
@@ -339,11 +328,11 @@ def _plan_lines(
     plan: _Plan, before: float, after: float, free: np.ndarray | None
 ) -> tuple[str, ...]:
     """Return what a dry run prints, from public numbers alone."""
-    n_classes, scale = len(plan.docs.classes), math.sqrt(2) * plan.lattice.noise_std
+    n_classes = len(plan.docs.classes)
     limit = plan.spec.budget
     budget = "without a limit" if limit is None else f"of {limit:g}"
     lines = [
-        f"noise       standard deviation {scale:.3g} in each number; a class has about "
+        f"noise       {plan.training.noise}; a class has about "
         f"{plan.trained / n_classes:,.0f} units, labelled or not",
         f"spent       now {before:.4g}, after this release {after:.4g} {budget} (most used unit)",
         "files       release/ (model.safetensors, predictions.csv of public documents, "
@@ -373,14 +362,14 @@ def _free_row(plan: _Plan) -> np.ndarray:
     from private_graphs.tasks import SCENARIOS, GraphTask
 
     known, asked = _terms(plan.docs, KNOWN), _terms(plan.docs, PUBLIC_TEST)
-    assert isinstance(plan.features, PublicWords)
-    rows, labelled = plan.features.weighted(known.texts), np.flatnonzero(known.labels >= 0)
+    assert isinstance(plan.training.features, PublicWords)
+    rows, labelled = plan.training.features.weighted(known.texts), np.flatnonzero(known.labels >= 0)
     task = GraphTask(
         scenario=SCENARIOS["text"], n_units=plan.protected, n_classes=len(plan.docs.classes),
         delta=plan.delta, train_features=scipy.sparse.csr_matrix((0, rows.shape[1])),
         train_labels=np.zeros(0, np.int64), validation_features=rows[labelled],
         validation_labels=known.labels[labelled],
-        test_features=plan.features.weighted(asked.texts),
+        test_features=plan.training.features.weighted(asked.texts),
     )  # fmt: skip
     streams = Streams.of({"public": plan.spec.name})
     request = Request(0.0, 0, np.arange(len(labelled)), streams.public)
@@ -398,16 +387,12 @@ def _drawn(
     plan: _Plan, free: np.ndarray | None, door: Door
 ) -> tuple[ReleasedModel, Quality | None]:
     """Read the private documents through the door, and return what follows from its answers."""
-    docs, n_classes = plan.docs, len(plan.docs.classes)
-    noisy = released(
-        _terms(docs, TRAINING), plan.features, n_classes, plan.lattice, plan.unit, door
-    )
-    private = ClassMeans.of(noisy, plan.lattice.noise_std)
-    weights = weights_of(private, *_public_means(plan))
+    docs, training = plan.docs, plan.training
+    weights, sizes = training.weights(_terms(docs, TRAINING), _terms(docs, KNOWN), door)
     model = ReleasedModel(
-        plan.features, weights, docs.classes, plan.spec.text, plan.spec.id, plan.spec.name
+        training.features, weights, docs.classes, plan.spec.text, plan.spec.id, plan.spec.name
     )
-    majority = int(private.sizes.argmax())
+    majority = int(sizes.argmax())
     quality: Quality | None
     if plan.count_lattice is not None:
         quality = _noisy_quality(plan, weights, majority, door)
@@ -417,23 +402,11 @@ def _drawn(
     return model, quality
 
 
-def _public_means(plan: _Plan) -> tuple[ClassMeans | None, float]:
-    """Return the sums of public documents by class, and the mean variance of a coordinate."""
-    known = _terms(plan.docs, KNOWN)
-    if not known.texts:
-        return None, 1 / plan.features.columns
-    rows, labelled = plan.features.rows(known.texts).toarray(), known.labels >= 0
-    codes = np.eye(len(plan.docs.classes))[known.labels[labelled]]
-    variance = max(float(rows.var(axis=0).mean()), 1e-6)
-    sums = rows[labelled].T @ codes
-    return ClassMeans(sums, np.maximum(codes.sum(axis=0), 1e-9), 0.0), variance
-
-
 def _noisy_quality(plan: _Plan, weights: np.ndarray, majority: int, door: Door) -> Quality:
     """Release four noisy counts of private test units, and compare with the largest class."""
-    asked, lattice, query = _terms(plan.docs, TEST), plan.count_lattice, plan.queries[1]
-    assert lattice is not None and query is not None
-    predicted = scores_of(weights, plan.features, asked.texts).argmax(axis=1)
+    asked, lattice, [query] = _terms(plan.docs, TEST), plan.count_lattice, plan.queries[1]
+    assert lattice is not None
+    predicted = scores_of(weights, plan.training.features, asked.texts).argmax(axis=1)
     other = np.full(len(predicted), majority)
     cells = cells_of(predicted, other, asked.labels, asked.unit_of)
     exact = lattice.rounded(cells).sum(axis=0)
@@ -458,7 +431,7 @@ def _public_quality(
     asked = _terms(plan.docs, PUBLIC_TEST)
     if free is None or not (asked.labels >= 0).any():
         return None
-    predicted = scores_of(weights, plan.features, asked.texts).argmax(axis=1)
+    predicted = scores_of(weights, plan.training.features, asked.texts).argmax(axis=1)
     rivals: dict[str, tuple[Counts, str]] = {}
     for name, other in (("public", free), ("majority", np.full(len(predicted), majority))):
         cells = cells_of(predicted, other, asked.labels, asked.unit_of)
@@ -492,9 +465,7 @@ def _trees(plan: _Plan) -> list[dict[str, Any]]:
     """Return the planned mechanisms as event trees of dp-accounting."""
     from private_graphs.privacy.dp_events import dp_events
 
-    first, second = plan.queries
-    claim = (plan.unit, "replace", plan.delta)
-    trees = dp_events([first], [second] if second else [], claim, True)
+    trees = dp_events(*plan.queries, (plan.unit, "replace", plan.delta), True)
     return [each.model_dump(mode="json") for each in trees]
 
 
@@ -505,13 +476,12 @@ def _statement(plan: _Plan, method: str) -> Any:
     from private_graphs.result import told_fingerprint
 
     spec, docs = plan.spec, plan.docs
-    first, second = plan.queries
-    apart = (second,) if second else ()
+    events, apart = plan.queries
     claim = (plan.unit, "replace", plan.delta, plan.protected)
     known = len(docs.on(KNOWN, PUBLIC_TEST))
-    hashed = isinstance(plan.features, HashedWords)
+    hashed = isinstance(plan.training.features, HashedWords)
     return build_statement(
-        events=(first,), apart=apart, unit=plan.unit, relation="replace", delta=plan.delta,
+        events=events, apart=apart, unit=plan.unit, relation="replace", delta=plan.delta,
         n_units=plan.protected, epsilon_published=None, published_formula=None,
         n_runs_released=1, private=True, one_run=True, epsilon_target=plan.epsilon,
         about=About(
@@ -520,7 +490,7 @@ def _statement(plan: _Plan, method: str) -> Any:
             scenario="text", protocol="sound",
             data_fingerprint=told_fingerprint(sha256_of(spec.nodes), os.urandom(32)),
         ),
-        file=price_file(claim, (SearchRuns((first,), 1, apart),), 0),
+        file=price_file(claim, (SearchRuns(events, 1, apart),), 0),
         noise_source="os_entropy", noise_generator="discrete_gaussian",
         inference="inductive_disjoint",
         selection=Selection(n_configs=1, data="nothing: a fixed rule of public numbers"),

@@ -18,9 +18,11 @@ from private_graphs.privacy.losses import LaplaceLoss, PureLoss, SampledTerms
 if TYPE_CHECKING:
     from private_graphs.privacy.statements import PrivacyStatement
 
-_NUMBERS = 2**24
-"""Most numbers with lattice noise in all releases of ``together``; statements do not say how many
-there are, and a class sum has fewer than 2^20."""
+_NUMBERS = 2**20
+"""Most numbers in one release with lattice noise; statements do not say how many there are, and
+sums over 4,097 columns for 255 classes have fewer."""
+_RELEASES = 16
+"""Fewest releases that ``together`` supposes."""
 
 
 def default_relation(accountant: str) -> str:
@@ -105,6 +107,7 @@ def together(statements: Sequence[PrivacyStatement]) -> tuple[float | None, floa
     with the distance of lattice noise (docs/privacy.md §0.6); of others ε and δ add up.
     """
     square = total = spent = 0.0
+    releases = 0
     delta = min(each.delta for each in statements)
     reading = [each for each in statements if not each.reads_nothing]
     if len({(each.unit, each.relation) for each in reading}) > 1:
@@ -116,12 +119,13 @@ def together(statements: Sequence[PrivacyStatement]) -> tuple[float | None, floa
         known = [mu for mu in mus if mu is not None]
         if mus and len(known) == len(mus) and statement.n_runs_released == 1:
             square += max(known) ** 2
+            releases += sum(_count(part.event) for part in statement.dp_events if part.event)
         else:
             total += statement.epsilon_all_runs
             spent += statement.delta
     if not square:
         return total, spent or delta
-    distance = lattice_distance(LATTICE_RATIO, _NUMBERS)
+    distance = lattice_distance(LATTICE_RATIO, _NUMBERS * max(releases, _RELEASES))
     return total + lattice_epsilon(square**0.5, distance, delta)[0], spent + delta
 
 
@@ -138,6 +142,12 @@ def _mu(event: Mapping[str, Any] | None, relation: str) -> float | None:
         parts = [_mu(each, relation) for each in event["events"]]
         return None if None in parts else sum(each**2 for each in parts) ** 0.5  # type: ignore
     return None
+
+
+def _count(event: Mapping[str, Any]) -> int:
+    """Return the number of releases in an event of Gaussian releases."""
+    inner = event.get("events") or ([event["event"]] if "event" in event else [])
+    return event.get("count", 1) * (sum(map(_count, inner)) if inner else 1)
 
 
 def of_file(path: Path, delta: float) -> dict[str, Any]:
