@@ -130,6 +130,8 @@ class Published(Strict):
     file: str
     rename: dict[str, str] = {}
     set: dict[str, Any] = {}
+    by_others: bool = False
+    """Printed by other papers than the study's: left out of what pages say about its paper."""
 
 
 _Texts = str | _NamesList

@@ -181,8 +181,9 @@ def study_numbers(shelf: Shelf, claims: pd.DataFrame | None) -> dict[str, str]:
     """Return the ``numbers`` that are not those of verdicts."""
     study, known = shelf.results.study, {}
     printed = shelf.results.rows
+    others = ["claims", *(name for name, each in study.published.items() if each.by_others)]
     printed = printed[(printed["source"] == "published") & (printed["study"] == study.id)
-                      & (printed["group"] != "claims")]  # fmt: skip
+                      & ~printed["group"].isin(others)]  # fmt: skip
     printed = printed[_private(printed["epsilon"])]
     for where, rows in [("", printed), *printed.groupby("group")]:
         if epsilons := sorted(rows["epsilon"].unique()):
