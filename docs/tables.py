@@ -301,7 +301,7 @@ class Rows:
 
 
 def bars_table() -> str:
-    """docs/methods.md: what was asked of the methods beforehand, and what the rows say."""
+    """docs/methods.md: bars that a trial set for the methods, and what the rows say."""
     rows, lines = Rows(), []
 
     def line(bar: str, found: str, holds: bool) -> None:
@@ -356,7 +356,7 @@ def bars_table() -> str:
         graph, method = seconds.idxmax()
         line(f"{bar}: {limit} seconds", f"{seconds.max():.0f} ({method}, {graph})",
              seconds.max() <= limit)  # fmt: skip
-    return _markdown(("asked beforehand, at ε = 1", "recorded", "holds"), lines)
+    return _markdown(("bar, at ε = 1", "recorded", "holds"), lines)
 
 
 def audit_table() -> str:
