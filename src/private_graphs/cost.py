@@ -101,12 +101,6 @@ def duration_on(seconds: Iterable[float], cores: int) -> float:
     return max([sum(seconds) / cores, *seconds], default=0.0)
 
 
-def counted(number: int, noun: str) -> str:
-    """Return ``1 job``, ``2 jobs``, ``2 batches``."""
-    plural = "es" if noun.endswith("ch") else "s"
-    return f"{number} {noun}{'' if number == 1 else plural}"
-
-
 def duration(seconds: float) -> str:
     """Return seconds in words: ``45 s``, ``12 min``, ``3.5 h``."""
     if seconds < 90:

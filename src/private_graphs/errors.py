@@ -31,6 +31,12 @@ def from_extra(extra: str) -> Iterator[None]:
         ) from error
 
 
+def counted(number: int, noun: str, rest: str = "") -> str:
+    """Return ``1 job``, ``2,000 jobs``, ``2 batches``, ``3 links to unknown ids``."""
+    plural = "" if number == 1 else "es" if noun.endswith("ch") else "s"
+    return f"{number:,} {noun}{plural}{' ' if rest else ''}{rest}"
+
+
 def suggest(name: str, choices: Iterable[str]) -> str:
     """Return ``"; did you mean 'cora'?"`` for the nearest choice, or ``""`` if none is near."""
     near = difflib.get_close_matches(

@@ -161,7 +161,7 @@ def test_what_a_release_protected_is_not_made_public_and_a_larger_budget_is_said
     (tmp_path / "open").mkdir()
     write(tmp_path / "open" / "o.csv", rows[:1])
     others = write(tmp_path / "others.csv", rows_of(60, 100))
-    with pytest.raises(UserError, match="1 public documents .*'d0'"):
+    with pytest.raises(UserError, match="1 public document .*'d0'"):
         declared("y", others, public_files="open")
     assert declared("y", others).warnings == declared("x", nodes).warnings == ()
     for more in (2, None):

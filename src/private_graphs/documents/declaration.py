@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from private_graphs.datasets.own import free_name
 from private_graphs.datasets.own_tables import text_roles
-from private_graphs.errors import UsageError, UserError, suggest, wrong_fields
+from private_graphs.errors import UsageError, UserError, counted, suggest, wrong_fields
 from private_graphs.files import write_text
 
 FOLDER = "declared"
@@ -197,16 +197,18 @@ class Declared:
 
     def lines(self) -> list[str]:
         """Return the six lines that the command prints."""
-        whom = f"{self.protected:,} {self.unit}s"
+        whom = counted(self.protected, self.unit)
         if self.unit != "document":
-            whom += f" with {self.documents:,} documents"
-        lost = ", ".join(f"{count:,} {why}" for why, count in self.dropped.items() if count)
+            whom += f" with {counted(self.documents, 'document')}"
+        lost = ", ".join(
+            counted(count, *why.split(" ", 1)) for why, count in self.dropped.items() if count
+        )
         budget = "none: every release adds up without a limit" if self.budget is None else (
             f"{self.budget:g} for each {self.unit}, over all releases"
         )  # fmt: skip
         return [
             f"protected   {whom}",
-            f"public      {self.public:,} documents" + ("" if self.public else ": nobody"),
+            f"public      {counted(self.public, 'document')}" + ("" if self.public else ": nobody"),
             f"dropped     {lost or 'nothing'}",
             f"classes     {', '.join(self.classes)}",
             f"delta       {self.delta:g}; budget {budget}",

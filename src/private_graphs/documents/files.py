@@ -15,6 +15,7 @@ import numpy as np
 from private_graphs.documents.declaration import Declaration
 from private_graphs.documents.model import MODEL_FILE, ReleasedModel
 from private_graphs.documents.tables import KNOWN, PUBLIC_TEST, TEST, TRAINING, Documents
+from private_graphs.errors import counted
 from private_graphs.files import private_folder, write_json, write_text
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def page(
     unit, proved = result.unit, statement.epsilon_proved
     told = sentences(statement)
     whom = [
-        f"Protected are {result.units:,} {unit}s, each by itself: texts, labels and links of one "
+        f"Protected: {counted(result.units, unit)}, each by itself: texts, labels and links of one "
         f"{unit} may be anything else, and what was released would be about as likely."
     ]
     if spec.unit is None:

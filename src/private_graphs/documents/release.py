@@ -44,7 +44,7 @@ from private_graphs.documents.unit_sums import (
     query_of,
     scores_of,
 )
-from private_graphs.errors import UsageError, UserError, suggest
+from private_graphs.errors import UsageError, UserError, counted, suggest
 from private_graphs.mechanisms.door import Door
 from private_graphs.privacy.events import GaussianQuery
 from private_graphs.training.streams import Streams
@@ -284,10 +284,11 @@ def earlier_releases(
         before = protected_before(entry, people)
         opened = np.flatnonzero(before & np.isin(docs.sides, (KNOWN, PUBLIC_TEST)))
         if len(opened):
+            noun = f"public {spec.unit or 'document'}"
             example = docs.ids[int(np.flatnonzero(docs.unit_of == opened[0])[0])]
             raise UserError(
-                f"{spec.name}: {len(opened):,} public {spec.unit or 'document'}s (such as the one "
-                f"of {example!r}) were protected by the release of {entry.graph!r} on "
+                f"{spec.name}: {counted(len(opened), noun)} (such as the one of "
+                f"{example!r}) protected by the release of {entry.graph!r} on "
                 f"{entry.date}, which promised that nobody learns their texts; expected them "
                 "private: take them out of what --public or --public-files names"
             )
@@ -497,13 +498,13 @@ def _statement(plan: _Plan, method: str) -> Any:
         preprocessing="texts become rows by "
         + (
             "a hash that was fixed in advance; no vocabulary is made" if hashed
-            else f"words, weights and axes of {known:,} public documents"
+            else f"words, weights and axes of {counted(known, 'public document')}"
         ),
         public_facts=(
             f"the ids{f' of documents and of {spec.unit}s' if spec.unit else ''}, and who trains "
             "or tests: by a keyed hash of the ids",
             "the number of units, the names of the classes, the budget and all settings",
-            *([f"{known:,} documents that are public by declaration, with texts, labels and links"]
+            *([f"{counted(known, 'document')} public by declaration, with texts, labels and links"]
               if known else []),
         ),
         assumptions=(
