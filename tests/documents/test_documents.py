@@ -209,7 +209,7 @@ def test_what_is_kept_of_a_unit_depends_on_its_own_ids_alone(tmp_path):
     assert sides["a"] == sides["b"]
 
 
-SIZES = ([], 10, 3, 1.0, 1e-5, "person")
+SIZES = ([], (), 10, 3, 1.0, 1e-5, "person")
 SUMS, STEPS = unit_sums.ClassSums.of(*SIZES), unit_steps.LinearSteps.of(*SIZES)
 NONE = np.zeros(0, np.int64)
 OTHERS = [("chain pedal", 0), ("rose soil", 1), ("", -1), ("dial tube coil", 2)]
@@ -540,6 +540,24 @@ def test_public_files_teach_words_and_leave_the_owner_private(data, tmp_path):
     assert "xylophone" not in model.features.words and "chain" in model.features.words
     new = write(tmp_path / "new.csv", [{"id": "a", "body": "chain pedal zither wheel"}])
     assert private_graphs.predict("R/release", nodes=new).unknown == 0.25
+
+
+def test_words_outside_a_public_list_are_not_read(data, tmp_path):
+    nodes = write(tmp_path / "n.csv", rows_of(160))
+    (tmp_path / "words.txt").write_text("Chain pedal\nrose\nsoil\ndial\ntube\n")
+    declared("x", nodes, vocabulary="words.txt")
+    classify("x", epsilon=1.5, out="R")
+    model = private_graphs.load("R/release")
+    assert model.features.words == ("chain", "dial", "pedal", "rose", "soil", "tube")
+    alike = model.predict_proba(["chain pedal", "chain hedge pedal coil"])
+    assert (alike[0] == alike[1]).all()
+    new = write(tmp_path / "new.csv", [{"id": "a", "body": "chain hedge pedal coil"}])
+    assert private_graphs.predict("R/release", nodes=new).unknown == 0.5
+    (tmp_path / "words.txt").write_text("--")
+    with pytest.raises(UserError, match="no word"):
+        classify("x", epsilon=0.1, out="S")
+    with pytest.raises(UserError, match="leave --vocabulary out"):
+        declared("y", nodes, vocabulary="words.txt", public="open")
 
 
 def test_one_id_is_one_document_and_one_spelling_of_a_person_one_person(data, tmp_path):

@@ -253,7 +253,7 @@ BUGS = (
               "a_node_adds_the_same_whatever_the_others_are[graph]"),)),
     Bug("M9", "documents: columns follow from the number of labelled units",
         "documents/release.py",
-        ".of(known, trained, ", ".of(known, len(np.unique(docs.unit_of[docs.labels >= 0])), ",
+        "words, trained, ", "words, len(np.unique(docs.unit_of[docs.labels >= 0])), ",
         (test("documents/documents::"
               "a_replayed_release_reads_a_person_through_the_door_alone[False-class_sums]"),)),
     Bug("M10", "documents: exact counts of right answers", "documents/release.py",

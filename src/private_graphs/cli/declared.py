@@ -49,6 +49,11 @@ def declare(
     public_files: Annotated[
         Path | None, typer.Option(help="Folder with tables of public documents.", metavar="DIR")
     ] = None,
+    vocabulary: Annotated[
+        Path | None,
+        typer.Option(help="Public list of words, made without these documents: others are not "
+                     "read. Default: all words, or those of public documents."),
+    ] = None,
     classes: Annotated[
         str | None,
         typer.Option(help="Names of the classes; default: those of public documents.",

@@ -44,6 +44,8 @@ class Declaration(BaseModel):
     """Column that says which documents are public; None: no document of ``nodes`` is."""
     public_files: Path | None = None
     """Folder of tables of public documents, with the columns of ``nodes``."""
+    vocabulary: Path | None = None
+    """Public list of words: others are not read; None: all words, or those of public documents."""
     classes: tuple[str, ...] = ()
     """Names of the classes, which are public."""
     delta: float | None = Field(default=None, gt=0, lt=1)
@@ -88,6 +90,11 @@ class Declaration(BaseModel):
             raise ValueError(f"classes are {', '.join(self.classes)}; expected at least two")
         if len(set(self.classes)) < len(self.classes):
             raise ValueError("classes name one class twice; expected each once")
+        if self.vocabulary and (self.public or self.public_files):
+            raise ValueError(
+                "vocabulary and public documents are both given; the words come from one of them: "
+                "leave --vocabulary out"
+            )
         if not (self.classes or self.public or self.public_files):
             raise ValueError(
                 "no class names: reading them off private labels would be a query that no epsilon "
@@ -162,7 +169,7 @@ def needed(name: str, data: Path) -> Declaration:
 def keep(declaration: Declaration, data: Path) -> Path:
     """Write the declaration and return its path; files are stored with absolute paths."""
     path = folder_of(data) / f"{declaration.name}.json"
-    files = ("nodes", "edges", "public_files")
+    files = ("nodes", "edges", "public_files", "vocabulary")
     placed = {key: value.absolute() for key in files if (value := getattr(declaration, key))}
     written = declaration.model_copy(update=placed)
     write_text(path, written.model_dump_json(indent=2, exclude_none=True) + "\n")

@@ -57,13 +57,14 @@ class ReleasedModel:
         if isinstance(self.features, HashedWords):
             about["columns"] = str(self.features.columns)
         else:
-            words = "\n".join(self.features.words).encode()
             tensors |= {
-                "words": np.frombuffer(words, np.uint8).copy(),
                 "word_weights": self.features.weights,
                 "centre": self.features.centre,
                 "directions": np.ascontiguousarray(self.features.directions),
             }
+        if self.features.words:
+            words = "\n".join(self.features.words).encode()
+            tensors["words"] = np.frombuffer(words, np.uint8).copy()
         with atomic_path(path) as temporary:
             safetensors.numpy.save_file(tensors, temporary, metadata=about)
             temporary.chmod(0o644)  # safetensors closes its files to others
@@ -110,7 +111,9 @@ def load(folder: str | Path) -> ReleasedModel:
 
 
 def _features(about: dict[str, str], tensors: dict[str, np.ndarray]) -> Map:
+    words = ()
+    if "words" in tensors:
+        words = tuple(tensors["words"].tobytes().decode().split("\n"))
     if "columns" in about:
-        return HashedWords(int(about["columns"]))
-    words = tuple(tensors["words"].tobytes().decode().split("\n"))
+        return HashedWords(int(about["columns"]), words)
     return PublicWords(words, tensors["word_weights"], tensors["centre"], tensors["directions"])

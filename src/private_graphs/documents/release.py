@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from private_graphs.documents.declaration import Declaration, default_delta, needed
-from private_graphs.documents.hashing import HashedWords, PublicWords
+from private_graphs.documents.hashing import HashedWords, PublicWords, listed_words
 from private_graphs.documents.ledger import (
     BudgetLedger,
     Cost,
@@ -315,7 +315,8 @@ def _planned(
     refuse_large_delta(delta, protected)
     unit = "document" if spec.unit is None else "person"
     known = [docs.texts[row] for row in docs.on(KNOWN)]
-    training = METHODS[method].of(known, trained, n_classes, epsilon, delta, unit)
+    words = listed_words(spec.vocabulary, spec.encoding) if spec.vocabulary else ()
+    training = METHODS[method].of(known, words, trained, n_classes, epsilon, delta, unit)
     training.check_total(protected)
     tested = len(docs.units_on(TEST))
     return _Plan(
@@ -497,13 +498,16 @@ def _statement(plan: _Plan, method: str) -> Any:
         selection=Selection(n_configs=1, data="nothing: a fixed rule of public numbers"),
         preprocessing="texts become rows by "
         + (
-            "a hash that was fixed in advance; no vocabulary is made" if hashed
+            "a hash that was fixed in advance; "
+            + ("words outside a public list are not read" if spec.vocabulary
+               else "no vocabulary is made") if hashed
             else f"words, weights and axes of {counted(known, 'public document')}"
         ),
         public_facts=(
             f"the ids{f' of documents and of {spec.unit}s' if spec.unit else ''}, and who trains "
             "or tests: by a keyed hash of the ids",
             "the number of units, the names of the classes, the budget and all settings",
+            *(["the list of words"] if spec.vocabulary else []),
             *([f"{counted(known, 'document')} public by declaration, with texts, labels and links"]
               if known else []),
         ),

@@ -21,8 +21,15 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse
 
-from private_graphs.documents.hashing import HashedWords, Map, PublicWords
-from private_graphs.documents.unit_sums import MOST_AXES, SENSITIVITY, Terms, mu_of, query_of
+from private_graphs.documents.hashing import Map
+from private_graphs.documents.unit_sums import (
+    MOST_AXES,
+    SENSITIVITY,
+    Terms,
+    map_of,
+    mu_of,
+    query_of,
+)
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.class_sums import CLIP_NORM, clipped_residuals, on_grid, to_lattice
 from private_graphs.methods.lattice import LatticeGaussian
@@ -76,14 +83,12 @@ class LinearSteps:
 
     @classmethod
     def of(
-        cls, known: Sequence[str], n_units: int, n_classes: int, epsilon: float, delta: float,
-        unit: str,
+        cls, known: Sequence[str], words: tuple[str, ...], n_units: int, n_classes: int,
+        epsilon: float, delta: float, unit: str,
     ) -> LinearSteps:  # fmt: skip
-        """Return the training of ``n_units`` units at (ε, δ)."""
+        """See ``ClassSums.of``."""
         columns = columns_for(n_units, n_classes, epsilon, delta)
-        features: Map = HashedWords(columns)
-        if known:
-            features = PublicWords.of(known, min(columns, MOST_AXES))
+        features = map_of(known, words, columns, min(columns, MOST_AXES))
         size = (features.columns + 1) * n_classes
         counts, steps = (
             LatticeGaussian.calibrate(

@@ -120,6 +120,11 @@ def query_of(
     return found
 
 
+def map_of(known: Sequence[str], words: tuple[str, ...], columns: int, axes: int) -> Map:
+    """Return the map of public texts ``known`` with so many axes; without them a hash."""
+    return PublicWords.of(known, axes) if known else HashedWords(columns, words)
+
+
 def mu_of(queries: Sequence[GaussianQuery]) -> float:
     """Return μ of all releases together: their μ² add up."""
     return math.sqrt(sum(each.count * (each.sensitivity / each.noise_std) ** 2 for each in queries))
@@ -140,13 +145,16 @@ class ClassSums:
 
     @classmethod
     def of(
-        cls, known: Sequence[str], n_units: int, n_classes: int, epsilon: float, delta: float,
-        unit: str,
+        cls, known: Sequence[str], words: tuple[str, ...], n_units: int, n_classes: int,
+        epsilon: float, delta: float, unit: str,
     ) -> ClassSums:  # fmt: skip
-        """Return the training of ``n_units`` units at (ε, δ); ``known`` are public texts."""
+        """Return the training of ``n_units`` units at (ε, δ).
+
+        ``known`` are public texts; ``words`` is the public list of words, if there is one.
+        """
         columns = columns_for(n_units, n_classes, epsilon, delta)
         axes = min(max(columns // 2, n_classes), MOST_AXES)
-        features: Map = PublicWords.of(known, axes) if known else HashedWords(columns)
+        features = map_of(known, words, columns, axes)
         return cls(features, n_classes, calibrated(epsilon, delta, features.columns, n_classes),
                    unit)  # fmt: skip
 
