@@ -111,7 +111,7 @@ def load(folder: str | Path) -> ReleasedModel:
 
 
 def _features(about: dict[str, str], tensors: dict[str, np.ndarray]) -> Map:
-    words = ()
+    words: tuple[str, ...] = ()
     if "words" in tensors:
         words = tuple(tensors["words"].tobytes().decode().split("\n"))
     if "columns" in about:

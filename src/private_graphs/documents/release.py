@@ -313,7 +313,7 @@ def _planned(
         raise UserError(f"{spec.name}: every document is public; nothing is protected")
     delta, n_classes = delta_of(spec, protected), len(docs.classes)
     refuse_large_delta(delta, protected)
-    unit = "document" if spec.unit is None else "person"
+    unit: Unit = "document" if spec.unit is None else "person"
     known = [docs.texts[row] for row in docs.on(KNOWN)]
     words = listed_words(spec.vocabulary, spec.encoding) if spec.vocabulary else ()
     training = METHODS[method].of(known, words, trained, n_classes, epsilon, delta, unit)
