@@ -353,7 +353,8 @@ for ours with its tables.
   they are hard to beat by one sum, and `classify` finds no clear gain.
 - Where there are many private documents for few classes (PubMed), many steps learn more than one
   noisy sum: `--method dp_linear` takes 64 steps over all documents. With few documents for each
-  class (Cora), and where public documents have labels that the sum can use, `class_sums` is better.
+  class and a small ε (Cora), or labels of public documents, which it does not use, `class_sums` is
+  better.
 - diffprivlib gives each class a share of ε, and its δ is 0: a stronger promise, which costs more.
 - A graph convolution mixes documents, so that Opacus's clipping of single examples proves nothing
   for it: the row clips the gradient of the whole graph, as can be proved. Methods that are made for

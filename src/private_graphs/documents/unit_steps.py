@@ -168,7 +168,7 @@ class ResidualSums:
     def of(cls, terms: Terms, features: Map, lattice: LatticeGaussian) -> ResidualSums:
         """Compute the rows once."""
         labelled = np.flatnonzero(terms.labels >= 0)
-        rows = features.rows([terms.texts[row] for row in labelled])
+        rows = features.rows([terms.texts[row] for row in labelled.tolist()])
         constant = np.full((len(labelled), 1), BIAS)
         rows = scipy.sparse.hstack([rows, constant], format="csr")
         rows.data = on_grid(rows.data, _ROW_BITS)
