@@ -45,7 +45,7 @@ def rough_seconds(job: Job) -> float:
 
 def likeness(job: Job) -> list[tuple[Any, ...]]:
     """Return what jobs may have in common, from everything to little."""
-    kind = (job.method, job.scenario, job.attack is not None)
+    kind = (job.method, job.scenario, job.kind)
     settings = json.dumps(job.settings, sort_keys=True, default=str)
     place = (*kind, job.dataset, job.features)
     return [(*place, job.protocol, settings), place, kind]
@@ -88,11 +88,12 @@ def recorded_times(jobs: Iterable[Job], recorded: Path, scale: str) -> Iterator[
         if not path.is_file() or load_study(study).recorded_scale != scale:
             continue
         rows = pd.read_parquet(path, columns=["group", "job", "seconds"]).dropna()
-        means = rows.groupby(["group", "job"])["seconds"].mean()
-        seconds = {f"{study}/{group}/{name}": mean for (group, name), mean in means.items()}
+        times = rows.groupby(["group", "job"])["seconds"].agg(["mean", "sum"])
+        times.index = [f"{study}/{group}/{name}" for group, name in times.index]
         for job in listed:
-            if job.id in seconds and not job.attack:
-                yield job, START_SECONDS + seconds[job.id] * job.n_replicas
+            if job.id in times.index and not job.attack:
+                mean, total = times.loc[job.id]  # the rows of a leak share its time
+                yield job, START_SECONDS + (total if job.leaks else mean * job.n_replicas)
 
 
 def duration_on(seconds: Iterable[float], cores: int) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -55,6 +55,8 @@ FILES = ("runs.parquet", "statement.json", "predictions.safetensors")
 """Files of a finished job, besides its job, manifest and optional artifacts."""
 AUDIT_FILE = "audit.json"
 """File of a finished audit in place of ``FILES``."""
+LEAK_FILE = "leaks.json"
+"""The same of a finished attack on trained models (``attacks.leaks``)."""
 
 
 class Strict(BaseModel):
@@ -70,6 +72,23 @@ class Attack(Strict):
     """Runs per neighbouring task."""
     seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
     """Seed, fixed because the confidence assumes that it was not selected."""
+
+
+class LeakAttack(Strict):
+    """Parameters of an attack on models that are trained on the job's dataset (docs/leaks.md)."""
+
+    attack: Literal["membership", "links", "words"]
+    """What the attacker wants to know: who was a training node, which edges there are, or whether a
+    rare word was in a text."""
+    shadows: int = Field(ge=4)
+    """Number of models that are trained on random halves. Each is attacked with the others."""
+    targets: int = Field(default=0, ge=0)
+    """Number of further models that are attacked for a lower bound on ε, by a design that is fixed
+    on the shadows; 0: no bound."""
+    left_out: Literal["absent", "unlabelled"] = "absent"
+    """Whether a training node that a coin leaves out is removed, as the unit of node level is, or
+    stays in the graph without its label."""
+    seed: int = Field(default=0, ge=0)
 
 
 class Chosen(Strict):
@@ -123,6 +142,7 @@ class Job(Strict):
     needs: dict[str, str] = {}
     """Jobs whose artifacts the method reads: name -> identifier (``Job.id``)."""
     attack: Attack | None = None
+    leaks: LeakAttack | None = None
 
     @model_validator(mode="after")
     def _some_run(self) -> Job:
@@ -147,6 +167,11 @@ class Job(Strict):
         return self
 
     @property
+    def kind(self) -> Literal["run", "audit", "leaks"]:
+        """What the job does: run a method, audit it, or attack the models that it trains."""
+        return "audit" if self.attack else "leaks" if self.leaks else "run"
+
+    @property
     def id(self) -> str:
         """``<study>/<group>/<name>``: the folder of its files below ``results/<scale>/jobs``."""
         return f"{self.study}/{self.group}/{self.name}"
@@ -163,6 +188,8 @@ class Job(Strict):
     @property
     def n_replicas(self) -> int:
         """Largest number of runs: a small validation set has fewer."""
+        if self.leaks:
+            return self.leaks.shadows + self.leaks.targets
         fewer = len(self.validation_labels) * len(self.validation_epsilons)
         own = sum(len(self.candidates(epsilon)) for epsilon in self.epsilons)
         return len(self.seeds) * (own + fewer)

@@ -24,7 +24,7 @@ from private_graphs.datasets.spec import TEXT_FEATURES
 from private_graphs.datasets.views import SOUND_WITH_LABEL
 from private_graphs.errors import UsageError, UserError, suggest, wrong_fields
 from private_graphs.files import write_text
-from private_graphs.jobs import Attack, Chosen, Epsilon, Job, Strict, job_name
+from private_graphs.jobs import Attack, Chosen, Epsilon, Job, LeakAttack, Strict, job_name
 from private_graphs.limits import MOST_COUNT, MOST_JOBS, MOST_SEEDS, SMALLEST_DELTA
 from private_graphs.methods import all_methods, method_named
 from private_graphs.methods.method import Method
@@ -124,6 +124,9 @@ class Group(Strict):
     datasets without such a view are left out."""
     attack: Attack | None = None
     """Audit parameters: the jobs are audits, of methods and not of datasets."""
+    leaks: LeakAttack | None = None
+    """Attack parameters: the jobs attack models that are trained on the group's datasets; of users'
+    graphs there are none, as what such an attack finds is private."""
     jobs: Annotated[tuple[Entry, ...], Field(min_length=1)]
 
 
@@ -368,6 +371,11 @@ def _configured(study: Study, group: str) -> Iterator[tuple[Entry, Configuration
             yield entry, Configuration(method=name)
 
 
+def _attacks(group: Group) -> bool:
+    """Whether the jobs of a group are attacks: each has one budget, one seed, and no choice."""
+    return group.attack is not None or group.leaks is not None
+
+
 def _scenario(entry: Entry, configuration: Configuration, method: Method) -> str:
     return entry.scenario or configuration.scenario or method.scenarios[0]
 
@@ -396,8 +404,11 @@ def _check_entry(entry: Entry, configuration: Configuration, where: str) -> None
 
 
 def group_jobs(study: Study, group: str, run: Run) -> list[Job]:
-    """Return the jobs of one run group that ``run`` asks for, without jobs that choose settings."""
-    return list(_Expansion(study, run).jobs(group))
+    """Return the jobs of one run group that ``run`` asks for, without jobs that choose settings.
+
+    A group that the study lacks at this scale has none.
+    """
+    return list(_Expansion(study, run).jobs(group)) if group in study.groups else []
 
 
 def accepted(study: Study, run: Run) -> list[str]:
@@ -511,8 +522,8 @@ class _Expansion:
         return not self.run.splits or asked is None or asked in self.run.splits
 
     def _budgets(self, group: str, entry: Entry) -> list[tuple[float, ...]]:
-        """Return the budgets per job: all together, but one per audit."""
-        if self.study.groups[group].attack is None:
+        """Return the budgets per job: all together, but one per audit or attack."""
+        if not _attacks(self.study.groups[group]):
             return [entry.epsilons]
         return [(epsilon,) for epsilon in entry.epsilons]
 
@@ -525,6 +536,7 @@ class _Expansion:
             (dataset, features)
             for dataset in group_datasets(self.study, group, self.run)
             if dataset_spec(dataset).data == method.data
+            and not (definition.leaks and dataset_spec(dataset).own)
             for features in feature_kinds(dataset, definition, self.run)
         ]
 
@@ -541,7 +553,7 @@ class _Expansion:
     ) -> Job | None:
         definition, method = self.study.groups[group], method_named(configuration.method)
         scenario, audit = _scenario(entry, configuration, method), definition.attack is not None
-        bound = None
+        single, bound = _attacks(definition), None
         is_edge = SCENARIOS[scenario].unit == "edge_undirected"
         if is_edge and not audit:
             bound = dataset_spec(dataset).max_edges
@@ -556,7 +568,7 @@ class _Expansion:
             name=job_name(
                 (dataset, features, method.name, scenario, protocol),
                 {name: full[name] for name in sorted({*method.named, *varied})}
-                | ({"epsilon": entry.epsilons[0]} if audit else {}),
+                | ({"epsilon": entry.epsilons[0]} if single else {}),
                 definition.view,
             ),
             dataset=dataset,
@@ -567,9 +579,9 @@ class _Expansion:
             protocol=protocol,
             settings=settings,
             epsilons=entry.epsilons,
-            seeds=(0,) if audit else seeds,
+            seeds=(0,) if single else seeds,
             delta=definition.deltas.get(dataset, definition.delta or self.study.delta),
-            choose={} if audit else configuration.choose,
+            choose={} if single else configuration.choose,
             validation_labels=labels,
             validation_epsilons=entry.validation_epsilons if labels else (),
             test_share=definition.test_share,
@@ -577,6 +589,7 @@ class _Expansion:
             metis_parts=definition.metis_parts,
             max_edges=bound,
             attack=definition.attack,
+            leaks=definition.leaks,
         )
         needs = {name: self._needed(needed, job).id for name, needed in entry.needs.items()}
         job = job.model_copy(update={"needs": needs})
@@ -617,7 +630,7 @@ class _Expansion:
             return job
         settings = {**job.settings, **chosen_at.settings}
         for group in self.study.groups:
-            if group == job.group or self.study.groups[group].attack is not None:
+            if group == job.group or _attacks(self.study.groups[group]):
                 continue
             for entry, configuration in _configured(self.study, group):
                 if entry.chosen_at is not None or chosen_at.epsilon not in entry.epsilons:
@@ -710,7 +723,7 @@ def validated(
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        models = (model, Configuration, Entry, Group, Published, ChosenAt, Attack)
+        models = (model, Configuration, Entry, Group, Published, ChosenAt, Attack, LeakAttack)
         names = sorted({name for part in models for name in part.model_fields})
         lines = [
             f"{where}: {key or '(everything)'}: {message}"

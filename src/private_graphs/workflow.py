@@ -128,9 +128,9 @@ class Workflow:
             )
         return self.batches[name]
 
-    def names_of(self, *, audits: bool) -> str:
-        """Return a regular expression of the names of batches of audits, or of all others."""
-        jobs = (job for job in self.jobs.values() if (job.attack is not None) == audits)
+    def names_of(self, kind: str) -> str:
+        """Return a regular expression of the names of batches of one kind of job."""
+        jobs = (job for job in self.jobs.values() if job.kind == kind)
         return f"(?:{either(sorted({f'{job.study}/{job.group}' for job in jobs}))})/.+"
 
     def marker(self, name: str) -> str:

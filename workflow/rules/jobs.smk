@@ -11,7 +11,7 @@ rule run:
     log:
         f"{RESULTS}/logs/batches/{{batch}}.log",
     wildcard_constraints:
-        batch=WORK.names_of(audits=False),
+        batch=WORK.names_of("run"),
     conda:
         "../../envs/training.yaml"
     threads: 1
@@ -37,7 +37,7 @@ rule audit:
     log:
         f"{RESULTS}/logs/batches/{{batch}}.log",
     wildcard_constraints:
-        batch=WORK.names_of(audits=True),
+        batch=WORK.names_of("audit"),
     conda:
         "../../envs/training.yaml"
     threads: 1
@@ -52,3 +52,30 @@ rule audit:
         noise_source="seeded",
     script:
         "../scripts/audit.py"
+
+
+# Attacks on the models that a method trains on a dataset: what leaks, as evidence (docs/leaks.md).
+rule leaks:
+    input:
+        unpack(lambda wildcards: WORK.inputs(wildcards.batch)),
+    output:
+        marker=f"{RESULTS}/batches/{{batch}}.json",
+    log:
+        f"{RESULTS}/logs/batches/{{batch}}.log",
+    wildcard_constraints:
+        batch=WORK.names_of("leaks"),
+    conda:
+        "../../envs/training.yaml"
+    threads: 1
+    resources:
+        mem_mb=more(lambda wildcards: WORK.megabytes(wildcards.batch)),
+        runtime=more(lambda wildcards: WORK.minutes(wildcards.batch)),
+    params:
+        code=code_of_methods("leaks.py"),
+        jobs=jobs_of,
+        built=lambda wildcards: WORK.built(wildcards.batch),
+        folder=JOBS,
+        title=lambda wildcards: WORK.title(wildcards.batch),
+        noise_source="seeded",
+    script:
+        "../scripts/leaks.py"

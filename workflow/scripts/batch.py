@@ -10,7 +10,7 @@ from pathlib import Path
 from job import reported, say
 
 from private_graphs.errors import UserError
-from private_graphs.files import MANIFEST, write_json
+from private_graphs.files import MANIFEST, sha256_of, write_json
 from private_graphs.jobs import Job
 from private_graphs.methods import module_of
 from private_graphs.verify import content_digest, finish, is_current
@@ -49,6 +49,12 @@ def carry_out(snake, made_from: Callable, compute: Callable) -> None:
         digests = {name: content_digest(folder / MANIFEST) for name, folder in folders.items()}
         write_json(snake.output.marker, digests)
     say(f"{position(Path(snake.params.folder).parent)}{snake.params.title}")
+
+
+def save_document(folder: Path, name: str, document: dict) -> None:
+    """Write the one file of an attack with its manifest."""
+    write_json(folder / name, document)
+    write_json(folder / MANIFEST, {"sha256": {name: sha256_of(folder / name)}})
 
 
 def position(scale: Path) -> str:

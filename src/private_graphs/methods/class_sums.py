@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -61,13 +61,13 @@ CONSTANTS = (
     "the constants of the method were set by its authors with experiments on Cora, PubMed, "
     "Facebook Cornell5 and synthetic graphs; on these graphs that choice is not priced"
 )
-_ROW_BITS, _RESIDUAL_BITS = 20, 16
+ROW_BITS, _RESIDUAL_BITS = 20, 16
 _LARGEST_WEIGHT = 2.0**20
 _BLOCK = 4096
 """Rows whose products are summed in float64: integers below 2^53, hence exact in any order."""
 _KEPT = 50_000_000
 """Numbers in the rows of training nodes up to which they are computed once."""
-_BATCH = 10
+BATCH = 10
 _SUM_REASON = (
     "a node moves one term z(e_y - 1/K)^T; z = (sqrt(1-b^2) u, b) with |u| <= 1 and "
     "b^2 >= (K-2)/(2(K-1)): two terms of one class differ by at most 2 sqrt((1-1/K)(1-b^2)) <= "
@@ -180,7 +180,7 @@ class SumQuery:
 
 def grid_rows(rows: RowMap, some: Records, n_classes: int) -> np.ndarray:
     """Return (nodes, size + 1) rows with their constant, whole numbers in units of 2^-20."""
-    return on_grid(with_constant(rows.training(some), n_classes), _ROW_BITS)
+    return on_grid(with_constant(rows.training(some), n_classes), ROW_BITS)
 
 
 def class_sums(task: GraphTask, rows: RowMap, lattice: LatticeGaussian) -> np.ndarray:
@@ -196,8 +196,26 @@ def class_sums(task: GraphTask, rows: RowMap, lattice: LatticeGaussian) -> np.nd
         total = query.zeros()
         for start in range(0, task.n_train, _BLOCK):
             query.add(total, task.training(slice(start, start + _BLOCK)))
-    centred = task.n_classes * total - total.sum(axis=1, keepdims=True)
-    return to_lattice(centred, task.n_classes, _ROW_BITS, lattice)
+    return _centred_sums(total, lattice)
+
+
+def _centred_sums(total: np.ndarray, lattice: LatticeGaussian) -> np.ndarray:
+    """Return (..., m, K) sums of rows by class as sums of z (e_y - 1/K)^T, in spacings."""
+    n_classes = total.shape[-1]
+    centred = n_classes * total - total.sum(axis=-1, keepdims=True)
+    return to_lattice(centred, n_classes, ROW_BITS, lattice)
+
+
+def member_sums(
+    grid: np.ndarray, labels: np.ndarray, members: np.ndarray, lattice: LatticeGaussian, k: int
+) -> np.ndarray:
+    """Return the (R, m, K) sums of :func:`class_sums` over the ``members`` (R, n) of each run.
+
+    ``grid`` (n, m) are the ``grid_rows`` of the nodes, whose products are exact in any order.
+    """
+    lattice.check_total(len(labels) * k)
+    total = np.stack([(members * (labels == y)) @ grid for y in range(k)], axis=-1)
+    return _centred_sums(total.astype(np.int64), lattice)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +234,7 @@ class Residuals:
         for start in range(0, self.task.n_train, _BLOCK):
             some = self.task.training(slice(start, start + _BLOCK))
             z = grid_rows(self.rows, some, self.task.n_classes)
-            yield z, np.linalg.norm(z, axis=1) / 2.0**_ROW_BITS
+            yield z, np.linalg.norm(z, axis=1) / 2.0**ROW_BITS
 
     def at(self, weights: np.ndarray) -> np.ndarray:
         """Return (R, m, K) int64 sums of the terms at weights (R, m, K), in spacings.
@@ -228,19 +246,19 @@ class Residuals:
         weights = np.clip(np.nan_to_num(weights), -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
         # each set has its own grid: one for all would tell one replica of another one's release
         longest = np.maximum(1.0, np.linalg.norm(weights, axis=1).max(axis=1))  # (R,)
-        grids = 2.0 ** (53 - _ROW_BITS - 1 - np.ceil(np.log2(longest)))[:, None, None]
+        grids = 2.0 ** (53 - ROW_BITS - 1 - np.ceil(np.log2(longest)))[:, None, None]
         joined = np.rint(weights * grids).transpose(1, 0, 2).reshape(columns, -1)
         total, start = np.zeros(joined.shape, np.int64), 0
         small = self.task.n_train * columns <= _KEPT
         for z, norms in self._kept if small else self._computed():
             z = z.astype(np.float64)
-            logits = (z @ joined * 2.0**-_ROW_BITS).reshape(len(z), n_sets, n_classes)
+            logits = (z @ joined * 2.0**-ROW_BITS).reshape(len(z), n_sets, n_classes)
             logits /= grids[None, :, 0]
             labels = self.task.train_labels[start : start + len(z)]
             terms = clipped_residuals(logits, labels, norms)
             total += (z.T @ on_grid(terms, _RESIDUAL_BITS).reshape(len(z), -1)).astype(np.int64)
             start += len(z)
-        sums = to_lattice(total, 1, _ROW_BITS + _RESIDUAL_BITS, self.lattice)
+        sums = to_lattice(total, 1, ROW_BITS + _RESIDUAL_BITS, self.lattice)
         return sums.reshape(columns, n_sets, n_classes).transpose(1, 0, 2)
 
 
@@ -367,6 +385,11 @@ class Public:
 class Released:
     """Releases of several requests at one ε, and scores computed from them."""
 
+    sums: np.ndarray
+    """(m, K) int64 sum of the training nodes; for an attack (R, m, K), of those of each request."""
+    asked: np.ndarray | None = None
+    """(A, m) rows of the records whose logits an attack asks for."""
+
     def __init__(self, public: Public, epsilon: float) -> None:
         task = public.task
         self.public, self.task = public, task
@@ -388,7 +411,7 @@ class Released:
         plan = queries(self.task, self.first, self.step, self.steps)
         door.plan([plan] * len(door.lanes))
         first, step = plan if self.steps and plan else (plan[0] if plan else None, None)
-        exact = np.broadcast_to(self.sums, (len(door.lanes), *self.sums.shape))
+        exact = np.broadcast_to(self.sums, (len(door.lanes), *self.sums.shape[-2:]))
         noisy = door.gaussian(exact, [first] * len(door.lanes), stream="class_sums")
         current = np.stack([self.posterior.mean(each) for each in noisy])
         door.public("weights", current)
@@ -427,7 +450,7 @@ class Released:
         spread = self.public.spread(self._centred(self.evaluated @ joined), self.steps)
         scores = iter(spread.reshape(len(spread), -1, n_classes).transpose(1, 0, 2))
         outcomes = []
-        for request in requests:
+        for request, own in zip(requests, weights, strict=True):
             alone, found, weight = next(scores), next(scores), 0.0
             if self._adds(request):
                 fit = self.public.fits(request.known)
@@ -435,7 +458,10 @@ class Released:
                 for places, _ in folds(request.known):
                     held[places] = levelled(next(scores), len(labels))[request.known[places]]
                 found, weight = added(found, held, fit, labels)
-            outcomes.append(self._outcome(alone, found, weight))
+            outcome = self._outcome(alone, found, weight)
+            if self.asked is not None:
+                outcome = replace(outcome, logits=self.asked @ own)
+            outcomes.append(outcome)
         return outcomes
 
     def _adds(self, request: Request) -> bool:
@@ -507,8 +533,8 @@ def run(
 
     def answer(alike: list[Request], door: Door, context: Context) -> list[Outcome]:
         released, outcomes = Released(public, alike[0].epsilon), []
-        for start in range(0, len(alike), _BATCH):  # few at a time, to bound memory
-            places = range(len(alike))[start : start + _BATCH]
+        for start in range(0, len(alike), BATCH):  # few at a time, to bound memory
+            places = range(len(alike))[start : start + BATCH]
             outcomes += released.answer([alike[place] for place in places], door.of_lanes(places))
             context.report(len(outcomes), len(alike))
         return outcomes

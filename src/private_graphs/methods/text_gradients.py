@@ -104,7 +104,12 @@ class TextGradients:
         return GradientSettings(max(1, min(rank, text.axes.rank)), chosen.steps)
 
     def _answer(
-        self, task: GraphTask, text: PublicText, requests: Sequence[Request], door: Door, _: Context
+        self,
+        task: GraphTask,
+        text: PublicText,
+        requests: Sequence[Request],
+        door: Door,
+        context: Context,
     ) -> list[Outcome]:
         """Train one batch on the training nodes and predict."""
         configuration = self._configuration(task, text, requests[0])
@@ -123,9 +128,13 @@ class TextGradients:
             model, start, rows, task.train_labels, steps, door.descent(queries),
             divisor=task.n_units,
         )  # fmt: skip
+        logits = [None] * len(requests)
+        if context.asked is not None:
+            asked = _coordinates(text, text.training_rows(context.asked, slice(None)), rank)
+            logits = model.logits(fitted, asked).transpose(1, 0, 2)
         return [
-            Outcome.of(task, each, settings={"rank": rank, **asdict(steps)})
-            for each in predict(model, fitted, evaluated)
+            Outcome.of(task, each, settings={"rank": rank, **asdict(steps)}, logits=own)
+            for each, own in zip(predict(model, fitted, evaluated), logits, strict=True)
         ]
 
     def stated(

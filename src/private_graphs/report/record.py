@@ -34,6 +34,7 @@ from private_graphs.files import SCHEMA, atomic_path, other_schema, write_json, 
 from private_graphs.jobs import JOB_FILE, finished_folders, read_job
 from private_graphs.report.rows import collect, read_statistics
 from private_graphs.report.store import (
+    ATTACKS,
     LABELS,
     PREDICTIONS,
     RECORDS,
@@ -143,7 +144,7 @@ def record(
             statements={name: statements[name] for name in used},
             statistics=[each for each in statistics if each["name"] in set(mine["dataset"])],
             datasets=_datasets(statistics, Path(processed), {*mine["data_fingerprint"].dropna()}),
-            **_arrays(scale_folder / "jobs" / str(study), mine[mine["source"] != "audit"]),
+            **_arrays(scale_folder / "jobs" / str(study), mine[~mine["source"].isin(ATTACKS)]),
         )  # fmt: skip
         if (target / str(study) / ROWS).is_file():
             recorded = _with_earlier(recorded, read_recorded(target / str(study)))
@@ -165,11 +166,12 @@ def _with_earlier(new: Recorded, earlier: Recorded) -> Recorded:
     ran = set(new.rows["group"] + "/" + new.rows["job"])
     kept = earlier.rows[~(earlier.rows["group"] + "/" + earlier.rows["job"]).isin(ran)]
     rows = tidy([kept, new.rows])
-    order = [rows["source"] == "audit", rows["group"] + "/" + rows["job"]]
+    order = [rows["source"].map({name: n for n, name in enumerate(ATTACKS, 1)}).fillna(0),
+             rows["group"] + "/" + rows["job"]]  # fmt: skip
     rows = rows.iloc[np.lexsort(order[::-1])].reset_index(drop=True)
     known = earlier.statements | new.statements
     used = set(rows["statement_id"].dropna())
-    jobs = set(rows.loc[rows["source"] != "audit", "group"] + "/" + rows["job"])
+    jobs = set(rows.loc[~rows["source"].isin(ATTACKS), "group"] + "/" + rows["job"])
     predictions = earlier.predictions | new.predictions
     graphs = {(each["name"], each.get("view") or ""): each
               for each in (*earlier.statistics, *new.statistics)}  # fmt: skip
@@ -284,6 +286,7 @@ def machine_words() -> str:
 def _page(recorded: Recorded) -> Iterable[str]:
     """Return the lines of README.md."""
     runs, made = recorded.runs, recorded.made
+    counted = {name: int((recorded.rows["source"] == name).sum()) for name in ATTACKS}
     counts = runs.groupby(["dataset", "group"]).agg(jobs=("job", "nunique"), rows=("job", "size"))
     return [
         f"# Recorded results of {runs['study'].iloc[0]}",
@@ -299,7 +302,12 @@ def _page(recorded: Recorded) -> Iterable[str]:
             for (name, group), row in zip(counts.index, counts.itertuples(), strict=True)
         ),
         "",
-        f"- `{ROWS}`: {len(runs)} runs and {len(recorded.rows) - len(runs)} audits, a row each.",
+        f"- `{ROWS}`: {len(runs)} runs and {counted['audit']} audits, a row each"
+        + (
+            f"; {counted['leaks']} numbers that attacks on models measured."
+            * bool(counted["leaks"])
+            or "."
+        ),
         f"- `{STATEMENTS}`: {len(recorded.statements)} privacy statements by identifier.",
         f"- `{PREDICTIONS}`: of each job the uint8 classes of its rows, in their order, as bytes "
         "of zlib; of each dataset the numbers and labels of its test records.",

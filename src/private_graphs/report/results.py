@@ -90,7 +90,7 @@ class Results:
                 f"run snakemake --config scale={self.scale} exhibits={self.study.id}.{exhibit.name}"
             )
         results = self.read_by(exhibit)
-        nothing = results.runs.empty and results.audits.empty
+        nothing = results.runs.empty and results.audits.empty and results.leaks.empty
         if nothing and not self.study.on_request(exhibit.groups):
             raise UserError(
                 f"{self.study.id}.{exhibit.name}: no finished job of "
@@ -121,6 +121,11 @@ class Results:
     def audits(self) -> pd.DataFrame:
         """Rows of audits."""
         return self.rows[self._is("audit")]
+
+    @cached_property
+    def leaks(self) -> pd.DataFrame:
+        """Rows of attacks on trained models."""
+        return self.rows[self._is("leaks")]
 
     def published(self, name: str) -> pd.DataFrame:
         """Return what the study's sources print under a name of the study file; columns with

@@ -15,9 +15,10 @@ import safetensors
 
 from private_graphs.errors import UserError
 from private_graphs.files import MANIFEST, WITHOUT_DP, check_manifest
-from private_graphs.jobs import AUDIT_FILE, FILES, JOB_FILE, Job, finished_folders
+from private_graphs.jobs import AUDIT_FILE, FILES, JOB_FILE, LEAK_FILE, Job, finished_folders
 from private_graphs.methods import method_named
 from private_graphs.report.audits import audit_row
+from private_graphs.report.leaks import leak_rows
 from private_graphs.report.store import (
     Answers,
     Labels,
@@ -29,6 +30,12 @@ from private_graphs.report.store import (
     tidy,
 )
 from private_graphs.report.words import missing
+
+_ATTACKS = {
+    "audit": (AUDIT_FILE, lambda job, document: [audit_row(job, document)]),
+    "leaks": (LEAK_FILE, leak_rows),
+}
+"""File of an attack, and the rows that it holds."""
 
 
 def answers_in(scale_folder: Path) -> Callable[[str], Answers]:
@@ -63,29 +70,33 @@ def collect(
     """Read the finished jobs below a folder such as ``results/full``: tidy rows, and statements.
 
     ``jobs`` are the identifiers of the jobs to read, by default all. Runs (``source`` is own) come
-    before audits. Statements are as written, without audits (``audits.audited``). With the folder
-    of built datasets, ``data/processed``, scores are recomputed if the dataset is there.
+    before audits and leaks. Statements are as written, without audits (``audits.audited``). With
+    the folder of built datasets, ``data/processed``, scores are recomputed if the dataset is there.
 
     Raises:
         UserError: a file is damaged: which one, what is wrong, what to do.
     """
-    runs, audits, statements = [], [], {}
+    runs, attacks, statements = [], [], {}
     labels = labels_in(processed)
     for name, folder in finished_folders(Path(scale_folder) / "jobs").items():
         if jobs is not None and name not in jobs:
             continue
         with remedy(f"delete {folder} and run the job again"):
-            rows, own, audit = read_job_folder(name, folder, labels)
-        runs.append(rows.assign(source="own"))
+            rows, own = read_job_folder(name, folder, labels)
         statements |= own
-        audits += [audit] if audit else []
-    return tidy([*runs, pd.DataFrame(audits)]), statements
+        if "source" in rows:
+            attacks.append(rows)
+        else:
+            runs.append(rows.assign(source="own"))
+    attacks.sort(key=lambda rows: rows["source"].iloc[0])  # audits, then leaks
+    return tidy([*runs, *attacks]), statements
 
 
 def read_job_folder(
     name: str, folder: Path, labels: Labels
-) -> tuple[pd.DataFrame, dict[str, dict[str, Any]], dict[str, Any] | None]:
-    """Return rows, statements and audit of the finished job ``name`` after all checks.
+) -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
+    """Return rows and statements of the finished job ``name`` after all checks; those of an attack
+    have a ``source``.
 
     Raises:
         UserError: a file is damaged or belongs to another job, or rows differ from the plan.
@@ -94,9 +105,10 @@ def read_job_folder(
         job = Job.model_validate_json(path.read_text(encoding="utf-8"))
     if job.id != name:
         raise UserError(f"{path}: the plan of {job.id}; expected that of {name}")
-    if job.attack is not None:
-        check_manifest(folder, (JOB_FILE, AUDIT_FILE))
-        return pd.DataFrame(), {}, audit_row(job, read_json(folder / AUDIT_FILE))
+    if job.kind != "run":
+        file, rows_of = _ATTACKS[job.kind]
+        check_manifest(folder, (JOB_FILE, file))
+        return pd.DataFrame(rows_of(job, read_json(folder / file))), {}
     beside = folder / WITHOUT_DP
     parts = [read_store(folder, labels, (JOB_FILE, *FILES))]
     if beside.is_dir():
@@ -104,7 +116,7 @@ def read_job_folder(
         parts.append(read_store(beside, labels, FILES))
     rows = pd.concat([part.rows for part in parts], ignore_index=True)
     _check_plan(folder, job, rows)
-    return rows, {name: one for part in parts for name, one in part.statements.items()}, None
+    return rows, {name: one for part in parts for name, one in part.statements.items()}
 
 
 def labels_in(processed: Path | None) -> Labels:

@@ -66,7 +66,12 @@ AUDIT_COLUMNS: dict[str, str] = {
 }  # fmt: skip
 """What an audit shows; its ``epsilon`` is the claim that it attacks."""
 ROW_COLUMNS: dict[str, str] = {"source": TEXT, **RUN_COLUMNS, **AUDIT_COLUMNS}
-"""Columns of tidy rows with their types. ``source``: own, recorded, published or audit."""
+"""Columns of tidy rows with their types. ``source``: own, recorded, published; or of
+``ATTACKS``.
+"""
+ATTACKS = ("audit", "leaks")
+"""Sources of rows that are no runs: they have no statement and no predictions. Where there are
+leaks, ``report.leaks`` says which further columns they have."""
 
 Labels = Callable[[Mapping[str, Any]], np.ndarray | None]
 """From a row to the (N,) labels of its dataset; None where they are not at hand."""
@@ -91,7 +96,7 @@ class Store:
     """The results of one or many jobs of a study."""
 
     rows: pd.DataFrame
-    """Runs; where there are audits (``source`` is audit), which have no statement, these follow."""
+    """Runs; where there are ``ATTACKS``, which have no statement, these follow."""
     statements: dict[str, dict[str, Any]]
     """Privacy statements by identifier."""
     predictions: dict[str, np.ndarray]
@@ -106,8 +111,9 @@ class Store:
 
     @cached_property
     def runs(self) -> pd.DataFrame:
-        """The rows that are no audits, with ``job`` as ``predictions`` names it."""
-        rows = self.rows[self.rows["source"] != "audit"] if "source" in self.rows else self.rows
+        """The rows that are no attacks, with ``job`` as ``predictions`` names it."""
+        rows = self.rows
+        rows = rows[~rows["source"].isin(ATTACKS)] if "source" in rows else rows
         return rows.assign(job=rows["group"] + "/" + rows["job"])
 
     @cached_property

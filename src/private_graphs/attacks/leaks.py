@@ -1,0 +1,152 @@
+"""Attacks on trained models, from end to end: what each measured, beside the guarantee.
+
+An attack on models that a method trains on a real dataset is evidence of what leaks in practice. It
+is never an upper bound, and no audit: it may fail where another attacker succeeds (docs/leaks.md).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.jobs import Job
+from private_graphs.mechanisms.door import UNSEEN
+from private_graphs.methods import method_named
+from private_graphs.methods.method import Context, Progress
+from private_graphs.privacy.accountants import compose_groups, price
+from private_graphs.privacy.events import Event
+from private_graphs.run import answer
+from private_graphs.tasks import SCENARIOS
+from private_graphs.training.metrics import scores
+
+CONFIDENCE = 0.95
+"""Confidence of every interval and bound."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One number that an attack measured."""
+
+    sees: str
+    """What the attacker sees (``attacks.views`` for membership); empty where it does not matter."""
+    score: str
+    """How the attacker ranks its guesses: ``online``, ``offline``, ``plain``, ``decoding``, …"""
+    measure: str
+    """``auc``; ``tpr_01`` and ``tpr_001``: true positive rates at 1 % and .1 % false positives;
+    ``tnr_01``: the same of non-members; ``epsilon_shown``; ``accuracy``; ``majority``; …"""
+    value: float
+    low: float | None = None
+    """Interval of ``CONFIDENCE``; None for a number that has none."""
+    high: float | None = None
+    who: str = "all"
+    """Whom the number is about: all, or a part such as ``degree 1``."""
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What is claimed and proved of the attacked runs."""
+
+    unit: str
+    relation: str
+    delta: float
+    events: tuple[Event, ...]
+    epsilon_claimed: float | None
+    """ε that the paper prints, or that was asked of a proved method; None without DP."""
+    noise_multiplier: float | None
+    accuracy: float
+    """Of the model that is trained on all training nodes, on the test nodes."""
+
+    @classmethod
+    def of(cls, job: Job, dataset: GraphDataset, context: Context) -> Guarantee:
+        """Run the job once on the dataset itself."""
+        task, (one, *_) = answer(job, dataset, UNSEEN, context=context)
+        scenario, outcome = SCENARIOS[job.scenario], one.outcome
+        asked = job.epsilons[0] if one.request.private else None
+        truth = dataset.labels[dataset.test_mask]
+        if method_named(job.method).protocols[job.protocol].unlabelled == "class_zero":
+            truth = np.maximum(truth, 0)
+        truth = truth[truth >= 0]
+        return cls(
+            unit=scenario.unit,
+            relation=scenario.relation,
+            delta=job.delta,
+            events=one.events if asked else (),
+            epsilon_claimed=outcome.claim.epsilon if outcome.claim else asked,
+            noise_multiplier=outcome.measured.get("noise_multiplier"),
+            accuracy=float(scores(truth, outcome.test_predictions)["accuracy"]),
+        )
+
+    def at(self, delta: float) -> float | None:
+        """Return the proved ε at another δ; None where nothing is proved."""
+        priced = [price(event, self.unit, self.relation, delta) for event in self.events]
+        return compose_groups([(priced, 1)], delta)
+
+    def allowed(self, false_positives: Mapping[str, float]) -> dict[str, float]:
+        """Return the largest AUC and true positive rates (by name of the false positive rate) that
+        the proof leaves to any attack; empty where nothing is proved.
+
+        Exact for Gaussian mechanisms; of others what (ε, δ) allows.
+        """
+        if self.epsilon_proved is None:
+            return {}
+        mus = [price(each, self.unit, self.relation, self.delta).mu for each in self.events]
+        if None not in mus:
+            mu = math.sqrt(sum(each**2 for each in mus))
+            return {"auc": float(ndtr(mu / math.sqrt(2)))} | {
+                f"tpr_{name}": float(ndtr(ndtri(rate) + mu))
+                for name, rate in false_positives.items()
+            }
+        growth = math.exp(self.epsilon_proved)
+        return {"auc": min(1.0, growth / (1 + growth) + self.delta)} | {
+            f"tpr_{name}": min(1.0, growth * rate + self.delta)
+            for name, rate in false_positives.items()
+        }
+
+    @cached_property
+    def epsilon_proved(self) -> float | None:
+        """Proved ε at the job's δ."""
+        return self.at(self.delta)
+
+    def document(self) -> dict[str, Any]:
+        """Return the fields that rows show."""
+        return {
+            "unit": self.unit,
+            "relation": self.relation,
+            "epsilon_claimed": self.epsilon_claimed,
+            "epsilon_proved": self.epsilon_proved,
+            "noise_multiplier": self.noise_multiplier,
+            "accuracy": self.accuracy,
+        }
+
+
+Attacker = Callable[[Job, GraphDataset, Guarantee, Context], Iterable[Measurement]]
+"""``attack(job, dataset, guarantee, context)`` of a module of this package."""
+
+
+def attacker(name: str) -> Attacker:
+    """Return the attack that ``LeakAttack.attack`` names."""
+    from private_graphs.attacks import membership
+
+    return {"membership": membership.attack}[name]
+
+
+def run_job(
+    job: Job, dataset: GraphDataset, *, threads: int = 1, progress: Progress | None = None
+) -> dict[str, Any]:
+    """Carry out a planned attack: return its numbers and the guarantee as JSON-able fields."""
+    started, context = time.perf_counter(), Context(progress=progress, threads=threads)
+    guarantee = Guarantee.of(job, dataset, Context(threads=threads))
+    measured = attacker(job.leaks.attack)(job, dataset, guarantee, context)
+    return {
+        "guarantee": guarantee.document(),
+        "measured": [asdict(each) for each in measured],
+        "seconds": round(time.perf_counter() - started, 1),
+    }
