@@ -65,23 +65,30 @@ class Output(list):
         self.__dict__ |= names
 
 
-def work(root: Path) -> None:
-    """The end of a run in the working folder: a batch of two jobs, exhibits, pages."""
-    built, jobs = f"data/processed/{DATASET}", "results/demo/jobs"
+BUILT = f"data/processed/{DATASET}"
+
+
+def batch(root: Path) -> None:
+    """Compute two jobs in the working folder."""
     _script(
         root, "run", output=Output(marker="results/demo/batches/one.json"),
         params={
-            "title": "one", "noise_source": "seeded", "folder": jobs,
+            "title": "one", "noise_source": "seeded", "folder": "results/demo/jobs",
             "code": [f"{module_of(job.method)} hash" for job in JOBS],
             "jobs": [job.model_dump_json() for job in JOBS],
-            "built": [f"{job.id} {built}" for job in JOBS],
+            "built": [f"{job.id} {BUILT}" for job in JOBS],
         },
     )  # fmt: skip
+
+
+def work(root: Path) -> None:
+    """The end of a run: a batch, exhibits, pages."""
+    batch(root)
     exhibits = "results/demo/exhibits/manifest.json"
     _script(
         root, "exhibits", output=Output(rows="results/demo/rows.parquet", manifest=exhibits),
         params={"exhibits": ["lrec2022.labels"], "jobs": [job.id for job in JOBS]},
-        input={"statistics": [f"{built}/statistics.json"]},
+        input={"statistics": [f"{BUILT}/statistics.json"]},
     )  # fmt: skip
     _script(root, "site", output=Output(index="results/index.html"), input={"exhibits": exhibits})
 
@@ -269,5 +276,5 @@ def test_no_result_depends_on_a_clock(root, whole, tmp_path, monkeypatch):
     rows = place / "results" / "demo" / "jobs" / JOBS[0].id / "runs.parquet"
     for path in place.rglob("*"):
         os.utime(path, (1, 1))
-    assert forked(lambda: work(root)) == 0, Path("why").read_text()
+    assert forked(lambda: batch(root)) == 0, Path("why").read_text()
     assert rows.stat().st_mtime == 1, "a finished job is kept whatever the dates say"
