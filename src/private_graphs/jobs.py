@@ -80,15 +80,15 @@ class LeakAttack(Strict):
     attack: Literal["membership", "links", "words"]
     """What the attacker wants to know: who was a training node, which edges there are, or whether a
     rare word was in a text."""
-    shadows: int = Field(ge=4)
+    shadows: int = Field(ge=4, le=MOST_RUNS)
     """Number of models that are trained on random halves. Each is attacked with the others."""
-    targets: int = Field(default=0, ge=0)
+    targets: int = Field(default=0, ge=0, le=MOST_RUNS)
     """Number of further models that are attacked for a lower bound on ε, by a design that is fixed
     on the shadows; 0: no bound."""
     left_out: Literal["absent", "unlabelled"] = "absent"
     """Whether a training node that a coin leaves out is removed, as the unit of node level is, or
     stays in the graph without its label."""
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
 
 
 class Chosen(Strict):
