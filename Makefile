@@ -13,8 +13,8 @@ help:
 	@echo "make site        write all pages without computing anything: recorded results, your own, documentation"
 	@echo "make paper       write a LaTeX folder with every table and figure: paper/"
 	@echo "make test        install, then run every test"
-	@echo "make test-all    also plant every known bug, compute the whole demo, audit mechanisms, replay methods,"
-	@echo "                 and run on a Slurm of one node where Slurm is installed"
+	@echo "make test-all    also plant every known bug, kill a run at 50 places, compute the whole demo,"
+	@echo "                 audit mechanisms, replay methods, and run on a Slurm where it is installed"
 	@echo "make golden      compute the whole demo and write tests/golden, with which test-all compares"
 	@echo "make install     install the pinned packages into .venv"
 	@echo "make lint        check style and types: ruff, mypy, snakefmt, snakemake --lint"
@@ -48,6 +48,7 @@ test: install
 
 test-all: test
 	$(BIN)/python -m pytest tests/mutants tests/mechanisms --all-mutants
+	$(BIN)/python -m pytest tests/test_faults.py --all-faults
 	$(BIN)/python -m pytest tests/workflow/test_demo.py tests/report/test_restate.py --demo
 	$(BIN)/private-graphs audit --mechanisms
 	$(BIN)/private-graphs audit --replay

@@ -375,8 +375,18 @@ def written(place) -> Path:
     )
     private_graphs.classify("letters", epsilon=1, out="out")
     shutil.copytree(place / "data", place / "kept")
+    (place / "events").mkdir()
+    (place / "events" / "events.json").write_bytes(as_json(EVENTS))
     shutil.copytree(place / "out", place / "kept-out")
     return place
+
+
+EVENTS = {
+    "a": {"dp_events": [{"neighboring_relation": "REPLACE_ONE", "event": {
+        "class": "SelfComposedDpEvent", "count": 3,
+        "event": {"class": "GaussianDpEvent", "noise_multiplier": 4.0},
+    }}]},
+}  # fmt: skip
 
 
 def _explain(folder: Path) -> None:
@@ -403,8 +413,7 @@ STORED: dict[str, tuple[str, tuple[str, ...], Callable[[Path], object]]] = {
     "declaration": ("kept/declared", ("letters.json",), _ledger),
     "statement": ("job", ("statement.json",), lambda folder: explained(
         [folder / "statement.json"], True)),
-    "events": ("job", ("statement.json",), lambda folder: of_file(
-        folder / "statement.json", 1e-5)),
+    "events": ("events", ("events.json",), lambda folder: of_file(folder / "events.json", 1e-5)),
 }  # fmt: skip
 
 

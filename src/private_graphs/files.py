@@ -136,11 +136,11 @@ def unpacked_gzip(data: bytes, most: int = MOST_DOCUMENT_BYTES) -> bytes:
     return content
 
 
-def changed_file(folder: Path, needed: Iterable[str] = ()) -> str | None:
+def changed_file(folder: Path, needed: Iterable[str] = (), only: str | None = None) -> str | None:
     """Return the file of a folder that differs from its manifest; None without a manifest.
 
-    ``needed`` files must be in the manifest. A forged file passes: whoever changes a file can
-    change the manifest too.
+    ``needed`` files must be in the manifest; with ``only`` no other file is looked at. A forged
+    file passes: whoever changes a file can change the manifest too.
     """
     path = folder / MANIFEST
     if not path.is_file():
@@ -155,6 +155,8 @@ def changed_file(folder: Path, needed: Iterable[str] = ()) -> str | None:
     if silent := [name for name in needed if name not in hashes]:
         return f"{path}: says nothing of {', '.join(silent)}"
     for name, expected in hashes.items():
+        if only not in (None, name):
+            continue
         if not (folder / name).is_file():
             return f"{folder / name}: is gone"
         if sha256_of(folder / name) != expected:

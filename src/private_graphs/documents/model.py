@@ -13,7 +13,7 @@ from scipy.special import softmax
 from private_graphs.documents.hashing import HashedWords, Map, PublicWords
 from private_graphs.documents.unit_sums import scores_of
 from private_graphs.errors import UserError
-from private_graphs.files import atomic_path
+from private_graphs.files import atomic_path, changed_file
 from private_graphs.limits import MOST_TABLE_BYTES
 
 MODEL_FILE = "model.safetensors"
@@ -90,6 +90,8 @@ def load(folder: str | Path) -> ReleasedModel:
                 "reading private links, so that no model can be given away)"
             )
         path = inner
+    if reason := changed_file(path.parent, only=path.name):
+        raise UserError(f"{reason}; take the folder anew from who made it")
     try:
         if (size := path.stat().st_size) > MOST_TABLE_BYTES:
             raise ValueError(f"it has {size:,} bytes, expected at most {MOST_TABLE_BYTES:,}")
