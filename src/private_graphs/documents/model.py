@@ -86,8 +86,8 @@ def load(folder: str | Path) -> ReleasedModel:
         if not inner.is_file():
             raise UserError(
                 f"{path}: no such file; expected the folder 'release' of 'private-graphs classify "
-                "NAME --out DIR' with a model (class_sums has one; gcn and edge_votes predict by "
-                "reading private links, so that no model can be given away)"
+                "NAME --out DIR' with a model (class_sums and dp_linear have one; gcn and "
+                "edge_votes predict by reading private links, so that no model can be given away)"
             )
         path = inner
     if reason := changed_file(path.parent, only=path.name):
