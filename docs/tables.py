@@ -394,7 +394,7 @@ def leaks_table() -> str:
     found = [
         markdown(block)
         for shelf in shelves
-        for block in (leak_blocks(shelf.results) if len(shelf.results.leaks) else ())
+        for block in (leak_blocks(shelf.own) if len(shelf.own.leaks) else ())
         if isinstance(block, Table) and block.title.endswith("on every model")
     ]
     return "\n\n".join(found)

@@ -97,7 +97,8 @@ def cells(rows: pd.DataFrame) -> pd.DataFrame:
         shown = whole[(whole["sees"] == "published") & (whole["measure"] == "auc")]["value"]
         row = part.iloc[0].to_dict() | numbers | {"sees": best[0], "score": best[1]}
         found.append(row | {"published_auc": shown.iloc[0] if len(shown) else None})
-    return pd.DataFrame(found)
+    order = ["attack", "dataset", "method", "scenario", "protocol", "epsilon"]
+    return pd.DataFrame(found).sort_values(order, kind="stable", ignore_index=True)
 
 
 def _rank(kind: tuple[str, str]) -> tuple[int, ...]:
@@ -176,7 +177,7 @@ def _strength(noun: str, frame: pd.DataFrame, results: Any) -> Table:
     columns = [
         Column("dataset", lambda row: _name(results, row["dataset"])),
         Column("model", lambda row: row["model"]),
-        Column("ε printed", lambda row: number(_printed(row))),
+        Column("ε printed", lambda row: f"{_printed(row):.3g}".replace("inf", "∞")),
         Column("ε proved", lambda row: _proved(row)),
         Column("accuracy", lambda row: _accuracy(row)),
         Column("attacker", lambda row: f"{row['sees']}, {row['score']}"),
