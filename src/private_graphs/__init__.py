@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["classify", "declare", "epsilon", "explain", "ledger", "load", "predict"]
+__all__ = ["attack", "classify", "declare", "epsilon", "explain", "ledger", "load", "predict"]
 
 
 def __getattr__(name: str) -> Any:

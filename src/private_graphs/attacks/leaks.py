@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -110,9 +111,7 @@ Attacker = Callable[[Job, GraphDataset, Guarantee, Context], Iterable[Measuremen
 
 def attacker(name: str) -> Attacker:
     """Return the attack that ``LeakAttack.attack`` names."""
-    from private_graphs.attacks import membership
-
-    return {"membership": membership.attack}[name]
+    return import_module(f"private_graphs.attacks.{name}").attack
 
 
 def run_job(

@@ -133,7 +133,7 @@ class Classified:
 
 
 @dataclass(frozen=True, eq=False)
-class _Plan:
+class ReleasePlan:
     """Everything that is decided before a private value is read."""
 
     spec: Declaration
@@ -200,7 +200,7 @@ def classify(
     say(f"reading {spec.nodes.name}")
     docs = read_documents(spec)
     ledger = BudgetLedger(data)
-    plan = _planned(spec, docs, ledger, epsilon)
+    plan = planned_release(spec, docs, ledger, epsilon)
     sides = tuple(plan.costs)
     before = most_spent(ledger.entries(), plan.people, plan.delta, sides)
     free = _free_row(plan) if len(docs.units_on(KNOWN)) else None
@@ -304,7 +304,10 @@ def delta_of(spec: Declaration, protected: int) -> float:
     return spec.delta or default_delta(protected)
 
 
-def _planned(spec: Declaration, docs: Documents, ledger: BudgetLedger, epsilon: float) -> _Plan:
+def planned_release(
+    spec: Declaration, docs: Documents, ledger: BudgetLedger, epsilon: float
+) -> ReleasePlan:
+    """Decide everything about a release, without reading a label."""
     from private_graphs.privacy.calibration import refuse_large_delta
 
     earlier_releases(spec, docs, ledger)  # refuses documents that are public now
@@ -324,7 +327,7 @@ def _planned(spec: Declaration, docs: Documents, ledger: BudgetLedger, epsilon: 
     lattice = calibrated(epsilon, delta, features.columns, n_classes)
     lattice.check_total(protected)
     tested = len(docs.units_on(TEST))
-    return _Plan(
+    return ReleasePlan(
         spec=spec, docs=docs, people=people_of(spec, docs, ledger), epsilon=epsilon, delta=delta,
         features=features, protected=protected, trained=trained, lattice=lattice,
         count_lattice=calibrated_count(epsilon, delta) if tested else None,
@@ -332,7 +335,7 @@ def _planned(spec: Declaration, docs: Documents, ledger: BudgetLedger, epsilon: 
     )  # fmt: skip
 
 
-def _plan_lines(plan: _Plan, before: float, after: float, free: np.ndarray | None) -> tuple:
+def _plan_lines(plan: ReleasePlan, before: float, after: float, free: np.ndarray | None) -> tuple:
     """Return what a dry run prints, from public numbers alone."""
     n_classes, scale = len(plan.docs.classes), math.sqrt(2) * plan.lattice.noise_std
     limit = plan.spec.budget
@@ -354,12 +357,13 @@ def _plan_lines(plan: _Plan, before: float, after: float, free: np.ndarray | Non
     return tuple(lines)
 
 
-def _terms(docs: Documents, *sides: int) -> Terms:
+def terms_of(docs: Documents, *sides: int) -> Terms:
+    """Return the units on some sides, as they are summed."""
     rows = docs.on(*sides)
     return Terms([docs.texts[row] for row in rows], docs.labels[rows], docs.unit_of[rows])
 
 
-def _free_row(plan: _Plan) -> np.ndarray:
+def _free_row(plan: ReleasePlan) -> np.ndarray:
     """Return the classes of the public test documents by public documents alone."""
     import scipy.sparse
 
@@ -367,7 +371,7 @@ def _free_row(plan: _Plan) -> np.ndarray:
     from private_graphs.methods.method import ALONE, Request
     from private_graphs.tasks import SCENARIOS, GraphTask
 
-    known, asked = _terms(plan.docs, KNOWN), _terms(plan.docs, PUBLIC_TEST)
+    known, asked = terms_of(plan.docs, KNOWN), terms_of(plan.docs, PUBLIC_TEST)
     assert isinstance(plan.features, PublicWords)
     rows, labelled = plan.features.weighted(known.texts), np.flatnonzero(known.labels >= 0)
     task = GraphTask(
@@ -383,22 +387,22 @@ def _free_row(plan: _Plan) -> np.ndarray:
     return outcome.test_predictions
 
 
-def _public_score(plan: _Plan, free: np.ndarray) -> float:
-    asked = _terms(plan.docs, PUBLIC_TEST)
+def _public_score(plan: ReleasePlan, free: np.ndarray) -> float:
+    asked = terms_of(plan.docs, PUBLIC_TEST)
     cells = cells_of(free, free, asked.labels, asked.unit_of)
     return float(cells[:, 0].mean()) if len(cells) else math.nan
 
 
 def _drawn(
-    plan: _Plan, free: np.ndarray | None, door: Door
+    plan: ReleasePlan, free: np.ndarray | None, door: Door
 ) -> tuple[ReleasedModel, Quality | None]:
     """Read the private documents through the door, and return what follows from its answers."""
     docs, n_classes = plan.docs, len(plan.docs.classes)
     noisy = released(
-        _terms(docs, TRAINING), plan.features, n_classes, plan.lattice, plan.unit, door
+        terms_of(docs, TRAINING), plan.features, n_classes, plan.lattice, plan.unit, door
     )
     private = ClassMeans.of(noisy, plan.lattice.noise_std)
-    weights = weights_of(private, *_public_means(plan))
+    weights = weights_of(private, *public_means(plan))
     model = ReleasedModel(
         plan.features, weights, docs.classes, plan.spec.text, plan.spec.id, plan.spec.name
     )
@@ -411,9 +415,9 @@ def _drawn(
     return model, quality
 
 
-def _public_means(plan: _Plan) -> tuple[ClassMeans | None, float]:
+def public_means(plan: ReleasePlan) -> tuple[ClassMeans | None, float]:
     """Return the sums of public documents by class, and the mean variance of a coordinate."""
-    known = _terms(plan.docs, KNOWN)
+    known = terms_of(plan.docs, KNOWN)
     if not known.texts:
         return None, 1 / plan.features.columns
     rows, labelled = plan.features.rows(known.texts).toarray(), known.labels >= 0
@@ -423,9 +427,9 @@ def _public_means(plan: _Plan) -> tuple[ClassMeans | None, float]:
     return ClassMeans(sums, np.maximum(codes.sum(axis=0), 1e-9), 0.0), variance
 
 
-def _noisy_quality(plan: _Plan, weights: np.ndarray, majority: int, door: Door) -> Quality:
+def _noisy_quality(plan: ReleasePlan, weights: np.ndarray, majority: int, door: Door) -> Quality:
     """Release four noisy counts of private test units, and compare with the largest class."""
-    asked, lattice = _terms(plan.docs, TEST), plan.count_lattice
+    asked, lattice = terms_of(plan.docs, TEST), plan.count_lattice
     predicted = scores_of(weights, plan.features, asked.texts).argmax(axis=1)
     other = np.full(len(predicted), majority)
     cells = cells_of(predicted, other, asked.labels, asked.unit_of)
@@ -446,10 +450,10 @@ def _noisy_quality(plan: _Plan, weights: np.ndarray, majority: int, door: Door) 
 
 
 def _public_quality(
-    plan: _Plan, weights: np.ndarray, majority: int, free: np.ndarray | None
+    plan: ReleasePlan, weights: np.ndarray, majority: int, free: np.ndarray | None
 ) -> Quality | None:
     """Compare exact answers on public test units with public documents alone and the majority."""
-    asked = _terms(plan.docs, PUBLIC_TEST)
+    asked = terms_of(plan.docs, PUBLIC_TEST)
     if free is None or not (asked.labels >= 0).any():
         return None
     predicted = scores_of(weights, plan.features, asked.texts).argmax(axis=1)
@@ -482,7 +486,7 @@ def _exact_verdict(cells: np.ndarray) -> str:
 # --- statement ---
 
 
-def _trees(plan: _Plan) -> list[dict[str, Any]]:
+def _trees(plan: ReleasePlan) -> list[dict[str, Any]]:
     """Return the planned mechanisms as event trees of dp-accounting."""
     from private_graphs.privacy.dp_events import dp_events
 
@@ -492,7 +496,7 @@ def _trees(plan: _Plan) -> list[dict[str, Any]]:
     return [each.model_dump(mode="json") for each in trees]
 
 
-def _statement(plan: _Plan, method: str) -> Any:
+def _statement(plan: ReleasePlan, method: str) -> Any:
     from private_graphs.files import sha256_of
     from private_graphs.privacy.prices import SearchRuns, price_file
     from private_graphs.privacy.statements import About, Selection, build_statement

@@ -61,7 +61,7 @@ CONSTANTS = (
     "the constants of the method were set by its authors with experiments on Cora, PubMed, "
     "Facebook Cornell5 and synthetic graphs; on these graphs that choice is not priced"
 )
-_ROW_BITS, _RESIDUAL_BITS = 20, 16
+ROW_BITS, _RESIDUAL_BITS = 20, 16
 _LARGEST_WEIGHT = 2.0**20
 _BLOCK = 4096
 """Rows whose products are summed in float64: integers below 2^53, hence exact in any order."""
@@ -180,7 +180,7 @@ class SumQuery:
 
 def grid_rows(rows: RowMap, some: Records, n_classes: int) -> np.ndarray:
     """Return (nodes, size + 1) rows with their constant, whole numbers in units of 2^-20."""
-    return on_grid(with_constant(rows.training(some), n_classes), _ROW_BITS)
+    return on_grid(with_constant(rows.training(some), n_classes), ROW_BITS)
 
 
 def class_sums(task: GraphTask, rows: RowMap, lattice: LatticeGaussian) -> np.ndarray:
@@ -196,8 +196,14 @@ def class_sums(task: GraphTask, rows: RowMap, lattice: LatticeGaussian) -> np.nd
         total = query.zeros()
         for start in range(0, task.n_train, _BLOCK):
             query.add(total, task.training(slice(start, start + _BLOCK)))
-    centred = task.n_classes * total - total.sum(axis=1, keepdims=True)
-    return to_lattice(centred, task.n_classes, _ROW_BITS, lattice)
+    return centred_sums(total, lattice)
+
+
+def centred_sums(total: np.ndarray, lattice: LatticeGaussian) -> np.ndarray:
+    """Return (…, K) int64 sums of z (e_y - 1/K)^T, in spacings, from those of z e_y^T in 2^-20."""
+    n_classes = total.shape[-1]
+    centred = n_classes * total - total.sum(axis=-1, keepdims=True)
+    return to_lattice(centred, n_classes, ROW_BITS, lattice)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,7 +222,7 @@ class Residuals:
         for start in range(0, self.task.n_train, _BLOCK):
             some = self.task.training(slice(start, start + _BLOCK))
             z = grid_rows(self.rows, some, self.task.n_classes)
-            yield z, np.linalg.norm(z, axis=1) / 2.0**_ROW_BITS
+            yield z, np.linalg.norm(z, axis=1) / 2.0**ROW_BITS
 
     def at(self, weights: np.ndarray) -> np.ndarray:
         """Return (R, m, K) int64 sums of the terms at weights (R, m, K), in spacings.
@@ -228,19 +234,19 @@ class Residuals:
         weights = np.clip(np.nan_to_num(weights), -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
         # each set has its own grid: one for all would tell one replica of another one's release
         longest = np.maximum(1.0, np.linalg.norm(weights, axis=1).max(axis=1))  # (R,)
-        grids = 2.0 ** (53 - _ROW_BITS - 1 - np.ceil(np.log2(longest)))[:, None, None]
+        grids = 2.0 ** (53 - ROW_BITS - 1 - np.ceil(np.log2(longest)))[:, None, None]
         joined = np.rint(weights * grids).transpose(1, 0, 2).reshape(columns, -1)
         total, start = np.zeros(joined.shape, np.int64), 0
         small = self.task.n_train * columns <= _KEPT
         for z, norms in self._kept if small else self._computed():
             z = z.astype(np.float64)
-            logits = (z @ joined * 2.0**-_ROW_BITS).reshape(len(z), n_sets, n_classes)
+            logits = (z @ joined * 2.0**-ROW_BITS).reshape(len(z), n_sets, n_classes)
             logits /= grids[None, :, 0]
             labels = self.task.train_labels[start : start + len(z)]
             terms = clipped_residuals(logits, labels, norms)
             total += (z.T @ on_grid(terms, _RESIDUAL_BITS).reshape(len(z), -1)).astype(np.int64)
             start += len(z)
-        sums = to_lattice(total, 1, _ROW_BITS + _RESIDUAL_BITS, self.lattice)
+        sums = to_lattice(total, 1, ROW_BITS + _RESIDUAL_BITS, self.lattice)
         return sums.reshape(columns, n_sets, n_classes).transpose(1, 0, 2)
 
 
