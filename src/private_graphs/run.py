@@ -245,6 +245,12 @@ def answer(
         return runner.task, runner.answers(context, watch, task)
 
 
+def planned(job: Job, dataset: GraphDataset) -> tuple[Task, list[Request]]:
+    """Return the task and the requests of a job, for an attack that trains its models."""
+    runner = _Runner.of(job, dataset, None, "seeded", False)
+    return runner.task, runner.requests
+
+
 def identity(job: Job, data: str, request: Request, changed: Mapping[str, Any]) -> dict[str, Any]:
     """Return the stream identity of a request: everything that distinguishes the replica.
 
@@ -388,6 +394,8 @@ class _Runner:
         public = [replace(each, streams=each.streams.public) for each in self.requests]
         outcomes = self._outcomes(public, door, context, task or self.task)
         door.close()
+        if context.asked is None and any(each.logits is not None for each in outcomes):
+            raise ReleaseMismatch(f"{self.job.method} tells logits that no attack asked for")
         if self.method.reads_private and not all(
             planned or not request.private
             for planned, request in zip(door.planned(), public, strict=True)

@@ -1,8 +1,380 @@
-"""Membership inference (under construction)."""
+"""Membership inference at node level: which training nodes did a model learn from?
+
+Every training node with a label takes part in a model by an independent fair coin; each model is a
+target once, with the others as its shadows. A node's score is its margin; the attacker compares it
+with the margins of the shadows that saw the node and of those that did not (likelihood ratio,
+Carlini et al. 2022). Where a release is linear in the coins, it is decoded instead. docs/leaks.md
+has the settings and what the numbers do not say.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
-def attack(job, dataset, guarantee, context):
-    """Return nothing yet."""
-    return []
+import numpy as np
+from scipy.stats import rankdata, spearmanr
+
+from private_graphs.attacks import trained_models
+from private_graphs.attacks.leaks import CONFIDENCE, Guarantee, Measurement
+from private_graphs.attacks.views import FEATURES, PUBLISHED, TOGETHER, WHOLE
+from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.errors import UserError
+from private_graphs.jobs import Job
+from private_graphs.methods.method import Context
+from private_graphs.privacy.audits import one_run_epsilon
+
+PER_NODE_FROM = 32
+"""Shadows from which each node has its own variances; with fewer, all nodes share two."""
+FALSE_POSITIVES = {"01": 0.01, "001": 0.001}
+RESAMPLES = 100
+"""Draws of models and nodes for an interval."""
+NAMED, GUESSES = 100, 10
+"""Fixed design of the bound: nodes that the shadows name, and guesses about each target."""
+SUREST = 0.02
+"""Second design: share of all nodes that is guessed at either end."""
+TINY_DELTA = 1e-12
+"""δ of the second design: at a usual δ its many canaries show nothing (docs/leaks.md)."""
+BREAKS = 1 - 0.001 / 1000
+"""Confidence at which a bound contradicts a proof: 99.9 % jointly for a thousand tests."""
+_BINS, _TAIL = 10_000, 0.01
+
+
+# --- scores --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Shadows:
+    """Margins (R, n) of models whose coins (R, n) the attacker knows."""
+
+    margins: np.ndarray
+    coins: np.ndarray
+
+    def ratios(self, margins: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """Return (T, n) scores of targets by kind; without targets, each shadow by the others."""
+        alone = margins is None
+        shift = self.margins.mean(axis=0)
+        shadows = self.margins - shift
+        asked = shadows if alone else margins - shift
+        moments = {}
+        for side, there in (("in", self.coins), ("out", ~self.coins)):
+            own = there if alone else 0  # what a target adds to the sums of all
+            count = there.sum(axis=0) - own
+            total = (there * shadows).sum(axis=0) - own * asked
+            square = (there * shadows**2).sum(axis=0) - own * asked**2
+            moments[side] = self._normal(count, total, square)
+        (at_in, spread_in), (at_out, spread_out) = moments["in"], moments["out"]
+        distance = (asked - at_out) / np.sqrt(spread_out)
+        return {
+            "online": (
+                distance**2 - (asked - at_in) ** 2 / spread_in + np.log(spread_out / spread_in)
+            ) / 2,
+            "offline": distance,
+            "plain": asked + shift,
+        }  # fmt: skip
+
+    def _normal(
+        self, count: np.ndarray, total: np.ndarray, square: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and variances from sums; a node without shadows gets what all have."""
+        counted = np.maximum(count, 1)
+        mean = np.where(count > 0, total / counted, 0.0)
+        spread = np.maximum(square - counted * mean**2, 0)
+        shared = spread.sum(axis=-1, keepdims=True) / np.maximum(
+            np.maximum(count - 1, 0).sum(axis=-1, keepdims=True), 1
+        )
+        floor = 1e-6 * shared + 1e-12
+        if len(self.coins) < PER_NODE_FROM:
+            return mean, np.broadcast_to(shared + floor, mean.shape)
+        own = np.where(count > 1, spread / np.maximum(count - 1, 1), shared)
+        return mean, own + floor
+
+
+def class_ratios(
+    classes: np.ndarray, coins: np.ndarray, asked: np.ndarray, n_classes: int
+) -> np.ndarray:
+    """Return (T, n) log-likelihood ratios of published classes (T, M), ``asked``.
+
+    ``classes`` (R, M) and ``coins`` (R, n) are those of the shadows. Published records count as
+    independent (naive Bayes), each with the frequencies of its classes among the shadows.
+    """
+    seen = np.eye(n_classes, dtype=np.float32)[classes].reshape(len(classes), -1)
+    counts = {}
+    for side in (True, False):
+        there = (coins == side).astype(np.float32)
+        prior = 1 + seen.mean(axis=0) * len(seen) / 8  # shrinks both sides to the same frequencies
+        counts[side] = np.log((there.T @ seen + prior) / (there.sum(axis=0)[:, None] + len(seen) / 8
+                              + n_classes))  # fmt: skip
+    shown = np.eye(n_classes, dtype=np.float32)[asked].reshape(len(asked), -1)
+    return (shown @ (counts[True] - counts[False]).T).astype(np.float64)
+
+
+# --- rates ---------------------------------------------------------------------------------------
+
+
+def _bins(scores: np.ndarray) -> np.ndarray:
+    """Return the place of every score among at most about 12,000 ordered bins."""
+    flat = scores.ravel()
+    tail = np.linspace(0, _TAIL, _BINS // 10)
+    levels = np.unique(np.concatenate([np.linspace(0, 1, _BINS), tail, 1 - tail]))
+    edges = np.unique(np.quantile(flat, levels))
+    return np.searchsorted(edges, flat).astype(np.int64)
+
+
+def _rates(inside: np.ndarray, outside: np.ndarray) -> dict[str, float]:
+    """Return AUC and rates from histograms of the scores of members and of others."""
+    inside, outside = inside / max(inside.sum(), 1e-12), outside / max(outside.sum(), 1e-12)
+    below = np.cumsum(outside) - outside / 2
+    found = {"auc": float(inside @ below)}
+    up = [np.concatenate([[0.0], np.cumsum(each[::-1])]) for each in (inside, outside)]
+    down = [np.concatenate([[0.0], np.cumsum(each)]) for each in (inside, outside)]
+    for name, rate in FALSE_POSITIVES.items():
+        found[f"tpr_{name}"] = float(np.interp(rate, up[1], up[0]))
+        found[f"tnr_{name}"] = float(np.interp(rate, down[0], down[1]))
+    return found
+
+
+def rates(
+    scores: np.ndarray, coins: np.ndarray, resamples: int = RESAMPLES
+) -> dict[str, tuple[float, float, float]]:
+    """Return AUC and rates, each with an interval, of (T, n) scores against (T, n) coins.
+
+    Thresholds are common to all targets. Intervals resample targets and nodes: pairs of one target
+    or of one node depend on each other.
+    """
+    bins = _bins(scores)
+    size = int(bins.max()) + 1
+    places = bins + size * coins.ravel()
+
+    def at(weights: np.ndarray | None) -> dict[str, float]:
+        counts = np.bincount(places, weights, minlength=2 * size)
+        return _rates(counts[size:], counts[:size])
+
+    generator, (n_targets, n) = np.random.default_rng(0), scores.shape
+    drawn = [
+        at(np.multiply.outer(_times(generator, n_targets), _times(generator, n)).ravel())
+        for _ in range(resamples)
+    ]
+    found = at(None)
+    tail = (1 - CONFIDENCE) / 2
+    return {
+        name: (value, *np.quantile([each[name] for each in drawn], [tail, 1 - tail]).tolist())
+        for name, value in found.items()
+    }
+
+
+def _times(generator: np.random.Generator, n: int) -> np.ndarray:
+    """Return how often each of n is drawn, with replacement."""
+    return np.bincount(generator.integers(n, size=n), minlength=n).astype(np.float64)
+
+
+def node_aucs(scores: np.ndarray, coins: np.ndarray) -> np.ndarray:
+    """Return the AUC (n,) of each node over the models; .5 where one side is empty."""
+    ranks = rankdata(scores, axis=0)
+    inside = coins.sum(axis=0)
+    outside = len(coins) - inside
+    pairs = inside * outside
+    above = (ranks * coins).sum(axis=0) - inside * (inside + 1) / 2
+    return np.where(pairs > 0, above / np.maximum(pairs, 1), 0.5)
+
+
+# --- a bound on ε --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """Guesses of a fixed design about fresh targets."""
+
+    canaries: int
+    guesses: int
+    right: int
+
+    def epsilon(self, delta: float, confidence: float = CONFIDENCE) -> float:
+        """Return the ε that they refute, whatever the mechanism (docs/privacy.md §10)."""
+        return one_run_epsilon(self.canaries, self.guesses, self.right, delta, confidence)
+
+
+@dataclass(frozen=True)
+class FixedDesign:
+    """Which nodes are guessed at which end: all of it chosen on shadows, before any target."""
+
+    nodes: np.ndarray
+    says: bool
+    """Whether the guesses say that a node is a member."""
+
+    @classmethod
+    def of(cls, scores: np.ndarray, coins: np.ndarray) -> FixedDesign:
+        """Take the nodes that the shadows tell apart best, and the end at which they err least."""
+        nodes = np.sort(np.argsort(-node_aucs(scores, coins), kind="stable")[:NAMED])
+        ends = [cls(nodes, says) for says in (False, True)]
+        return max(ends, key=lambda each: each.guess(scores, coins).right)
+
+    def guess(self, scores: np.ndarray, coins: np.ndarray) -> Guesses:
+        """Guess the coins of the surest nodes of every target from its scores (T, n)."""
+        scores, coins = scores[:, self.nodes], coins[:, self.nodes]
+        number = min(GUESSES, len(self.nodes))
+        sure = np.argsort(-scores if self.says else scores, axis=1, kind="stable")[:, :number]
+        right = np.take_along_axis(coins, sure, axis=1) == self.says
+        return Guesses(coins.size, right.size, int(right.sum()))
+
+
+def surest(scores: np.ndarray, coins: np.ndarray) -> Guesses:
+    """Guess the surest members and the surest non-members of every target among all nodes."""
+    number = max(1, round(SUREST * scores.shape[1]))
+    order = np.argsort(scores, axis=1, kind="stable")
+    ends = ((order[:, :number], False), (order[:, -number:], True))
+    right = sum(int((np.take_along_axis(coins, at, axis=1) == says).sum()) for at, says in ends)
+    return Guesses(coins.size, 2 * number * len(scores), right)
+
+
+# --- the attack ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores of shadows and of fresh targets by (view, score)."""
+
+    shadows: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
+    targets: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
+
+    def strongest(self) -> tuple[str, str]:
+        """Return what the bounds read, fixed in advance: the decoded release, else all views."""
+        asked = [key for key in self.shadows if key[1] == "decoding"]
+        asked += [key for key in self.shadows if key == (TOGETHER, "online")]
+        return (asked + [key for key in self.shadows if key[1] == "online"])[0]
+
+
+def scored(shadows: trained_models.Models, targets: trained_models.Models | None) -> Scored:
+    """Score every model by every view: the shadows by each other, the targets by the shadows."""
+    found = Scored()
+    for models, scores in ((shadows, found.shadows), (targets, found.targets)):
+        if models is None:
+            continue
+        sums = []
+        for view, margins in shadows.margins.items():
+            known = Shadows(margins, shadows.coins)
+            ratios = known.ratios(None if models is shadows else models.margins[view])
+            scores |= {(view, kind): each for kind, each in ratios.items()}
+            sums.append(ratios["online"])
+        if len(sums) > 1:
+            scores[TOGETHER, "online"] = np.sum(sums, axis=0)
+        scores |= {(view, "decoding"): each for view, each in models.decoded.items()}
+        scores[PUBLISHED, "online"] = _published(shadows, models)
+    return found
+
+
+def _published(shadows: trained_models.Models, models: trained_models.Models) -> np.ndarray:
+    """Score published classes; each half of the shadows by the other half."""
+    n_classes = shadows.n_classes
+    if models is not shadows:
+        return class_ratios(shadows.classes, shadows.coins, models.classes, n_classes)
+    found = np.empty(shadows.coins.shape)
+    half = np.arange(len(found)) % 2 == 0
+    for asked in (half, ~half):
+        found[asked] = class_ratios(
+            shadows.classes[~asked], shadows.coins[~asked], shadows.classes[asked], n_classes
+        )
+    return found
+
+
+def attack(
+    job: Job, dataset: GraphDataset, guarantee: Guarantee, context: Context
+) -> list[Measurement]:
+    """Train shadows and targets of a job, and measure how well their coins can be guessed.
+
+    Raises:
+        UserError: the guesses contradict what is proved.
+    """
+    design, total = job.leaks, job.leaks.shadows + job.leaks.targets
+    train = trained_models.trainer(job, dataset, context)
+    shadows = train(range(design.shadows))
+    targets = train(range(design.shadows, total)) if design.targets else None
+    scores = scored(shadows, targets)
+    found = [Measurement("", "", "accuracy_of_halves", float(shadows.accuracy.mean())),
+             Measurement("", "", "majority", shadows.majority)]  # fmt: skip
+    for (view, kind), each in scores.shadows.items():
+        for name, (value, low, high) in rates(each, shadows.coins).items():
+            found.append(Measurement(view, kind, name, value, low, high))
+    view = WHOLE if (WHOLE, "online") in scores.shadows else FEATURES
+    if (view, "online") in scores.shadows:
+        found += exposed(
+            scores.shadows[view, "online"], shadows.coins, parts_of(dataset, shadows.nodes), view
+        )
+    if targets is not None:
+        found += bounds(scores, shadows.coins, targets.coins, guarantee)
+    return found
+
+
+def bounds(
+    scores: Scored, shadow_coins: np.ndarray, coins: np.ndarray, guarantee: Guarantee
+) -> list[Measurement]:
+    """Return the ε that two fixed designs show on fresh targets; UserError above a proved one."""
+    view, kind = key = scores.strongest()
+    design = FixedDesign.of(scores.shadows[key], shadow_coins)
+    tests = (
+        ("epsilon_shown", design.guess(scores.targets[key], coins), guarantee.delta),
+        ("epsilon_shown_tiny", surest(scores.targets[key], coins), TINY_DELTA),
+    )
+    found = []
+    for name, guesses, delta in tests:
+        proved = guarantee.at(delta)
+        if proved is not None and guesses.epsilon(delta, BREAKS) > proved:
+            raise UserError(
+                f"membership inference shows epsilon >= {guesses.epsilon(delta, BREAKS):.4f} at "
+                f"delta = {delta:g} where {proved:.4f} is proved: the code breaks its proof; mend "
+                "it before publishing any result"
+            )
+        shares = {"right": guesses.right / guesses.guesses, "guesses": float(guesses.guesses)}
+        found += [Measurement(view, kind, name, guesses.epsilon(delta)),
+                  *(Measurement(view, kind, f"{name}_{what}", share)
+                    for what, share in shares.items())]  # fmt: skip
+        if proved is not None:
+            found.append(Measurement(view, kind, f"{name}_proved", proved))
+    return found
+
+
+# --- who is exposed ------------------------------------------------------------------------------
+
+
+def parts_of(dataset: GraphDataset, nodes: np.ndarray) -> dict[str, np.ndarray]:
+    """Return masks (n,) of the nodes by degree, and by the share of neighbours of their class."""
+    source, target = (np.r_[a, b] for a, b in (dataset.edge_index, dataset.edge_index[::-1]))
+    degree = np.bincount(source, minlength=dataset.n_nodes)
+    same = dataset.labels[source] == dataset.labels[target]
+    alike = np.bincount(source, same, minlength=dataset.n_nodes)[nodes]
+    degree = degree[nodes]
+    limits = {"0": (0, 0), "1": (1, 1), "2": (2, 2), "3": (3, 3), "4 to 5": (4, 5),
+              "6 to 9": (6, 9), "10 and more": (10, math.inf)}  # fmt: skip
+    parts = {
+        f"degree {name}": (degree >= low) & (degree <= high) for name, (low, high) in limits.items()
+    }
+    linked, share = degree > 0, alike / np.maximum(degree, 1)
+    parts |= {
+        "no neighbour of its class": linked & (share == 0),
+        "under half of its class": linked & (share > 0) & (share < 0.5),
+        "half or more of its class": linked & (share >= 0.5) & (share < 1),
+        "all of its class": linked & (share == 1),
+    }
+    return {name: mask for name, mask in parts.items() if mask.any()}
+
+
+def exposed(
+    scores: np.ndarray, coins: np.ndarray, parts: Mapping[str, np.ndarray], view: str
+) -> Iterator[Measurement]:
+    """Yield true positive rates of parts of the nodes at one common threshold, and the cross-check.
+
+    Exposure of single nodes is chosen on even-numbered models and measured on odd ones.
+    """
+    threshold = np.quantile(scores[~coins], 1 - FALSE_POSITIVES["01"])
+    for name, mask in parts.items():
+        members = coins[:, mask]
+        rate = float((scores[:, mask] > threshold)[members].mean()) if members.any() else math.nan
+        yield Measurement(view, "online", "tpr_01", rate, who=name)
+        yield Measurement(view, "online", "nodes", float(mask.sum()), who=name)
+    even, odd = (node_aucs(scores[half::2], coins[half::2]) for half in (0, 1))
+    most = np.argsort(-even, kind="stable")[:20]
+    yield Measurement(view, "online", "auc", float(odd[most].mean()),
+                      who="the 20 most exposed by the even models, on the odd ones")  # fmt: skip
+    yield Measurement(view, "online", "rank_correlation", float(spearmanr(even, odd).statistic),
+                      who="exposure of nodes by the even and by the odd models")  # fmt: skip

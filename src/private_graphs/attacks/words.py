@@ -26,12 +26,10 @@ from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
 from private_graphs.errors import UserError
 from private_graphs.jobs import Job
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods import class_sums, dp_linear, gcn, method_named
+from private_graphs.methods import class_sums, gcn, method_named
 from private_graphs.methods.method import Context
-from private_graphs.methods.public_text import PublicText
-from private_graphs.methods.text_gradients import HOPS, coordinates
 from private_graphs.run import planned
-from private_graphs.tasks import GraphTask, build_task
+from private_graphs.tasks import GraphTask, Records, build_task
 
 RELEASES = "releases"
 COINS = "a rare word"
@@ -151,20 +149,16 @@ def _linear(
     job: Job, words: RareWords, coins: np.ndarray, context: Context
 ) -> Iterator[Measurement]:
     """Yield what models of noisy gradients show whose answers to both versions are compared."""
-    _, requests = planned(job, words.dataset)
+    method, (_, requests) = method_named(job.method), planned(job, words.dataset)
     sides = [_task(job, words, np.full(len(words.nodes), side)) for side in (True, False)]
-    text, own = PublicText.of(sides[0], HOPS), words.places
-    labels, found = sides[0].train_labels[own], []
-    for number, (request, each) in enumerate(zip(requests, coins, strict=True)):
+    labels, found = sides[0].train_labels[words.places], []
+    both = sp.vstack([side.train_features[words.places] for side in sides], format="csr")
+    asking = replace(context, progress=None, asked=Records(both, np.tile(labels, 2)))
+    for number, (request, own) in enumerate(zip(requests, coins, strict=True)):
         door = Door.of([request.streams])
-        fitted = dp_linear.TRAINER.fit(_task(job, words, each), text, [request], door)
+        [outcome] = method.answers(_task(job, words, own), [request], door, asking)
         door.close()
-        first, second = (
-            margins(fitted.model.logits(fitted.parameters, coordinates(
-                text, text.training_rows(side, slice(None))[own], fitted.settings.rank
-            ))[:, 0], labels)
-            for side in sides
-        )  # fmt: skip
+        first, second = np.split(margins(outcome.logits, np.tile(labels, 2)), 2)
         found.append(first - second)
         context.report(number + 1, len(coins))
     yield from _compared(np.stack(found), coins)

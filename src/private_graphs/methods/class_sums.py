@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -67,7 +67,7 @@ _BLOCK = 4096
 """Rows whose products are summed in float64: integers below 2^53, hence exact in any order."""
 _KEPT = 50_000_000
 """Numbers in the rows of training nodes up to which they are computed once."""
-_BATCH = 10
+BATCH = 10
 _SUM_REASON = (
     "a node moves one term z(e_y - 1/K)^T; z = (sqrt(1-b^2) u, b) with |u| <= 1 and "
     "b^2 >= (K-2)/(2(K-1)): two terms of one class differ by at most 2 sqrt((1-1/K)(1-b^2)) <= "
@@ -200,10 +200,22 @@ def class_sums(task: GraphTask, rows: RowMap, lattice: LatticeGaussian) -> np.nd
 
 
 def centred_sums(total: np.ndarray, lattice: LatticeGaussian) -> np.ndarray:
-    """Return (…, K) int64 sums of z (e_y - 1/K)^T, in spacings, from those of z e_y^T in 2^-20."""
+    """Return (..., m, K) sums of rows by class as sums of z (e_y - 1/K)^T, in spacings."""
     n_classes = total.shape[-1]
     centred = n_classes * total - total.sum(axis=-1, keepdims=True)
     return to_lattice(centred, n_classes, ROW_BITS, lattice)
+
+
+def member_sums(
+    grid: np.ndarray, labels: np.ndarray, members: np.ndarray, lattice: LatticeGaussian, k: int
+) -> np.ndarray:
+    """Return the (R, m, K) sums of :func:`class_sums` over the ``members`` (R, n) of each run.
+
+    ``grid`` (n, m) are the ``grid_rows`` of the nodes, whose products are exact in any order.
+    """
+    lattice.check_total(len(labels) * k)
+    total = np.stack([(members * (labels == y)) @ grid for y in range(k)], axis=-1)
+    return centred_sums(total.astype(np.int64), lattice)
 
 
 @dataclass(frozen=True, eq=False)
@@ -373,6 +385,11 @@ class Public:
 class Released:
     """Releases of several requests at one ε, and scores computed from them."""
 
+    sums: np.ndarray
+    """(m, K) int64 sum of the training nodes; for an attack (R, m, K), of those of each request."""
+    asked: np.ndarray | None = None
+    """(A, m) rows of the records whose logits an attack asks for."""
+
     def __init__(self, public: Public, epsilon: float) -> None:
         task = public.task
         self.public, self.task = public, task
@@ -394,7 +411,7 @@ class Released:
         plan = queries(self.task, self.first, self.step, self.steps)
         door.plan([plan] * len(door.lanes))
         first, step = plan if self.steps and plan else (plan[0] if plan else None, None)
-        exact = np.broadcast_to(self.sums, (len(door.lanes), *self.sums.shape))
+        exact = np.broadcast_to(self.sums, (len(door.lanes), *self.sums.shape[-2:]))
         noisy = door.gaussian(exact, [first] * len(door.lanes), stream="class_sums")
         current = np.stack([self.posterior.mean(each) for each in noisy])
         door.public("weights", current)
@@ -433,7 +450,7 @@ class Released:
         spread = self.public.spread(self._centred(self.evaluated @ joined), self.steps)
         scores = iter(spread.reshape(len(spread), -1, n_classes).transpose(1, 0, 2))
         outcomes = []
-        for request in requests:
+        for request, own in zip(requests, weights, strict=True):
             alone, found, weight = next(scores), next(scores), 0.0
             if self._adds(request):
                 fit = self.public.fits(request.known)
@@ -441,7 +458,10 @@ class Released:
                 for places, _ in folds(request.known):
                     held[places] = levelled(next(scores), len(labels))[request.known[places]]
                 found, weight = added(found, held, fit, labels)
-            outcomes.append(self._outcome(alone, found, weight))
+            outcome = self._outcome(alone, found, weight)
+            if self.asked is not None:
+                outcome = replace(outcome, logits=self.asked @ own)
+            outcomes.append(outcome)
         return outcomes
 
     def _adds(self, request: Request) -> bool:
@@ -513,8 +533,8 @@ def run(
 
     def answer(alike: list[Request], door: Door, context: Context) -> list[Outcome]:
         released, outcomes = Released(public, alike[0].epsilon), []
-        for start in range(0, len(alike), _BATCH):  # few at a time, to bound memory
-            places = range(len(alike))[start : start + _BATCH]
+        for start in range(0, len(alike), BATCH):  # few at a time, to bound memory
+            places = range(len(alike))[start : start + BATCH]
             outcomes += released.answer([alike[place] for place in places], door.of_lanes(places))
             context.report(len(outcomes), len(alike))
         return outcomes

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -28,6 +29,9 @@ from private_graphs.methods.gcn_protocols import PROTOCOLS, GcnProtocol
 from private_graphs.methods.method import Context, Method, Outcome, Request, but_rate, in_batches
 from private_graphs.privacy.calibration import refuse_large_delta
 from private_graphs.tasks import NodeTask
+
+if TYPE_CHECKING:
+    from private_graphs.training.engine import Trained
 
 _DRAWS = {"epochs", "clip_norm", "weight_decay", "hidden", "dropout"}
 """Settings that identify a replica's streams, in addition to job, noise, learning rate and seed."""
@@ -63,10 +67,26 @@ def stated(task: NodeTask, request: Request, context: Context, chosen: Mapping) 
     return fields | {"events": (event,), "claim": claim(settings, protocol, noise, task.delta)}
 
 
-def _train(
-    task: NodeTask, requests: Sequence[Request], door: Door, context: Context
-) -> list[Outcome]:
-    """Train requests that are all private, or all non-private, as one batch."""
+@dataclass(frozen=True)
+class Members:
+    """Training nodes of each replica, for an attack; the others are left out."""
+
+    nodes: Sequence[np.ndarray]
+    left_out: Literal["absent", "unlabelled"]
+
+
+def fit(
+    task: NodeTask,
+    requests: Sequence[Request],
+    door: Door,
+    context: Context,
+    members: Members | None = None,
+) -> tuple[Trained, list[float]]:
+    """Train requests that are all private, or all non-private, as one batch.
+
+    Returns the trained models, which are not released, and their noise multipliers, which do not
+    depend on ``members``.
+    """
     from private_graphs.training import engine
     from private_graphs.training.blocks import build_structure
 
@@ -108,21 +128,31 @@ def _train(
         trained = reference.train(
             task.graph, protocol, batch, replicas, descent, **parts, **watched
         )
-    else:
-        structure = build_structure(
-            task.graph,
-            protocol,
-            **parts,
-            streams=[request.streams for request in requests],
-            hidden=settings.hidden,
-            dtype=np.dtype(settings.dtype),
-            join_validation=engine.joins_validation(
-                protocol, batch, settings.splits, settings.train_fraction
-            ),
-        )
-        trained = engine.train(
-            structure, protocol, batch, replicas, descent, threads=context.threads, **watched
-        )
+        return trained, noises
+    structure = build_structure(
+        task.graph,
+        protocol,
+        **parts,
+        streams=[request.streams for request in requests],
+        hidden=settings.hidden,
+        dtype=np.dtype(settings.dtype),
+        join_validation=members is None
+        and engine.joins_validation(protocol, batch, settings.splits, settings.train_fraction),
+        **({} if members is None else {"members": members.nodes, "left_out": members.left_out}),
+    )
+    trained = engine.train(
+        structure, protocol, batch, replicas, descent, threads=context.threads, **watched
+    )
+    return trained, noises
+
+
+def _train(
+    task: NodeTask, requests: Sequence[Request], door: Door, context: Context
+) -> list[Outcome]:
+    """Train requests that are all private, or all non-private, and predict."""
+    trained, noises = fit(task, requests, door, context)
+    settings: GcnSettings = requests[0].settings
+    protocol = protocol_of(settings, task.protocol)
     outcomes = []
     for index, noise in enumerate(noises):
         epochs = int(trained.epochs[index])

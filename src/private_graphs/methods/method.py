@@ -67,6 +67,8 @@ class Context:
     """Artifacts of the jobs that this one ``needs``, by their names in the study file."""
     clock: Callable[[], float] = time.perf_counter
     """Time in seconds; a replay's clock counts its reads."""
+    asked: Any = None
+    """Records whose logits an attack asks for (``Outcome.logits``): ``tasks.Records``."""
 
     def report(self, done: int, total: int) -> None:
         """Pass progress on, if there is a callback."""
@@ -123,6 +125,8 @@ class Outcome:
     curves: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Learning curves by name (``report.curves``): a value after every epoch. They are not
     covered by ε: the runner keeps them only for seeded runs on built-in data."""
+    logits: np.ndarray | None = None
+    """(A, K) class scores of the records that an attack ``asked`` for; they are never saved."""
     public_facts: tuple[str, ...] = ()
     """Facts that this method assumes public beyond its scenario."""
     assumptions: tuple[str, ...] = ()

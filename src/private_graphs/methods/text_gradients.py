@@ -29,7 +29,7 @@ from private_graphs.methods.public_text import PublicText
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.tasks import GraphTask
 
-HOPS = 2
+_HOPS = 2
 _MORE_DIRECTIONS = 1.4
 """Number of directions of rows averaged over public neighbours, relative to rows that are not."""
 _CLIP_NORM = 0.5
@@ -75,16 +75,6 @@ def signal(n_units: int, n_classes: int, epsilon: float, delta: float) -> float:
     return min(_LARGEST_SIGNAL, n_units * gdp_mu(epsilon, delta) / n_classes)
 
 
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """R trained models of equal settings."""
-
-    settings: GradientSettings
-    model: Model
-    parameters: np.ndarray
-    """(R, P)"""
-
-
 @dataclass(frozen=True)
 class TextGradients:
     """Trainer of one kind of model on node texts; ``run`` is a method's ``run``."""
@@ -98,7 +88,7 @@ class TextGradients:
         self, task: GraphTask, requests: Sequence[Request], door: Door, context: Context
     ) -> list[Outcome]:
         """Answer every request, in order; requests with equal settings train as one batch."""
-        text = PublicText.of(task, HOPS)
+        text = PublicText.of(task, _HOPS)
         alike, answer = (partial(each, task, text) for each in (self._configuration, self._answer))
         return in_batches(requests, door, context, alike, answer)
 
@@ -114,36 +104,38 @@ class TextGradients:
         return GradientSettings(max(1, min(rank, text.axes.rank)), chosen.steps)
 
     def _answer(
-        self, task: GraphTask, text: PublicText, requests: Sequence[Request], door: Door, _: Context
+        self,
+        task: GraphTask,
+        text: PublicText,
+        requests: Sequence[Request],
+        door: Door,
+        context: Context,
     ) -> list[Outcome]:
         """Train one batch on the training nodes and predict."""
-        fitted = self.fit(task, text, requests, door)
-        rank, steps = fitted.settings.rank, fitted.settings.steps
-        return [
-            Outcome.of(task, each, settings={"rank": rank, **asdict(steps)})
-            for each in predict(
-                fitted.model, fitted.parameters, coordinates(text, text.evaluated_rows(task), rank)
-            )
-        ]
-
-    def fit(
-        self, task: GraphTask, text: PublicText, requests: Sequence[Request], door: Door
-    ) -> Fitted:
-        """Train one batch of requests with equal settings on the training nodes."""
         configuration = self._configuration(task, text, requests[0])
         steps, rank = configuration.steps, configuration.rank
         model = self.model(rank, task.n_classes)
-        rows = coordinates(text, text.training_rows(task, slice(None)), rank)
+        evaluated, rows = (
+            _coordinates(text, each, rank)
+            for each in (text.evaluated_rows(task), text.training_rows(task, slice(None)))
+        )
         queries = [
             full_batches(task, request, steps.count, steps.clip_norm) for request in requests
         ]
         door.plan([(query,) if query else () for query in queries])
         start = np.stack([model.start(each.streams.generator("initial")) for each in requests])
-        parameters = descend(
+        fitted = descend(
             model, start, rows, task.train_labels, steps, door.descent(queries),
             divisor=task.n_units,
         )  # fmt: skip
-        return Fitted(configuration, model, parameters)
+        logits = [None] * len(requests)
+        if context.asked is not None:
+            asked = _coordinates(text, text.training_rows(context.asked, slice(None)), rank)
+            logits = model.logits(fitted, asked).transpose(1, 0, 2)
+        return [
+            Outcome.of(task, each, settings={"rank": rank, **asdict(steps)}, logits=own)
+            for each, own in zip(predict(model, fitted, evaluated), logits, strict=True)
+        ]
 
     def stated(
         self, task: GraphTask, request: Request, context: Context, chosen: Mapping
@@ -157,7 +149,7 @@ class TextGradients:
         }  # fmt: skip
 
 
-def coordinates(text: PublicText, rows: scipy.sparse.csr_matrix, rank: int) -> np.ndarray:
+def _coordinates(text: PublicText, rows: scipy.sparse.csr_matrix, rank: int) -> np.ndarray:
     """Return (rows, rank) float32 coordinates on the first axes, each row of norm 1 or zero."""
     return text.axes.unit(rows, rank).astype(np.float32)
 

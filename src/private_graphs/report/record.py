@@ -302,7 +302,8 @@ def _page(recorded: Recorded) -> Iterable[str]:
         "",
         f"- `{ROWS}`: {len(runs)} runs and {counted['audit']} audits, a row each"
         + (
-            f"; {counted['leaks']} numbers that attacks on models measured." * bool(counted["leaks"])
+            f"; {counted['leaks']} numbers that attacks on models measured."
+            * bool(counted["leaks"])
             or "."
         ),
         f"- `{STATEMENTS}`: {len(recorded.statements)} privacy statements by identifier.",

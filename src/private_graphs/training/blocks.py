@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -160,35 +160,42 @@ def build_structure(
     hidden: int,
     dtype,
     join_validation: bool = False,
+    members: Sequence[np.ndarray] | None = None,
+    left_out: Literal["absent", "unlabelled"] = "absent",
 ) -> Structure:
     """Build the blocks of all replicas.
 
     ``validation_graph`` is ``whole_graph`` or ``evaluated_mask``. ``join_validation`` lets the
     training blocks score the validation nodes too (see ``engine.joins_validation``). Replicas
-    share blocks wherever nothing random tells them apart. Raises UserError for more splits than
-    training nodes.
+    share blocks wherever nothing random tells them apart. ``members`` are the training nodes of
+    each replica, in place of a drawn sample; the others leave the graph, or stay in it
+    ``unlabelled``, outside every loss. Raises UserError for more splits than training nodes.
     """
     labels = training_labels(dataset, protocol)
     builder = _Builder(_feature_matrix(dataset))
     validation_nodes = np.flatnonzero(dataset.validation_mask & (labels >= 0))
     test_nodes = np.flatnonzero(dataset.test_mask & (labels >= 0))
-    own_structure = splits > 1 or train_fraction < 1
+    own_structure = splits > 1 or train_fraction < 1 or members is not None
+    removes = train_fraction < 1 or (members is not None and left_out == "absent")
     shared: dict[str, int] = {}
     parts, validation, test, majority = [], [], [], []
-    for stream in streams:
+    for row, stream in enumerate(streams):
         if parts and not own_structure:
             for each in (parts, validation, test, majority):
                 each.append(each[0])
             continue
-        kept = sample_training_nodes(dataset, protocol, train_fraction, stream)
+        learned = kept = sample_training_nodes(dataset, protocol, train_fraction, stream)
+        if members is not None:
+            learned = members[row]
+            kept = learned if left_out == "absent" else kept
         group = np.full(dataset.n_nodes, -1, dtype=np.int64)
         group[kept] = parts_of(dataset, kept, splits, stream)
-        whole = _whole_graph(builder, dataset, kept, train_fraction, shared)
+        whole = _whole_graph(builder, dataset, kept, removes, shared)
         if protocol.message_passing == "whole_graph":
             graph = whole
         else:
             graph = builder.add_graph(edges_within(dataset.edge_index, group))
-        loss_nodes = kept[labels[kept] >= 0]
+        loss_nodes = learned[labels[learned] >= 0]
         scored = validation_nodes if join_validation else None
         parts.append(
             [
@@ -200,7 +207,7 @@ def build_structure(
             (validation_graph, "validation_mask", validation_nodes, validation),
             (protocol.test_graph, "test_mask", test_nodes, test),
         ):
-            if kind == "whole_graph" and train_fraction < 1:
+            if kind == "whole_graph" and removes:
                 blocks.append(builder.add_block(whole, nodes))
                 continue
             if mask not in shared:
@@ -242,11 +249,11 @@ def _whole_graph(
     builder: _Builder,
     dataset: GraphDataset,
     kept: np.ndarray,
-    train_fraction: float,
+    removes: bool,
     shared: dict[str, int],
 ) -> int:
     """Add the graph of all nodes except the removed training nodes; return its number."""
-    if train_fraction >= 1:
+    if not removes:
         if "whole" not in shared:
             shared["whole"] = builder.add_graph(dataset.edge_index)
         return shared["whole"]

@@ -1,0 +1,256 @@
+"""Models of a job that are trained on random halves of the training nodes, for an attack.
+
+Sizes, divisors and noise stay those of all nodes, which are public: a node that a coin leaves out
+counts as a unit that contributes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from private_graphs.attacks.views import FEATURES, NOISY_SUMS, PUBLIC, gcn_margins, margins, queries
+from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.errors import UserError
+from private_graphs.jobs import Job
+from private_graphs.mechanisms.door import Door, Lane, Watch
+from private_graphs.methods import method_named
+from private_graphs.methods.method import Context, Outcome, Request
+from private_graphs.run import planned
+from private_graphs.tasks import GraphTask, NodeTask, Records, with_members
+from private_graphs.training.streams import Streams
+
+
+@dataclass(frozen=True)
+class Models:
+    """R models, each trained on the nodes whose coins came up heads."""
+
+    nodes: np.ndarray
+    """(n,) candidates: training nodes with a label."""
+    coins: np.ndarray
+    """(R, n) whether a model learned from a node."""
+    classes: np.ndarray
+    """(R, M) predicted classes of the test nodes."""
+    accuracy: np.ndarray
+    """(R,) on the test nodes."""
+    majority: float
+    """Accuracy of always guessing the most frequent class."""
+    n_classes: int
+    margins: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """By view: (R, n) margins of the candidates' labels."""
+    decoded: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """By what is published: (R, n) scores that are computed from it without shadows."""
+
+    @classmethod
+    def of(
+        cls,
+        nodes: np.ndarray,
+        coins: np.ndarray,
+        classes: np.ndarray,
+        truth: np.ndarray,
+        n_classes: int,
+        margins: Mapping[str, np.ndarray],
+    ) -> Models:
+        """Score the predicted classes against the labels of the test nodes (M,)."""
+        most = float(np.bincount(truth).max() / len(truth))
+        accuracy = (classes == truth).mean(axis=1)
+        return cls(nodes, coins, classes, accuracy, most, n_classes, margins)
+
+
+Trainer = Callable[[Sequence[int]], Models]
+"""From the numbers of models to the models."""
+
+
+def coins_of(job: Job, number: int, n: int) -> np.ndarray:
+    """Return the (n,) independent fair coins of one model of a job."""
+    identity = {"attack": job.leaks.attack, "job": job.id, "seed": job.leaks.seed, "model": number}
+    return Streams.of(identity).generator("coins").random(n) < 0.5
+
+
+def trainer(job: Job, dataset: GraphDataset, context: Context) -> Trainer:
+    """Return what trains models of a job by number: the same number, the same model."""
+    total = job.leaks.shadows + job.leaks.targets
+    first = job.leaks.seed * total
+    seeds = tuple(range(first, first + total))
+    task, requests = planned(job.model_copy(update={"seeds": seeds}), dataset)
+    make = _TRAINERS.get(job.method, _one_by_one)
+    if not isinstance(task, NodeTask if job.method == "gcn" else GraphTask):
+        raise UserError(
+            f"{job.id}: no membership inference on {job.method}, scenario {job.scenario}; expected "
+            "gcn, or a method of scenario text or graph"
+        )
+    return make(job, dataset, task, requests, context)
+
+
+def _gcn_trainer(
+    job: Job, dataset: GraphDataset, task: NodeTask, requests: Sequence[Request], context: Context
+) -> Trainer:
+    """Train all models as one batch; their parameters answer every view."""
+    from private_graphs.methods import gcn
+    from private_graphs.training.blocks import training_labels
+
+    labels = training_labels(dataset, task.protocol)
+    nodes = np.flatnonzero(dataset.train_mask & (dataset.labels >= 0))
+    rest = np.flatnonzero(dataset.train_mask & (dataset.labels < 0))
+    asked = queries(dataset, nodes)
+    features = dataset.features
+    dense = isinstance(features, np.ndarray)
+    matrix = sp.csr_array(features if dense else features.to_scipy()).astype(np.float64)
+    truth = labels[dataset.test_mask & (labels >= 0)]
+
+    def train(numbers: Sequence[int]) -> Models:
+        chosen = [requests[number] for number in numbers]
+        coins = _coins(job, numbers, len(nodes))
+        members = [np.sort(np.concatenate([nodes[row], rest])) for row in coins]
+        door = Door.of([request.streams for request in chosen])
+        trained, _ = gcn.fit(task, chosen, door, context, gcn.Members(members, job.leaks.left_out))
+        door.close()
+        hidden = chosen[0].settings.hidden
+        found = gcn_margins(
+            trained.parameters, matrix, asked, labels[nodes], hidden, dataset.n_classes
+        )
+        classes = trained.test_predictions
+        return Models.of(nodes, coins, classes, truth, dataset.n_classes, found)
+
+    return train
+
+
+def _one_by_one(
+    job: Job, dataset: GraphDataset, task: GraphTask, requests: Sequence[Request], context: Context
+) -> Trainer:
+    """Run the method once per model, on its own members."""
+    method, (nodes, truth, everyone) = method_named(job.method), _sides(dataset, task)
+    asking = replace(context, progress=None, asked=everyone)
+
+    def train(numbers: Sequence[int]) -> Models:
+        coins, outcomes = _coins(job, numbers, len(nodes)), []
+        for place, number in enumerate(numbers):
+            door, own = Door.of([requests[number].streams]), with_members(task, coins[place])
+            outcomes += method.answers(own, [requests[number]], door, asking)
+            door.close()
+            context.report(number + 1, len(requests))
+        return _of_outcomes(task, nodes, coins, outcomes, truth)
+
+    return train
+
+
+def _class_sums_trainer(
+    job: Job, dataset: GraphDataset, task: GraphTask, requests: Sequence[Request], context: Context
+) -> Trainer:
+    """Release the sums of all models with one map of rows; decode them too."""
+    from private_graphs.methods import class_sums
+
+    nodes, truth, everyone = _sides(dataset, task)
+    released = class_sums.Released(class_sums.Public(task), job.epsilons[0])
+    if released.steps:
+        raise UserError(
+            f"{job.id}: class_sums takes {released.steps} residual steps on {job.dataset}; "
+            "expected a graph on which it releases one sum, which is what the attack decodes"
+        )
+    k, labels = task.n_classes, task.train_labels
+    grid = class_sums.grid_rows(released.rows.for_training(), everyone, k)
+    released.asked = grid / 2.0**class_sums.ROW_BITS
+    noise = released.first.noise_std if np.isfinite(job.epsilons[0]) else 0.0
+    decoder = SumDecoder.of(released.asked, labels, k, noise)
+
+    def train(numbers: Sequence[int]) -> Models:
+        coins, outcomes, seen = _coins(job, numbers, len(nodes)), [], _Seen()
+        for start in range(0, len(numbers), class_sums.BATCH):
+            places = slice(start, start + class_sums.BATCH)
+            chosen = [requests[number] for number in numbers[places]]
+            released.sums = class_sums.member_sums(grid, labels, coins[places], released.first, k)
+            door = Door.of([request.streams for request in chosen], seen)
+            outcomes += released.answer(chosen, door)
+            door.close()
+            context.report(numbers[places][-1] + 1, len(requests))
+        found = _of_outcomes(task, nodes, coins, outcomes, truth)
+        return replace(found, decoded={NOISY_SUMS: decoder.scores(np.stack(seen.released))})
+
+    return train
+
+
+_TRAINERS = {"gcn": _gcn_trainer, "class_sums": _class_sums_trainer}
+"""Methods whose models are made together; those of all others one by one."""
+
+
+def _coins(job: Job, numbers: Sequence[int], n: int) -> np.ndarray:
+    return np.stack([coins_of(job, number, n) for number in numbers])
+
+
+def _sides(dataset: GraphDataset, task: GraphTask) -> tuple[np.ndarray, np.ndarray, Records]:
+    """Return the candidates, the labels of the test nodes, and the candidates' records."""
+    labelled = dataset.labels >= 0
+    nodes = np.flatnonzero(dataset.train_mask & labelled)
+    return nodes, dataset.labels[dataset.test_mask & labelled], task.training(slice(None))
+
+
+def _of_outcomes(
+    task: GraphTask,
+    nodes: np.ndarray,
+    coins: np.ndarray,
+    outcomes: Sequence[Outcome],
+    truth: np.ndarray,
+) -> Models:
+    view = FEATURES if task.train_to_public is None else PUBLIC
+    logits = np.stack([each.logits for each in outcomes])
+    classes = np.stack([each.test_predictions for each in outcomes])
+    found = {view: margins(logits, task.train_labels)}
+    return Models.of(nodes, coins, classes, truth, task.n_classes, found)
+
+
+class _Seen(Watch):
+    """What the door releases."""
+
+    active = True
+
+    def __init__(self) -> None:
+        self.released: list[np.ndarray] = []
+
+    def passed(self, lane: Lane, part: str, kind: str, query: Any, exact: Any, noisy: Any) -> Any:
+        """Keep the noisy sum of one model."""
+        self.released.append(np.array(noisy))
+        return noisy
+
+
+@dataclass(frozen=True)
+class SumDecoder:
+    """Best linear guess of the coins c from a noisy sum of c_i t_i with known terms t_i.
+
+    With G the products of the terms and coins of variance 1/4, the guess of c - 1/2 is P s, where
+    s_i = t_i · (sum - mean) and P = (G + 4 σ² I)^-1; its likelihood ratio counts the other coins
+    and the noise as Gaussian.
+    """
+
+    rows: np.ndarray
+    """(n, m) z, the terms being z (e_y - 1/K)^T."""
+    labels: np.ndarray
+    n_classes: int
+    gain: np.ndarray
+    """(n, n) P."""
+    half: np.ndarray
+    """(n,) G 1/2."""
+    weight: np.ndarray
+    """(n,) from a guess to its likelihood ratio."""
+
+    @classmethod
+    def of(cls, rows: np.ndarray, labels: np.ndarray, n_classes: int, noise: float) -> SumDecoder:
+        """Prepare the guesses for sums with noise of a standard deviation per entry."""
+        products = (rows @ rows.T) * ((labels[:, None] == labels) - 1 / n_classes)
+        ridge = 4 * noise**2 + 1e-9 * np.trace(products) / len(products)
+        gain = np.linalg.inv(products + ridge * np.eye(len(products)))
+        mixed = gain @ products
+        own = np.diag(mixed)
+        others = (np.square(mixed).sum(axis=1) - own**2) / 4
+        spread = others + noise**2 * np.einsum("ij,ij->i", mixed, gain) + 1e-12
+        return cls(rows, labels, n_classes, gain, products.sum(axis=1) / 2, own / spread)
+
+    def scores(self, sums: np.ndarray) -> np.ndarray:
+        """Return (R, n) likelihood ratios of the coins from (R, m, K) sums."""
+        at = np.arange(len(self.labels))
+        projected = self.rows @ sums  # (R, n, K)
+        matched = projected[:, at, self.labels] - projected.mean(axis=2)
+        return (matched - self.half) @ self.gain.T * self.weight
