@@ -1,8 +1,8 @@
 """Differentially private graph learning: published results, recomputed with their real privacy.
 
-Documents of an owner: ``declare``, ``classify``, ``predict``, ``explain`` and ``ledger`` do what
-the commands of these names do and return dataclasses; ``load`` reads a released model, ``epsilon``
-prices noisy steps (docs/your-own-graph.md).
+Documents of an owner: ``declare``, ``classify``, ``predict``, ``explain``, ``ledger`` and
+``attack`` do what the commands of these names do and return dataclasses; ``load`` reads a released
+model, ``epsilon`` prices noisy steps (docs/your-own-graph.md).
 """
 
 from importlib import import_module

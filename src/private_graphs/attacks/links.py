@@ -60,7 +60,7 @@ _EXACT_PAIRS, _SAMPLE, _BLOCK = 4_000_000, 1_000_000, 2**18
 
 
 @dataclass(frozen=True, eq=False)
-class Gcn:
+class QueriedGcn:
     """One trained GCN, queried in float64: (f, h), (h,), (h, K), (K,) weights."""
 
     first: np.ndarray
@@ -69,7 +69,7 @@ class Gcn:
     second_bias: np.ndarray
 
     @classmethod
-    def of(cls, parameters: np.ndarray, n_features: int, hidden: int, n_classes: int) -> Gcn:
+    def of(cls, parameters: np.ndarray, n_features: int, hidden: int, n_classes: int) -> QueriedGcn:
         """Take the flat parameters of one replica (``engine.Trained.parameters``) apart."""
         flat = parameters.astype(np.float64)
         ends = np.cumsum([n_features * hidden, hidden, hidden * n_classes, n_classes])
@@ -209,12 +209,12 @@ class _Release:
     """Multiples of the query's noise by row; for a flip (bits, P(1|1), P(1|0))."""
 
 
-class Releases(Watch):
+class SeenReleases(Watch):
     """Watch that keeps what left the door of one run; with a tape it returns the tape's values."""
 
     active = True
 
-    def __init__(self, tape: Releases | None = None) -> None:
+    def __init__(self, tape: SeenReleases | None = None) -> None:
         self.tape, self.kept = tape, []
         self.values: dict[str, np.ndarray] = {}
         self._setting: list[np.ndarray] = []
@@ -359,8 +359,8 @@ class Informed:
         return coins, ratios
 
     def _answered(
-        self, job: Job, coins: np.ndarray, tape: Releases | None, context: Context
-    ) -> tuple[Releases, dict[int, np.ndarray]]:
+        self, job: Job, coins: np.ndarray, tape: SeenReleases | None, context: Context
+    ) -> tuple[SeenReleases, dict[int, np.ndarray]]:
         """Return the releases of a run on the groups with heads, and the nodes of their rows, by
         the number of rows."""
         there = (self.group < 0) | coins[self.group]
@@ -369,7 +369,7 @@ class Informed:
             graph, job.scenario, method_named(job.method).protocols[job.protocol], job.delta,
             max_edges=job.max_edges,
         )  # fmt: skip
-        watch = Releases(tape)
+        watch = SeenReleases(tape)
         _, [found] = answer(job, self.dataset, watch, task, context)
         return watch, released_nodes(task, found.request, self.dataset)
 
@@ -427,7 +427,7 @@ def _queried(
         door = Door.of([request.streams])
         trained, _ = gcn.fit(replace(task, graph=graph), [request], door, context)
         door.close()
-        model = Gcn.of(trained.parameters[0], dataset.n_features, request.settings.hidden,
+        model = QueriedGcn.of(trained.parameters[0], dataset.n_features, request.settings.hidden,
                        dataset.n_classes)  # fmt: skip
         own = softmax(model.logits(features, alone), axis=1)
         found = {(PARAMETERS, "posteriors"): partial(correlation, own)}
@@ -471,7 +471,7 @@ def _shown(
     job: Job, dataset: GraphDataset, pairs: Pairs, posteriors: np.ndarray, context: Context
 ) -> Iterator[Measurement]:
     """Yield rankings of pairs by what one run on all edges releases, each beside texts alone."""
-    watch = Releases()
+    watch = SeenReleases()
     task, [found] = answer(job, dataset, watch, context=context)
     nodes = released_nodes(task, found.request, dataset)
     if any(each.kind == "flip" for each in watch.kept):

@@ -1,4 +1,4 @@
-"""The five verbs for declared documents, with the same names in the shell and in Python."""
+"""The six verbs for declared documents, with the same names in the shell and in Python."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from private_graphs.documents.declaration import needed
 from private_graphs.documents.hashing import tokens
 from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.documents.model import load
-from private_graphs.documents.release import ReleasePlan, planned_release, public_means, terms_of
+from private_graphs.documents.release import PlannedRelease, planned_release, public_means, terms_of
 from private_graphs.documents.tables import PUBLIC_TEST, TEST, TRAINING, read_documents
 from private_graphs.documents.unit_sums import (
     ClassMeans,
@@ -204,7 +204,7 @@ def _without_rare_words(terms: Terms) -> Terms:
     return replace(terms, texts=texts)
 
 
-def _terms(plan: ReleasePlan, own: Terms) -> tuple[np.ndarray, sp.csr_matrix]:
+def _terms(plan: PlannedRelease, own: Terms) -> tuple[np.ndarray, sp.csr_matrix]:
     """Return the numbers of the units with a class, and their rounded terms in a row."""
     columns, n_classes = plan.features.columns + 1, len(plan.docs.classes)
     rows, places, values = [], [], []
@@ -218,7 +218,7 @@ def _terms(plan: ReleasePlan, own: Terms) -> tuple[np.ndarray, sp.csr_matrix]:
     return names, sp.csr_matrix(entries, (len(names), columns * n_classes))
 
 
-def _released(plan: ReleasePlan, exact: np.ndarray, told: dict[str, Any]) -> np.ndarray:
+def _released(plan: PlannedRelease, exact: np.ndarray, told: dict[str, Any]) -> np.ndarray:
     """Return (R, columns + 1, K) noisy sums of (R, (columns + 1) K) exact ones, in spacings."""
     query, number = query_of(plan.lattice, plan.unit), len(exact)
     streams = [
@@ -232,7 +232,7 @@ def _released(plan: ReleasePlan, exact: np.ndarray, told: dict[str, Any]) -> np.
     return noisy
 
 
-def _margins(plan: ReleasePlan, weights: Sequence[np.ndarray], units: np.ndarray) -> np.ndarray:
+def _margins(plan: PlannedRelease, weights: Sequence[np.ndarray], units: np.ndarray) -> np.ndarray:
     """Return (R, units) mean margins of the labelled documents of each unit."""
     own = terms_of(plan.docs, TRAINING)
     rows = np.flatnonzero((own.labels >= 0) & np.isin(own.unit_of, units))
@@ -243,13 +243,13 @@ def _margins(plan: ReleasePlan, weights: Sequence[np.ndarray], units: np.ndarray
     return np.asarray(found @ mean)
 
 
-def _scores(plan: ReleasePlan, weights: Sequence[np.ndarray], texts: Sequence[str]) -> np.ndarray:
+def _scores(plan: PlannedRelease, weights: Sequence[np.ndarray], texts: Sequence[str]) -> np.ndarray:
     """Return (R, documents, K) scores of R classifiers."""
     joined = scores_of(np.hstack(weights), plan.features, texts)
     return joined.reshape(len(texts), len(weights), -1).transpose(1, 0, 2)
 
 
-def _accuracy(plan: ReleasePlan, weights: Sequence[np.ndarray]) -> float | None:
+def _accuracy(plan: PlannedRelease, weights: Sequence[np.ndarray]) -> float | None:
     """Return the share of right answers on test units, in the mean over the classifiers."""
     own = terms_of(plan.docs, TEST, PUBLIC_TEST)
     rows = np.flatnonzero(own.labels >= 0)

@@ -133,7 +133,7 @@ class Classified:
 
 
 @dataclass(frozen=True, eq=False)
-class ReleasePlan:
+class PlannedRelease:
     """Everything that is decided before a private value is read."""
 
     spec: Declaration
@@ -306,7 +306,7 @@ def delta_of(spec: Declaration, protected: int) -> float:
 
 def planned_release(
     spec: Declaration, docs: Documents, ledger: BudgetLedger, epsilon: float
-) -> ReleasePlan:
+) -> PlannedRelease:
     """Decide everything about a release, without reading a label."""
     from private_graphs.privacy.calibration import refuse_large_delta
 
@@ -327,7 +327,7 @@ def planned_release(
     lattice = calibrated(epsilon, delta, features.columns, n_classes)
     lattice.check_total(protected)
     tested = len(docs.units_on(TEST))
-    return ReleasePlan(
+    return PlannedRelease(
         spec=spec, docs=docs, people=people_of(spec, docs, ledger), epsilon=epsilon, delta=delta,
         features=features, protected=protected, trained=trained, lattice=lattice,
         count_lattice=calibrated_count(epsilon, delta) if tested else None,
@@ -335,7 +335,7 @@ def planned_release(
     )  # fmt: skip
 
 
-def _plan_lines(plan: ReleasePlan, before: float, after: float, free: np.ndarray | None) -> tuple:
+def _plan_lines(plan: PlannedRelease, before: float, after: float, free: np.ndarray | None) -> tuple:
     """Return what a dry run prints, from public numbers alone."""
     n_classes, scale = len(plan.docs.classes), math.sqrt(2) * plan.lattice.noise_std
     limit = plan.spec.budget
@@ -363,7 +363,7 @@ def terms_of(docs: Documents, *sides: int) -> Terms:
     return Terms([docs.texts[row] for row in rows], docs.labels[rows], docs.unit_of[rows])
 
 
-def _free_row(plan: ReleasePlan) -> np.ndarray:
+def _free_row(plan: PlannedRelease) -> np.ndarray:
     """Return the classes of the public test documents by public documents alone."""
     import scipy.sparse
 
@@ -387,14 +387,14 @@ def _free_row(plan: ReleasePlan) -> np.ndarray:
     return outcome.test_predictions
 
 
-def _public_score(plan: ReleasePlan, free: np.ndarray) -> float:
+def _public_score(plan: PlannedRelease, free: np.ndarray) -> float:
     asked = terms_of(plan.docs, PUBLIC_TEST)
     cells = cells_of(free, free, asked.labels, asked.unit_of)
     return float(cells[:, 0].mean()) if len(cells) else math.nan
 
 
 def _drawn(
-    plan: ReleasePlan, free: np.ndarray | None, door: Door
+    plan: PlannedRelease, free: np.ndarray | None, door: Door
 ) -> tuple[ReleasedModel, Quality | None]:
     """Read the private documents through the door, and return what follows from its answers."""
     docs, n_classes = plan.docs, len(plan.docs.classes)
@@ -415,7 +415,7 @@ def _drawn(
     return model, quality
 
 
-def public_means(plan: ReleasePlan) -> tuple[ClassMeans | None, float]:
+def public_means(plan: PlannedRelease) -> tuple[ClassMeans | None, float]:
     """Return the sums of public documents by class, and the mean variance of a coordinate."""
     known = terms_of(plan.docs, KNOWN)
     if not known.texts:
@@ -427,7 +427,7 @@ def public_means(plan: ReleasePlan) -> tuple[ClassMeans | None, float]:
     return ClassMeans(sums, np.maximum(codes.sum(axis=0), 1e-9), 0.0), variance
 
 
-def _noisy_quality(plan: ReleasePlan, weights: np.ndarray, majority: int, door: Door) -> Quality:
+def _noisy_quality(plan: PlannedRelease, weights: np.ndarray, majority: int, door: Door) -> Quality:
     """Release four noisy counts of private test units, and compare with the largest class."""
     asked, lattice = terms_of(plan.docs, TEST), plan.count_lattice
     predicted = scores_of(weights, plan.features, asked.texts).argmax(axis=1)
@@ -450,7 +450,7 @@ def _noisy_quality(plan: ReleasePlan, weights: np.ndarray, majority: int, door: 
 
 
 def _public_quality(
-    plan: ReleasePlan, weights: np.ndarray, majority: int, free: np.ndarray | None
+    plan: PlannedRelease, weights: np.ndarray, majority: int, free: np.ndarray | None
 ) -> Quality | None:
     """Compare exact answers on public test units with public documents alone and the majority."""
     asked = terms_of(plan.docs, PUBLIC_TEST)
@@ -486,7 +486,7 @@ def _exact_verdict(cells: np.ndarray) -> str:
 # --- statement ---
 
 
-def _trees(plan: ReleasePlan) -> list[dict[str, Any]]:
+def _trees(plan: PlannedRelease) -> list[dict[str, Any]]:
     """Return the planned mechanisms as event trees of dp-accounting."""
     from private_graphs.privacy.dp_events import dp_events
 
@@ -496,7 +496,7 @@ def _trees(plan: ReleasePlan) -> list[dict[str, Any]]:
     return [each.model_dump(mode="json") for each in trees]
 
 
-def _statement(plan: ReleasePlan, method: str) -> Any:
+def _statement(plan: PlannedRelease, method: str) -> Any:
     from private_graphs.files import sha256_of
     from private_graphs.privacy.prices import SearchRuns, price_file
     from private_graphs.privacy.statements import About, Selection, build_statement
