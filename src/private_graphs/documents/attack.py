@@ -91,8 +91,8 @@ class Attacked:
 
         found = [
             f"models      {self.models:,} classifiers like the release of {self.graph!r} at "
-            f"epsilon {self.epsilon:g}, each of a random half of {self.units:,} {self.unit}s with a class"
-            + (f" and always of {self.always_in:,} others" if self.always_in else ""),
+            f"epsilon {self.epsilon:g}, each of a random half of {self.units:,} {self.unit}s with "
+            "a class" + (f" and always of {self.always_in:,} others" if self.always_in else ""),
             "accuracy    "
             + ("no labelled test unit" if self.accuracy is None else f"{self.accuracy:.3f}"),
             *(
@@ -243,7 +243,9 @@ def _margins(plan: PlannedRelease, weights: Sequence[np.ndarray], units: np.ndar
     return np.asarray(found @ mean)
 
 
-def _scores(plan: PlannedRelease, weights: Sequence[np.ndarray], texts: Sequence[str]) -> np.ndarray:
+def _scores(
+    plan: PlannedRelease, weights: Sequence[np.ndarray], texts: Sequence[str]
+) -> np.ndarray:
     """Return (R, documents, K) scores of R classifiers."""
     joined = scores_of(np.hstack(weights), plan.features, texts)
     return joined.reshape(len(texts), len(weights), -1).transpose(1, 0, 2)

@@ -335,7 +335,9 @@ def planned_release(
     )  # fmt: skip
 
 
-def _plan_lines(plan: PlannedRelease, before: float, after: float, free: np.ndarray | None) -> tuple:
+def _plan_lines(
+    plan: PlannedRelease, before: float, after: float, free: np.ndarray | None
+) -> tuple:
     """Return what a dry run prints, from public numbers alone."""
     n_classes, scale = len(plan.docs.classes), math.sqrt(2) * plan.lattice.noise_std
     limit = plan.spec.budget
