@@ -6,14 +6,16 @@ is never an upper bound, and no audit: it may fail where another attacker succee
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib import import_module
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.jobs import Job
@@ -87,6 +89,27 @@ class Guarantee:
         """Return the proved ε at another δ; None where nothing is proved."""
         priced = [price(event, self.unit, self.relation, delta) for event in self.events]
         return compose_groups([(priced, 1)], delta)
+
+    def allowed(self, false_positives: Mapping[str, float]) -> dict[str, float]:
+        """Return the largest AUC and true positive rates (by name of the false positive rate) that
+        the proof leaves to any attack; empty where nothing is proved.
+
+        Exact for Gaussian mechanisms; of others what (ε, δ) allows.
+        """
+        if self.epsilon_proved is None:
+            return {}
+        mus = [price(each, self.unit, self.relation, self.delta).mu for each in self.events]
+        if None not in mus:
+            mu = math.sqrt(sum(each**2 for each in mus))
+            return {"auc": float(ndtr(mu / math.sqrt(2)))} | {
+                f"tpr_{name}": float(ndtr(ndtri(rate) + mu))
+                for name, rate in false_positives.items()
+            }
+        growth = math.exp(self.epsilon_proved)
+        return {"auc": min(1.0, growth / (1 + growth) + self.delta)} | {
+            f"tpr_{name}": min(1.0, growth * rate + self.delta)
+            for name, rate in false_positives.items()
+        }
 
     @cached_property
     def epsilon_proved(self) -> float | None:

@@ -39,6 +39,8 @@ TINY_DELTA = 1e-12
 BREAKS = 1 - 0.001 / 1000
 """Confidence at which a bound contradicts a proof: 99.9 % jointly for a thousand tests."""
 _BINS, _TAIL = 10_000, 0.01
+_PRIOR = 2.0
+"""Shadows that the frequencies of all nodes count for, in those of published classes."""
 
 
 # --- scores --------------------------------------------------------------------------------------
@@ -92,22 +94,24 @@ class Shadows:
 
 
 def class_ratios(
-    classes: np.ndarray, coins: np.ndarray, asked: np.ndarray, n_classes: int
+    classes: np.ndarray, coins: np.ndarray, asked: np.ndarray, n_classes: int, near: np.ndarray
 ) -> np.ndarray:
     """Return (T, n) log-likelihood ratios of published classes (T, M), ``asked``.
 
-    ``classes`` (R, M) and ``coins`` (R, n) are those of the shadows. Published records count as
-    independent (naive Bayes), each with the frequencies of its classes among the shadows.
+    ``classes`` (R, M) and ``coins`` (R, n) are those of the shadows; ``near`` (n, M) says which
+    published records the attacker looks at for a node. They count as independent (naive Bayes),
+    each with the frequencies of its classes among the shadows.
     """
     seen = np.eye(n_classes, dtype=np.float32)[classes].reshape(len(classes), -1)
-    counts = {}
+    prior = seen.mean(axis=0) + 0.01  # both sides are drawn towards the same frequencies
+    total, logs = 1 + 0.01 * n_classes, {}
     for side in (True, False):
         there = (coins == side).astype(np.float32)
-        prior = 1 + seen.mean(axis=0) * len(seen) / 8  # shrinks both sides to the same frequencies
-        counts[side] = np.log((there.T @ seen + prior) / (there.sum(axis=0)[:, None] + len(seen) / 8
-                              + n_classes))  # fmt: skip
+        counts = there.T @ seen + _PRIOR * prior
+        logs[side] = np.log(counts / (there.sum(axis=0)[:, None] + _PRIOR * total))
     shown = np.eye(n_classes, dtype=np.float32)[asked].reshape(len(asked), -1)
-    return (shown @ (counts[True] - counts[False]).T).astype(np.float64)
+    weights = (logs[True] - logs[False]) * np.repeat(near, n_classes, axis=1)
+    return (shown @ weights.T).astype(np.float64)
 
 
 # --- rates ---------------------------------------------------------------------------------------
@@ -266,14 +270,14 @@ def scored(shadows: trained_models.Models, targets: trained_models.Models | None
 
 def _published(shadows: trained_models.Models, models: trained_models.Models) -> np.ndarray:
     """Score published classes; each half of the shadows by the other half."""
-    n_classes = shadows.n_classes
+    looks_at = (shadows.n_classes, shadows.near)
     if models is not shadows:
-        return class_ratios(shadows.classes, shadows.coins, models.classes, n_classes)
+        return class_ratios(shadows.classes, shadows.coins, models.classes, *looks_at)
     found = np.empty(shadows.coins.shape)
     half = np.arange(len(found)) % 2 == 0
     for asked in (half, ~half):
         found[asked] = class_ratios(
-            shadows.classes[~asked], shadows.coins[~asked], shadows.classes[asked], n_classes
+            shadows.classes[~asked], shadows.coins[~asked], shadows.classes[asked], *looks_at
         )
     return found
 
@@ -293,6 +297,10 @@ def attack(
     scores = scored(shadows, targets)
     found = [Measurement("", "", "accuracy_of_halves", float(shadows.accuracy.mean())),
              Measurement("", "", "majority", shadows.majority)]  # fmt: skip
+    found += [
+        Measurement("", "", f"allowed_{name}", value)
+        for name, value in guarantee.allowed(FALSE_POSITIVES).items()
+    ]
     for (view, kind), each in scores.shadows.items():
         for name, (value, low, high) in rates(each, shadows.coins).items():
             found.append(Measurement(view, kind, name, value, low, high))

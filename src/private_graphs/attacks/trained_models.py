@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from private_graphs.attacks.views import FEATURES, NOISY_SUMS, PUBLIC, gcn_margins, margins, queries
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.errors import UserError
+from private_graphs.graphs.normalise import gcn_propagation
 from private_graphs.jobs import Job
 from private_graphs.mechanisms.door import Door, Lane, Watch
 from private_graphs.methods import method_named
@@ -40,6 +41,9 @@ class Models:
     majority: float
     """Accuracy of always guessing the most frequent class."""
     n_classes: int
+    near: np.ndarray
+    """(n, M) test nodes that the attacker looks at for a candidate: its neighbours, or all where no
+    test node reads a training node's edges."""
     margins: Mapping[str, np.ndarray] = field(default_factory=dict)
     """By view: (R, n) margins of the candidates' labels."""
     decoded: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -54,11 +58,14 @@ class Models:
         truth: np.ndarray,
         n_classes: int,
         margins: Mapping[str, np.ndarray],
+        near: np.ndarray | None = None,
     ) -> Models:
         """Score the predicted classes against the labels of the test nodes (M,)."""
         most = float(np.bincount(truth).max() / len(truth))
         accuracy = (classes == truth).mean(axis=1)
-        return cls(nodes, coins, classes, accuracy, most, n_classes, margins)
+        if near is None:
+            near = np.ones((len(nodes), len(truth)), dtype=bool)
+        return cls(nodes, coins, classes, accuracy, most, n_classes, near, margins)
 
 
 Trainer = Callable[[Sequence[int]], Models]
@@ -100,7 +107,10 @@ def _gcn_trainer(
     features = dataset.features
     dense = isinstance(features, np.ndarray)
     matrix = sp.csr_array(features if dense else features.to_scipy()).astype(np.float64)
-    truth = labels[dataset.test_mask & (labels >= 0)]
+    tested = np.flatnonzero(dataset.test_mask & (labels >= 0))
+    truth = labels[tested]
+    step = gcn_propagation(dataset.edge_index, dataset.n_nodes)
+    near = sp.csr_array(step[nodes])[:, tested].toarray() > 0
 
     def train(numbers: Sequence[int]) -> Models:
         chosen = [requests[number] for number in numbers]
@@ -114,7 +124,7 @@ def _gcn_trainer(
             trained.parameters, matrix, asked, labels[nodes], hidden, dataset.n_classes
         )
         classes = trained.test_predictions
-        return Models.of(nodes, coins, classes, truth, dataset.n_classes, found)
+        return Models.of(nodes, coins, classes, truth, dataset.n_classes, found, near)
 
     return train
 

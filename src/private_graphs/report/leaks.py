@@ -1,13 +1,21 @@
-"""Attacks on trained models as rows: one for every number that was measured."""
+"""Attacks on trained models: their rows, one for every number, and what pages show of them."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
 from typing import Any
+
+import pandas as pd
+from scipy.special import ndtr, ndtri
 
 from private_graphs.errors import UserError
 from private_graphs.jobs import Job
 from private_graphs.methods import method_named
+from private_graphs.privacy.accountants import gdp_mu
+from private_graphs.report.exhibit import Block, Chart, Column, Table
+from private_graphs.report.words import bound, budget, missing, number
 from private_graphs.run import settings_text
 
 LEAK_COLUMNS = ("attack", "left_out", "sees", "score", "measure", "who", "value", "low", "high",
@@ -43,3 +51,225 @@ def leak_rows(job: Job, document: Mapping[str, Any]) -> list[dict[str, Any]]:
             f"{job.id}/leaks.json: an attack without {error}; expected what attacks write: delete "
             "its folder and run the job again"
         ) from None
+
+
+# --- what pages show -----------------------------------------------------------------------------
+
+NOTES = (
+    "Attacks are evidence of what leaks from models like these: no upper bound on what another "
+    "attacker sees, no measure of a proof, and no audit. They cannot show that a person is safe: "
+    "averages hide the few who are most exposed (docs/leaks.md).",
+    "Every model learns from a random half of the candidates, by independent coins. Models that "
+    "learn from more of them leak more of each. Rates are pooled over models; intervals (95 %) "
+    "resample models and records.",
+    "allowed: the most that any attack reaches where the proved ε holds. accuracy: of the model "
+    "that learns from everybody; in brackets that of always guessing the largest class: an attack "
+    "at chance on a model at chance shows nothing.",
+)
+_CELL = ["dataset", "features", "method", "scenario", "protocol", "settings", "left_out", "epsilon"]
+_PROTOCOLS = {"released": "the authors’ code", "paper": "as the paper says", "sound": "corrected"}
+_RATE = "tpr_01"
+
+
+def cells(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per attacked job: what identifies it, and its strongest score's numbers.
+
+    The score is fixed in advance: the decoded release where there is one, else all views together,
+    else the only view.
+    """
+    found = []
+    for _, part in rows.groupby(["attack", "study", "group", "job"], sort=False):
+        whole = part[part["who"] == "all"]
+        numbers = {}
+        kinds = list(zip(whole["sees"], whole["score"], strict=True))
+        best = min(kinds, key=_rank)
+        own = whole[[kind == best for kind in kinds]]
+        for name, value, low, high in own[["measure", "value", "low", "high"]].itertuples(
+            index=False, name=None
+        ):
+            numbers |= {name: value, f"{name}_low": low, f"{name}_high": high}
+        numbers |= {
+            name: value
+            for name, value in whole.loc[whole["sees"] == "", ["measure", "value"]].itertuples(
+                index=False, name=None
+            )
+        }
+        shown = whole[(whole["sees"] == "published") & (whole["measure"] == "auc")]["value"]
+        row = part.iloc[0].to_dict() | numbers | {"sees": best[0], "score": best[1]}
+        found.append(row | {"published_auc": shown.iloc[0] if len(shown) else None})
+    return pd.DataFrame(found)
+
+
+def _rank(kind: tuple[str, str]) -> tuple[int, ...]:
+    sees, score = kind
+    orders = (("decoding", "online"), ("together",))
+    return (
+        int(sees in ("", "published")),
+        orders[0].index(score) if score in orders[0] else 2,
+        int(sees != "together"),
+    )
+
+
+def blocks(results: Any) -> list[Block]:
+    """Return what leaks: a chart against ε, a row per model, every view, who is exposed."""
+    found: list[Block] = []
+    for attack, rows in results.leaks.groupby("attack", sort=False):
+        frame = cells(rows)
+        frame["model"] = [_model(row, results) for row in frame.to_dict("records")]
+        noun = _NOUNS[attack]
+        found += [_chart(noun, frame, results), _strength(noun, frame, results)]
+        found += [_views(noun, rows, results)]
+        parts = rows[(rows["who"] != "all")]
+        if len(parts):
+            found.append(_exposed(noun, parts, results))
+    return found
+
+
+_NOUNS = {
+    "membership": "Who was a training node",
+    "links": "Which edges there are",
+    "words": "Who used a rare word",
+}
+
+
+def _model(row: Mapping[str, Any], results: Any) -> str:
+    """Return the attacked model in words: method, protocol, and what differs from the others."""
+    settings = json.loads(row["settings"])
+    words = [results.title(row["method"])]
+    if row["protocol"] != "sound" or row["scenario"] == "nodes":
+        words.append(_PROTOCOLS[row["protocol"]])
+    if row["scenario"] in ("text", "graph", "edges"):
+        words.append(row["scenario"])
+    if settings.get("optimizer") == "sgd":
+        words.append("SGD")
+    if row["left_out"] == "unlabelled":
+        words.append("only labels left out")
+    return ", ".join(words)
+
+
+def _name(results: Any, dataset: str) -> str:
+    titles = {each["name"]: each["title"].partition(" (")[0] for each in results.statistics}
+    return titles.get(dataset, dataset)
+
+
+def _chart(noun: str, frame: pd.DataFrame, results: Any) -> Chart:
+    """Return attack strength and accuracy against ε, with chance and what the ε would allow."""
+    points = []
+    for row in frame.to_dict("records"):
+        common = {"dataset": _name(results, row["dataset"]), "epsilon": row["epsilon"],
+                  "line": row["model"], "protocol": row["protocol"]}  # fmt: skip
+        mu = math.inf if math.isinf(row["epsilon"]) else gdp_mu(row["epsilon"], row["delta"])
+        allowed = 1.0 if math.isinf(mu) else float(ndtr(ndtri(0.01) + mu))
+        points.append(common | {"what": "members found at 1 % false alarms", "mean": row[_RATE],
+                                "chance": 0.01, "allowed": allowed})  # fmt: skip
+        points.append(common | {"what": "accuracy of the model", "mean": row["accuracy"],
+                                "chance": row.get("majority"), "allowed": None})  # fmt: skip
+    return Chart(
+        f"{noun}: what an attack finds against the printed ε, and what the model is worth",
+        pd.DataFrame(points), x="epsilon", line="line", row="what", column="dataset",
+        references={"chance": "chance", "allowed where this ε holds": "allowed"}, log_x=True,
+        x_label="ε printed or asked; ∞: without DP", y_label="share",
+    )  # fmt: skip
+
+
+def _strength(noun: str, frame: pd.DataFrame, results: Any) -> Table:
+    columns = [
+        Column("dataset", lambda row: _name(results, row["dataset"])),
+        Column("model", lambda row: row["model"]),
+        Column("ε printed", lambda row: number(_printed(row))),
+        Column("ε proved", lambda row: _proved(row)),
+        Column("accuracy", lambda row: _accuracy(row)),
+        Column("attacker", lambda row: f"{row['sees']}, {row['score']}"),
+        Column("AUC", lambda row: _interval(row, "auc")),
+        Column("allowed", lambda row: number(row.get("allowed_auc"), 3)),
+        Column("members found", lambda row: _interval(row, "tpr_01"), "at 1 % false alarms"),
+        Column("allowed", lambda row: number(row.get("allowed_tpr_01"), 3), "at 1 % false alarms"),
+        Column("others found", lambda row: _interval(row, "tnr_01"), "at 1 % false alarms"),
+        Column("ε shown", lambda row: _shown(row)),
+        Column("AUC of what is published", lambda row: number(row["published_auc"], 3)),
+    ]
+    notes = (*NOTES, "ε shown: a lower bound at 95 % from guesses about fresh models, by a design "
+             "that was fixed on other models; the larger of two tests, each at 95 %. It holds for "
+             "one record that is present or absent.")  # fmt: skip
+    return Table(f"{noun}: the strongest attack on every model", frame, columns, notes)
+
+
+def _printed(row: Mapping[str, Any]) -> Any:
+    return math.inf if math.isinf(row["epsilon"]) else row["epsilon_claimed"]
+
+
+def _proved(row: Mapping[str, Any]) -> str:
+    if math.isinf(row["epsilon"]):
+        return "–"
+    return "none" if missing(row["epsilon_proved"]) else budget(row["epsilon_proved"])
+
+
+def _accuracy(row: Mapping[str, Any]) -> str:
+    return f"{number(row['accuracy'], 3)} [{number(row.get('majority'), 3)}]"
+
+
+def _interval(row: Mapping[str, Any], name: str) -> str:
+    if missing(row.get(name)):
+        return "–"
+    around = [row.get(f"{name}_{end}") for end in ("low", "high")]
+    text = number(row[name], 3)
+    return text if any(map(missing, around)) else f"{text} [{around[0]:.3f}, {around[1]:.3f}]"
+
+
+def _shown(row: Mapping[str, Any]) -> str:
+    found = [row.get(name) for name in ("epsilon_shown", "epsilon_shown_tiny")]
+    found = [value for value in found if not missing(value)]
+    return f"> {bound(max(found))}" if found else "–"
+
+
+def _views(noun: str, rows: pd.DataFrame, results: Any) -> Table:
+    """Return every view and score of every model."""
+    every = rows[(rows["who"] == "all") & (rows["sees"] != "")]
+    keys = [*_CELL, "sees", "score", "delta", "study", "group", "job"]
+    frame = every.pivot_table("value", keys, "measure", sort=False, dropna=False, observed=True)
+    frame = frame.dropna(how="all").reset_index()
+    frame["model"] = [_model(row, results) for row in frame.to_dict("records")]
+    columns = [
+        Column("dataset", lambda row: _name(results, row["dataset"])),
+        Column("model", lambda row: row["model"]),
+        Column("ε", lambda row: number(row["epsilon"])),
+        Column("attacker sees", lambda row: row["sees"]),
+        Column("score", lambda row: row["score"]),
+        *(Column(head, lambda row, name=name: number(row.get(name), 3 if name == "auc" else 4))
+          for name, head in _MEASURES.items() if name in frame),
+    ]  # fmt: skip
+    notes = (
+        "features: the node alone; public: the node with its edges to public nodes; whole: the "
+        "whole graph; together: the three at once; published: the predicted classes of the test "
+        "nodes. online, offline: likelihood ratios with shadows that learned from the record and, "
+        "online, that did not; plain: confidence without shadows; decoding: the noisy sums solved "
+        "for the coins. All are reported, not the best.",
+    )
+    return Table(f"{noun}: every view and score", frame, columns, notes)
+
+
+_MEASURES = {
+    "auc": "AUC", "tpr_01": "members at 1 %", "tpr_001": "members at .1 %",
+    "tnr_01": "others at 1 %", "tnr_001": "others at .1 %", "precision": "precision",
+}  # fmt: skip
+
+
+def _exposed(noun: str, parts: pd.DataFrame, results: Any) -> Table:
+    """Return who is exposed, with the cross-check."""
+    frame = parts.assign(model=[_model(row, results) for row in parts.to_dict("records")])
+    counts = frame[frame["measure"] == "nodes"].set_index(["job", "group", "who"])["value"]
+    frame = frame[frame["measure"] != "nodes"]
+    keys = list(zip(frame["job"], frame["group"], frame["who"], strict=True))
+    frame = frame.assign(nodes=[counts.get(key) for key in keys]).reset_index(drop=True)
+    columns = [
+        Column("dataset", lambda row: _name(results, row["dataset"])),
+        Column("model", lambda row: row["model"]),
+        Column("ε", lambda row: number(row["epsilon"])),
+        Column("who", lambda row: row["who"]),
+        Column("nodes", lambda row: number(row["nodes"])),
+        Column("measure", lambda row: _MEASURES.get(row["measure"], row["measure"])),
+        Column("value", lambda row: number(row["value"], 3)),
+    ]
+    notes = ("One threshold for all nodes. Single nodes are chosen on the even-numbered models and "
+             "measured on the odd ones.",)  # fmt: skip
+    return Table(f"{noun}: who is exposed", frame, columns, notes)

@@ -1,0 +1,18 @@
+"""What leaks in practice: attacks on trained models beside every ε."""
+
+from __future__ import annotations
+
+from private_graphs.report.exhibit import Exhibit
+from private_graphs.report.leaks import blocks
+
+EXHIBIT = Exhibit(
+    "what_leaks",
+    "What leaks in practice",
+    groups=(
+        "leaks_without_dp", "leaks_unlabelled", "leaks_pubmed", "leaks_refuted", "leaks_private",
+        "leaks_sgd", "leaks_proved",
+    ),
+    build=blocks,
+    meaning="How well an attacker guesses who was a training node, beside the printed and the "
+    "proved ε. It is evidence: no bound, and no audit.",
+)  # fmt: skip
