@@ -17,7 +17,7 @@ posteriors: He, Jia, Backes, Gong & Zhang, USENIX Security 2021, attack 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
@@ -25,11 +25,19 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import ndtr, ndtri, softmax
+from scipy.special import softmax
 from scipy.stats import rankdata
 
 from private_graphs.attacks.leaks import Guarantee, Measurement
-from private_graphs.attacks.membership import BREAKS, TINY_DELTA, Guesses, Shadows, rates, surest
+from private_graphs.attacks.membership import (
+    BREAKS,
+    FALSE_POSITIVES,
+    TINY_DELTA,
+    Guesses,
+    Shadows,
+    rates,
+    surest,
+)
 from private_graphs.attacks.neighbours import with_edges
 from private_graphs.attacks.trained_models import coins_of
 from private_graphs.datasets.graph_dataset import GraphDataset
@@ -41,7 +49,7 @@ from private_graphs.methods import gcn, method_named
 from private_graphs.methods.edge_votes import draw_voters
 from private_graphs.methods.method import Context, Request
 from private_graphs.methods.text_only import text_model
-from private_graphs.privacy.events import Event, GaussianQuery, LaplaceQuery, PureQuery
+from private_graphs.privacy.events import GaussianQuery
 from private_graphs.protocols import SOUND
 from private_graphs.run import answer, planned
 from private_graphs.tasks import SCENARIOS, NodeTask, Task, build_task
@@ -512,8 +520,6 @@ def _informed(
     score = "likelihood"
     coins, ratios = Informed(job, dataset, matching(edges, n_nodes, generator)).runs(context)
     yield from measured_rates(RELEASES, score, ratios, coins)
-    for name, value in allowed(guarantee.events).items():
-        yield Measurement(RELEASES, score, f"{name}_allowed", value, who=COINS)
     yield from shown(ratios, coins, guarantee, RELEASES, score, COINS)
     group = stars(edges, n_nodes, generator)
     coins, ratios = Informed(job, dataset, group).runs(context)
@@ -521,50 +527,36 @@ def _informed(
     for low, high in pairwise((*_DEGREES, math.inf)):
         own = (degree >= low) & (degree < high)
         if own.any():
-            last = "" if high == low + 1 else " and more" if high == math.inf else f" to {high - 1}"
-            who = f"all {low}{last} edges of a node"
+            last = " and more" if high == math.inf else f" to {high - 1}"
+            who = "the only edge of a node" if high == 2 else f"all {low}{last} edges of a node"
             yield from measured_rates(RELEASES, score, ratios[:, own], coins[:, own], who)
             yield Measurement(RELEASES, score, "groups", float(own.sum()), who=who)
-
-
-def allowed(events: Sequence[Event]) -> dict[str, float]:
-    """Return the largest AUC, and true positive rate at 1 %, that a proof allows for one unit.
-
-    Gaussian releases compose to μ-GDP, releases of pure ε add up; of both together nothing is said.
-    """
-    if events and all(isinstance(event, GaussianQuery) for event in events):
-        mu = math.sqrt(sum(e.count * (e.sensitivity / e.noise_std) ** 2 for e in events))
-        return {"auc": float(ndtr(mu / math.sqrt(2))), "tpr_01": float(ndtr(ndtri(0.01) + mu))}
-    if events and all(isinstance(event, PureQuery | LaplaceQuery) for event in events):
-        each = [e.epsilon if isinstance(e, PureQuery) else e.sensitivity / e.scale for e in events]
-        growth = math.exp(sum(e.count * own for e, own in zip(events, each, strict=True)))
-        rate = min(0.01 * growth, 1 - 0.99 / growth)
-        return {"auc": growth / (1 + growth), "tpr_01": rate}
-    return {}
 
 
 def shown(
     scores: np.ndarray, coins: np.ndarray, guarantee: Guarantee, sees: str, score: str, who: str
 ) -> Iterator[Measurement]:
-    """Yield the ε that guesses show: of the surest at both ends, and of all.
+    """Yield what the proof allows, and the ε that guesses show: of the surest, and of everybody.
 
     Raises:
-        UserError: it exceeds what is proved.
+        UserError: more than what is proved.
     """
-    right = int(((scores > 0) == coins).sum())
-    proved = guarantee.at(TINY_DELTA)
+    for name, value in guarantee.allowed(FALSE_POSITIVES).items():
+        yield Measurement(sees, score, f"allowed_{name}", value, who=who)
+    right, proved = int(((scores > 0) == coins).sum()), guarantee.at(TINY_DELTA)
     for name, guesses in (
-        ("surest", surest(scores, coins)), ("everyone", Guesses(coins.size, coins.size, right))
-    ):  # fmt: skip
-        found = guesses.epsilon(TINY_DELTA)
-        if proved is not None and guesses.epsilon(TINY_DELTA, BREAKS) > proved:
+        ("tiny", surest(scores, coins)),
+        ("everybody", Guesses(coins.size, coins.size, right)),
+    ):
+        least = guesses.epsilon(TINY_DELTA, BREAKS)
+        if proved is not None and least > proved:
             raise UserError(
-                f"an attack on {who} shows epsilon >= {found:.4f} at delta = {TINY_DELTA:g} where "
+                f"an attack shows epsilon >= {least:.4f} at delta = {TINY_DELTA:g} where "
                 f"{proved:.4f} is proved: the code breaks its proof; mend it before publishing any "
                 "result"
             )
-        yield Measurement(sees, score, "epsilon_shown_tiny", found, who=f"{who}, {name}")
-        share = guesses.right / guesses.guesses
-        yield Measurement(sees, score, "epsilon_shown_tiny_right", share, who=f"{who}, {name}")
+        name = f"epsilon_shown_{name}"
+        yield Measurement(sees, score, name, guesses.epsilon(TINY_DELTA), who=who)
+        yield Measurement(sees, score, f"{name}_right", guesses.right / guesses.guesses, who=who)
     if proved is not None:
         yield Measurement(sees, score, "epsilon_shown_tiny_proved", proved, who=who)

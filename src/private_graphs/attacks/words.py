@@ -31,8 +31,8 @@ from private_graphs.methods.method import Context
 from private_graphs.run import planned
 from private_graphs.tasks import GraphTask, Records, build_task
 
-RELEASES = "releases"
-COINS = "a rare word"
+BOTH, RELEASES = "both versions", "releases"
+"""What the attacker sees: a model's answers to both versions of a document; the noisy sums."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +142,7 @@ def _compared(differences: np.ndarray, coins: np.ndarray) -> Iterator[Measuremen
     """Yield rates of (R, n) differences between the margins of both versions of a document."""
     ratios = Shadows(differences, coins).ratios()
     for kind in ("online", "plain"):
-        yield from measured_rates("both versions", kind, ratios[kind], coins, COINS)
+        yield from measured_rates(BOTH, kind, ratios[kind], coins, "all")
 
 
 def _linear(
@@ -194,9 +194,12 @@ def _decoded(
     base = (without.T @ codes).ravel() * 2.0**-class_sums.ROW_BITS
     noise, releases = method.first.noise_std, noisy.reshape(len(noisy), -1) - base
     scores = decoded(sp.csr_matrix(terms), releases, noise)
-    yield from measured_rates(RELEASES, "decoding", scores, coins, COINS)
-    yield from shown(scores, coins, guarantee, RELEASES, "decoding", COINS)
+    yield from measured_rates(RELEASES, "decoding", scores, coins, "all")
+    yield from shown(scores, coins, guarantee, RELEASES, "decoding", "all")
     if noise:  # of one word, by somebody who knows all others: two Gaussians at this distance
         known = ndtr(np.linalg.norm(terms, axis=1) / noise / math.sqrt(2))
-        for name, value in (("mean", known.mean()), ("most exposed", known.max())):
-            yield Measurement(RELEASES, "others known", "auc", float(value), who=f"{COINS}, {name}")
+        for name, value in (
+            ("all words, in the mean", known.mean()),
+            ("the word that moves the sums most", known.max()),
+        ):
+            yield Measurement(RELEASES, "others known", "auc", float(value), who=name)
