@@ -56,6 +56,7 @@ def _with_public_edges(dataset: GraphDataset, asked: np.ndarray) -> Query:
     places = (np.r_[source, target], np.r_[target, source])
     edges = sp.csr_array((ones, places), shape=(n, n))
     among = sp.csr_array(edges.multiply(public[:, None]).multiply(public[None, :]))
+    among.eliminate_zeros()
     degrees = np.diff(among.indptr)
     rows, columns, values = [], [], []  # of inner
     owners, weights = [], []  # of outer
@@ -63,7 +64,6 @@ def _with_public_edges(dataset: GraphDataset, asked: np.ndarray) -> Query:
     for place, node in enumerate(asked):
         near = edges.indices[edges.indptr[node] : edges.indptr[node + 1]]
         near = near[public[near]]
-        joined = np.isin  # a neighbour of the node has one edge more than among the public nodes
         sizes = {int(node): 1.0 + len(near)}
         for other in (int(node), *near.tolist()):
             if other == node:
@@ -73,7 +73,8 @@ def _with_public_edges(dataset: GraphDataset, asked: np.ndarray) -> Query:
                 reads = np.r_[reads, node, other]
                 sizes[other] = 2.0 + degrees[other]
             size = np.where(reads == node, 1.0 + len(near), 1.0 + degrees[reads])
-            size = size + (joined(reads, near) & (reads != node))
+            # a neighbour of the node has one edge more than among the public nodes
+            size = size + (np.isin(reads, near) & (reads != node))
             rows.append(np.full(len(reads), count))
             columns.append(reads)
             values.append(1 / np.sqrt(sizes[other] * size))

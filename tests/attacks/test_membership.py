@@ -1,0 +1,284 @@
+"""Membership inference: coins, views, scores, bounds, and leaks that were planted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from small_graphs import (
+    HIDDEN,
+    by_tensor,
+    dense_logits,
+    dense_propagation,
+    random_graph,
+    with_parts,
+)
+
+from private_graphs.attacks import leaks, membership, trained_models
+from private_graphs.attacks.membership import FixedDesign, Scored, Shadows, node_aucs, rates, surest
+from private_graphs.attacks.views import PUBLISHED, TOGETHER, gcn_margins, margins, queries
+from private_graphs.datasets.embedded import write_raw
+from private_graphs.datasets.registry import build
+from private_graphs.errors import UserError
+from private_graphs.jobs import Job, LeakAttack
+from private_graphs.mechanisms.door import Door
+from private_graphs.methods import gcn
+from private_graphs.methods.method import Context
+from private_graphs.privacy.calibration import gdp_noise
+from private_graphs.privacy.events import GaussianQuery
+from private_graphs.report.leaks import LEAK_COLUMNS, leak_rows
+from private_graphs.run import planned
+from private_graphs.tasks import SCENARIOS
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    """The synthetic graph of the demo."""
+    folder = tmp_path_factory.mktemp("raw")
+    write_raw("synthetic-planetoid", folder)
+    return build("synthetic-planetoid", folder)
+
+
+@pytest.fixture
+def generator():
+    return np.random.default_rng(0)
+
+
+def job_of(method="gcn", scenario="nodes", protocol="released", epsilon=math.inf, settings=None,
+           **attack) -> Job:  # fmt: skip
+    attack = {"attack": "membership", "shadows": 8} | attack
+    return Job(
+        study="lrec2022", group="g", name="n", dataset="synthetic-planetoid", method=method,
+        scenario=scenario, protocol=protocol, settings=settings or {}, epsilons=(epsilon,),
+        leaks=LeakAttack(**attack),
+    )  # fmt: skip
+
+
+def guarantee_of(epsilon=None):
+    """A guarantee by one Gaussian release, or none."""
+    events = ()
+    if epsilon is not None:
+        events = (
+            GaussianQuery(count=1, sensitivity=1.0, unit="node", relation="replace", reason="test",
+                          noise_std=gdp_noise(epsilon, 1, 1e-5, "add_remove"), clipping="row"),
+        )  # fmt: skip
+    return leaks.Guarantee("node", "replace", 1e-5, events, epsilon, None, 0.8)
+
+
+def drawn(n_models: int, n: int, shift: float | np.ndarray):
+    """Coins, and margins that membership moves by ``shift``, with a mean and a size per node."""
+    generator = np.random.default_rng(n_models + n)
+    coins = generator.random((n_models, n)) < 0.5
+    noise = generator.standard_normal((n_models, n)) + shift * coins
+    return coins, noise * generator.uniform(0.5, 2, n) + 5 * generator.standard_normal(n)
+
+
+# --- coins and views -----------------------------------------------------------------------------
+
+
+def test_every_model_has_its_own_independent_fair_coins():
+    job = job_of()
+    coins = np.stack([trained_models.coins_of(job, number, 400) for number in range(50)])
+    assert np.array_equal(coins[7], trained_models.coins_of(job, 7, 400))
+    assert abs(coins.mean() - 0.5) < 0.02
+    assert coins.sum(axis=0).std() == pytest.approx(math.sqrt(50) / 2, rel=0.2)  # not R/2 each
+    assert coins.sum(axis=1).std() == pytest.approx(math.sqrt(400) / 2, rel=0.4)
+    assert abs(np.corrcoef(coins)[np.triu_indices(50, 1)]).max() < 0.25
+    assert not np.array_equal(coins[0], trained_models.coins_of(job_of(seed=1), 0, 400))
+
+
+def test_views_ask_for_the_node_alone_with_its_public_edges_and_in_the_whole_graph(generator):
+    dataset = random_graph(3, nodes=40, degree=5.0)
+    asked = np.flatnonzero(dataset.train_mask)
+    parameters = generator.standard_normal((2, 5000))
+    size = dataset.n_features * HIDDEN + HIDDEN + HIDDEN * dataset.n_classes + dataset.n_classes
+    parameters = parameters[:, :size]
+    matrix = dataset.features.to_scipy().astype(np.float64)
+    labels = dataset.labels[asked]
+    found = gcn_margins(
+        parameters, matrix, queries(dataset, asked), labels, HIDDEN, dataset.n_classes
+    )
+    pairs = dataset.edge_index.T.tolist()
+    for place, node in enumerate(asked):
+        seen = {int(node), *np.flatnonzero(~dataset.train_mask).tolist()}
+        graphs = {
+            "features": [],
+            "public": [(i, j) for i, j in pairs if i in seen and j in seen],
+            "whole": pairs,
+        }
+        for view, edges in graphs.items():
+            propagation = dense_propagation(dataset.n_nodes, edges)
+            logits = dense_logits(torch.from_numpy(parameters[1]), dataset, propagation)
+            expected = margins(logits.numpy()[[node]], labels[[place]])
+            assert found[view][1, place] == pytest.approx(expected.item(), rel=1e-9), view
+    assert by_tensor(parameters[0], dataset)[0].shape == (dataset.n_features, HIDDEN)
+
+
+def test_margins_are_exact_where_probabilities_are_not():
+    logits = np.array([[5000.0, 0.0, 4000.0], [0.1, 0.2, 0.3]])
+    p = np.exp(logits[1]) / np.exp(logits[1]).sum()
+    found = margins(logits, np.array([0, 2]))
+    assert found == pytest.approx([1000.0, math.log(p[2] / (1 - p[2]))])
+
+
+# --- scores and rates ----------------------------------------------------------------------------
+
+
+def test_no_leak_is_chance_and_a_leak_is_found_by_every_ratio():
+    coins, same = drawn(40, 300, 0.0)
+    for score in Shadows(same, coins).ratios().values():
+        value, low, high = rates(score, coins)["auc"]
+        assert low < 0.5 < high and high - low < 0.06 and value == pytest.approx(0.5, abs=0.015)
+    coins, moved = drawn(40, 300, 2.0)
+    found = {name: rates(score, coins) for name, score in Shadows(moved, coins).ratios().items()}
+    assert found["online"]["auc"][0] == pytest.approx(0.92, abs=0.02)  # Φ(√2)
+    assert found["offline"]["tpr_01"][0] > 0.15 > 3 * found["plain"]["tpr_01"][0]
+
+
+def test_few_shadows_share_their_variance():
+    coins, moved = drawn(12, 2000, 2.0)
+    few, own = Shadows(moved, coins), membership.PER_NODE_FROM
+    shared = rates(few.ratios()["online"], coins)["tpr_01"][0]
+    membership.PER_NODE_FROM = 2
+    try:
+        alone = rates(few.ratios()["online"], coins)["tpr_01"][0]
+    finally:
+        membership.PER_NODE_FROM = own
+    assert shared > alone
+
+
+def test_scores_of_targets_do_not_read_their_coins_and_leave_one_out_reads_no_own_coin():
+    coins, moved = drawn(40, 50, 2.0)
+    shadows = Shadows(moved[:30], coins[:30])
+    alone = Shadows(moved, coins).ratios()["online"]
+    flipped = coins.copy()
+    flipped[3] = ~flipped[3]
+    assert Shadows(moved, flipped).ratios()["online"][3] == pytest.approx(alone[3])
+    one = Shadows(np.delete(moved, 3, 0), np.delete(coins, 3, 0)).ratios(moved[3:4])["online"]
+    assert one[0] == pytest.approx(alone[3])
+    assert shadows.ratios(moved[30:])["online"].shape == (10, 50)
+
+
+def test_rates_are_those_of_all_pairs_counted_one_by_one():
+    coins, moved = drawn(20, 60, 1.0)
+    inside, outside = moved[coins], moved[~coins]
+    found = rates(moved, coins, 2)
+    assert found["auc"][0] == pytest.approx((inside[:, None] > outside).mean(), abs=1e-3)
+    threshold = np.quantile(outside, 0.99)
+    assert found["tpr_01"][0] == pytest.approx((inside > threshold).mean(), abs=0.02)
+    assert node_aucs(moved, coins)[0] == pytest.approx(
+        (moved[coins[:, 0], 0][:, None] > moved[~coins[:, 0], 0]).mean()
+    )
+
+
+# --- bounds and planted leaks --------------------------------------------------------------------
+
+
+def test_a_model_that_memorises_one_class_is_found_by_the_nodes_that_shadows_name():
+    labels = np.arange(400) % 4
+    coins, moved = drawn(80, 400, np.where(labels == 2, 5.0, 0.0))
+    score = Shadows(moved[:40], coins[:40])
+    design = FixedDesign.of(score.ratios()["online"], coins[:40])
+    assert (labels[design.nodes] == 2).mean() > 0.9
+    guesses = design.guess(score.ratios(moved[40:])["online"], coins[40:])
+    assert guesses.canaries == 40 * 100 and guesses.guesses == 400
+    assert guesses.epsilon(1e-5) > 2
+    coins, same = drawn(80, 400, 0.0)
+    score = Shadows(same[:40], coins[:40])
+    design = FixedDesign.of(score.ratios()["online"], coins[:40])
+    honest = score.ratios(same[40:])["online"]
+    assert design.guess(honest, coins[40:]).epsilon(1e-5) < 0.3
+    assert surest(honest, coins[40:]).epsilon(1e-12) < 0.3
+
+
+def test_published_classes_that_read_private_edges_are_found(generator):
+    coins = generator.random((120, 60)) < 0.5
+    near = np.eye(60, dtype=bool)
+    leaking = np.where(generator.random((120, 60)) < 0.7, coins, ~coins).astype(int)
+    models = trained_models.Models(
+        np.arange(60), coins, leaking, np.zeros(120), 0.5, 2, near=near
+    )  # fmt: skip
+    assert (
+        rates(membership.scored(models, None).shadows[PUBLISHED, "online"], coins)["auc"][1] > 0.6
+    )
+    silent = replace(models, classes=generator.integers(2, size=(120, 60)))
+    assert (
+        rates(membership.scored(silent, None).shadows[PUBLISHED, "online"], coins)["auc"][1] < 0.5
+    )
+
+
+def test_class_sums_without_noise_but_with_a_proof_of_eight_end_the_run(dataset):
+    job = job_of("class_sums", "text", "sound", shadows=12, targets=24)
+    context = Context()
+    train = trained_models.trainer(job, dataset, context)
+    shadows, targets = train(range(12)), train(range(12, 36))
+    assert not (shadows.coins[:, None] == targets.coins[None]).all(axis=2).any()
+    scores = membership.scored(shadows, targets)
+    assert scores.strongest() == ("noisy sums", "decoding")
+    with pytest.raises(UserError, match="breaks its proof"):
+        membership.bounds(scores, shadows.coins, targets.coins, guarantee_of(1.0))
+    free = membership.bounds(scores, shadows.coins, targets.coins, guarantee_of())
+    assert max(each.value for each in free if each.measure.startswith("epsilon_shown")) > 3
+    honest = job.model_copy(update={"epsilons": (1.0,)})
+    guarantee = leaks.Guarantee.of(honest, dataset, context)
+    found = {(each.score, each.measure): each.value
+             for each in membership.attack(honest, dataset, guarantee, context)}  # fmt: skip
+    allowed = found["", "allowed_auc"]
+    assert allowed == pytest.approx(0.575, abs=0.01)
+    assert 0.5 < found["decoding", "auc"] < allowed + 0.03
+    assert found["decoding", "epsilon_shown"] < guarantee.epsilon_proved <= 1
+
+
+def test_bounds_read_all_views_together_where_nothing_is_decoded():
+    keys = (("features", "online"), ("whole", "plain"), (TOGETHER, "online"), (PUBLISHED, "online"))
+    assert Scored(dict.fromkeys(keys)).strongest() == (TOGETHER, "online")
+
+
+# --- jobs ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("left_out", ["absent", "unlabelled"])
+def test_an_attack_on_a_gcn_becomes_rows(left_out, dataset):
+    settings = {"optimizer": "adam", "epochs": 30, "learning_rate": 0.05}
+    job = job_of(settings=settings, shadows=12, left_out=left_out)
+    document = leaks.run_job(job, dataset)
+    rows = leak_rows(job, document)
+    assert set(LEAK_COLUMNS) <= set(rows[0]) and {row["source"] for row in rows} == {"leaks"}
+    found = {
+        (row["sees"], row["score"], row["measure"]): row for row in rows if row["who"] == "all"
+    }
+    assert found["whole", "online", "auc"]["value"] > 0.6
+    assert found["whole", "online", "auc"]["left_out"] == left_out
+    assert sum(row["seconds"] for row in rows) == pytest.approx(document["seconds"])
+    with pytest.raises(UserError, match="delete its folder"):
+        leak_rows(job, {"guarantee": {}, "measured": []})
+
+
+def test_nothing_about_the_noise_depends_on_who_is_left_out(dataset):
+    """The stated releases of a model on half of the nodes are those of the model on all."""
+    job = job_of(protocol="sound", epsilon=2.0, settings={"optimizer": "sgd", "epochs": 5})
+    guarantee = leaks.Guarantee.of(job, dataset, Context())
+    assert guarantee.epsilon_proved <= 2 and guarantee.unit == SCENARIOS["nodes"].unit
+    task, requests = planned(job, dataset)
+    door = Door.of([each.streams for each in requests])
+    half = np.flatnonzero(dataset.train_mask)[::2]
+    _, (noise,) = gcn.fit(task, requests, door, Context(), gcn.Members([half], "absent"))
+    door.close()
+    assert door.events() == [guarantee.events] and noise == guarantee.noise_multiplier
+
+
+def test_models_on_all_nodes_are_the_models_without_coins():
+    dataset = with_parts(random_graph(5))
+    job = job_of(protocol="paper", epsilon=2.0, settings={"optimizer": "adam", "epochs": 4})
+    task, requests = planned(job, dataset)
+    everybody = np.flatnonzero(dataset.train_mask)
+    found = [
+        gcn.fit(task, requests, Door.of([each.streams for each in requests]), Context(), members)[0]
+        for members in (None, *(gcn.Members([everybody], how) for how in ("absent", "unlabelled")))
+    ]
+    for other in found[1:]:
+        assert np.array_equal(other.parameters, found[0].parameters)
+        assert np.array_equal(other.test_predictions, found[0].test_predictions)
