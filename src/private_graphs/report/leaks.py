@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,7 @@ from private_graphs.jobs import Job
 from private_graphs.methods import method_named
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.report.exhibit import Block, Chart, Column, Table
+from private_graphs.report.link_leaks import link_blocks
 from private_graphs.report.words import bound, budget, missing, number
 from private_graphs.run import settings_text
 
@@ -114,6 +116,9 @@ def blocks(results: Any) -> list[Block]:
     """Return what leaks: a chart against ε, a row per model, every view, who is exposed."""
     found: list[Block] = []
     for attack, rows in results.leaks.groupby("attack", sort=False):
+        if attack == "links":
+            found += link_blocks(rows, partial(_model, results=results), partial(_name, results))
+            continue
         frame = cells(rows)
         frame["model"] = [_model(row, results) for row in frame.to_dict("records")]
         noun = _NOUNS[attack]

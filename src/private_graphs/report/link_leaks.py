@@ -19,8 +19,9 @@ _SEES = (
     "releases: the noisy values of an edge-level method, which is all that its models know of "
     "edges.",
     "influence: how far the answer about one node moves with the features of the other "
-    "(LinkTeller, Wu et al. 2022); posteriors, logits: correlation of the answers about both (He et al. 2021); "
-    "shadows: the likelihood ratio of that number, against models whose edges are known.",
+    "(LinkTeller, Wu et al. 2022); posteriors, logits: correlation of the answers about both "
+    "(He et al. 2021); shadows: the likelihood ratio of that number, by models whose edges are "
+    "known.",
 )
 _PAIRS = (
     "Linked people resemble each other: a classifier that reads no edge ranks linked pairs above "
