@@ -51,6 +51,8 @@ from private_graphs.privacy.audits import (
 from private_graphs.privacy.calibration import gdp_noise, moments_noise, pld_noise
 from private_graphs.privacy.fourier import fourier_epsilon
 from private_graphs.report.claims import claims_table, reasons, write_claims
+from private_graphs.report.exhibit import Table
+from private_graphs.report.leaks import blocks as leak_blocks
 from private_graphs.report.picture import picture
 from private_graphs.report.record import CLAIMS
 from private_graphs.report.site import StudyEntry
@@ -278,6 +280,20 @@ def one_run_table() -> str:
     counts = ((30, 30, 30), (60, 60, 60), (100, 100, 90), (1000, 1000, 600), (200, 100, 100))
     rows = [(*each, f"{one_run_epsilon(*each, DELTA):.5f}") for each in counts]
     return _markdown(("canaries", "guesses", "right", "ε"), rows)
+
+
+def leaks_table() -> str:
+    """docs/leaks.md: the strongest recorded attack on every model."""
+    shelves = (
+        prose.shelf(path.parent.name) for path in sorted(ROOT.glob("recorded/*/rows.parquet"))
+    )
+    found = [
+        markdown(block)
+        for shelf in shelves
+        for block in (leak_blocks(shelf.results) if len(shelf.results.leaks) else ())
+        if isinstance(block, Table) and block.title.endswith("on every model")
+    ]
+    return "\n\n".join(found)
 
 
 def audited_table(gcn: bool) -> str:
@@ -530,6 +546,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/methods.md": {"audited": partial(audited_table, gcn=False)},
     "docs/audits.md": {"replay": replay_table},
+    "docs/leaks.md": {"leaks": leaks_table},
     "docs/data.md": {"sources": sources},
     "docs/commands.md": {"commands": commands_text},
     "docs/running.md": {"studies": studies_table},

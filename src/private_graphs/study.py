@@ -398,8 +398,11 @@ def _check_entry(entry: Entry, configuration: Configuration, where: str) -> None
 
 
 def group_jobs(study: Study, group: str, run: Run) -> list[Job]:
-    """Return the jobs of one run group that ``run`` asks for, without jobs that choose settings."""
-    return list(_Expansion(study, run).jobs(group))
+    """Return the jobs of one run group that ``run`` asks for, without jobs that choose settings.
+
+    A group that the study lacks at this scale has none.
+    """
+    return list(_Expansion(study, run).jobs(group)) if group in study.groups else []
 
 
 def accepted(study: Study, run: Run) -> list[str]:

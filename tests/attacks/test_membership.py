@@ -42,6 +42,11 @@ def dataset(tmp_path_factory):
     return build("synthetic-planetoid", folder)
 
 
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch):
+    monkeypatch.setattr(membership, "RESAMPLES", 3)
+
+
 @pytest.fixture
 def generator():
     return np.random.default_rng(0)
@@ -211,10 +216,10 @@ def test_published_classes_that_read_private_edges_are_found(generator):
 
 
 def test_class_sums_without_noise_but_with_a_proof_of_eight_end_the_run(dataset):
-    job = job_of("class_sums", "text", "sound", shadows=12, targets=24)
+    job = job_of("class_sums", "text", "sound", shadows=6, targets=12)
     context = Context()
     train = trained_models.trainer(job, dataset, context)
-    shadows, targets = train(range(12)), train(range(12, 36))
+    shadows, targets = train(range(6)), train(range(6, 18))
     assert not (shadows.coins[:, None] == targets.coins[None]).all(axis=2).any()
     scores = membership.scored(shadows, targets)
     assert scores.strongest() == ("noisy sums", "decoding")
@@ -243,7 +248,7 @@ def test_bounds_read_all_views_together_where_nothing_is_decoded():
 @pytest.mark.parametrize("left_out", ["absent", "unlabelled"])
 def test_an_attack_on_a_gcn_becomes_rows(left_out, dataset):
     settings = {"optimizer": "adam", "epochs": 30, "learning_rate": 0.05}
-    job = job_of(settings=settings, shadows=12, left_out=left_out)
+    job = job_of(settings=settings, shadows=8, left_out=left_out)
     document = leaks.run_job(job, dataset)
     rows = leak_rows(job, document)
     assert set(LEAK_COLUMNS) <= set(rows[0]) and {row["source"] for row in rows} == {"leaks"}

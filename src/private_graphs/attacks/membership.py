@@ -140,7 +140,7 @@ def _rates(inside: np.ndarray, outside: np.ndarray) -> dict[str, float]:
 
 
 def rates(
-    scores: np.ndarray, coins: np.ndarray, resamples: int = RESAMPLES
+    scores: np.ndarray, coins: np.ndarray, resamples: int = 40
 ) -> dict[str, tuple[float, float, float]]:
     """Return AUC and rates, each with an interval, of (T, n) scores against (T, n) coins.
 
@@ -302,7 +302,7 @@ def attack(
         for name, value in guarantee.allowed(FALSE_POSITIVES).items()
     ]
     for (view, kind), each in scores.shadows.items():
-        for name, (value, low, high) in rates(each, shadows.coins).items():
+        for name, (value, low, high) in rates(each, shadows.coins, RESAMPLES).items():
             found.append(Measurement(view, kind, name, value, low, high))
     view = WHOLE if (WHOLE, "online") in scores.shadows else FEATURES
     if (view, "online") in scores.shadows:
