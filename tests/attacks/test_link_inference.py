@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
@@ -14,6 +15,7 @@ from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.errors import UserError
 from private_graphs.graphs.normalise import gcn_propagation
 from private_graphs.jobs import Job, LeakAttack
+from private_graphs.report.link_leaks import link_blocks
 
 
 def graph(n: int = 90, degree: int = 3, seed: int = 0) -> GraphDataset:
@@ -128,7 +130,7 @@ def test_releases_are_attacked_by_the_rows_of_both_ends(method, scenario):
         leaks=LeakAttack(attack="links", shadows=4),
     )  # fmt: skip
     group = links.matching(dataset.edge_index, dataset.n_nodes, np.random.default_rng(0))
-    coins, ratios = links.Informed(job, dataset, group).runs(links.Context())
+    coins, ratios = links.Informed(job, dataset, group).runs(4, links.Context())
     auc, *_ = rates(ratios, coins)["auc"]
     assert auc > {"edge_votes": 0.65, "edge_rand": 0.99, "gap": 0.95}[method]
 
@@ -170,3 +172,28 @@ def test_decoding_is_exact_without_noise_and_calibrated_with_it():
     ratios = decoded(terms, noisy, 6.0)
     sure = ratios > 1
     assert coins[sure].mean() == pytest.approx((1 / (1 + np.exp(-ratios[sure]))).mean(), abs=0.03)
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def test_tables_show_texts_beside_models_what_is_allowed_and_hubs():
+    names = {"study": "s", "group": "g", "job": "j", "dataset": "cora", "method": "counts"}
+    common = names | dict.fromkeys(("epsilon", "epsilon_claimed", "epsilon_proved", "accuracy"), 1)
+    of = {"score": "likelihood", "sees": links.RELEASES, "low": None, "high": None}
+    rows = pd.DataFrame([
+        common | of | {"who": links.ALL_PAIRS, "sees": links.TEXTS, "measure": "auc", "value": 0.8},
+        common | of | {"who": links.COINS, "measure": "auc", "value": 0.7, "low": 0.6, "high": 1},
+        common | of | {"who": links.COINS, "measure": "allowed_auc", "value": 0.731},
+        common | of | {"who": links.COINS, "measure": "epsilon_shown_tiny", "value": 0.757},
+        common | of | {"who": "all 5 to 9 edges of a node", "measure": "auc", "value": 0.93},
+    ])  # fmt: skip
+    pairs, coins, hubs = link_blocks(rows, lambda row: row["method"], str.title)
+    cells = [
+        {column.show(row) for column in block.columns}
+        for block in (pairs, coins, hubs)
+        for row in block.frame.to_dict("records")
+    ]
+    assert "texts" in cells[0]
+    assert {"0.700 [0.600, 1.000]", "0.731", "> 0.75"} <= cells[1]
+    assert "0.930" in cells[2]

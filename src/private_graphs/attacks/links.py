@@ -330,9 +330,9 @@ class Informed:
             found[ends[self.group >= 0]] = self.group[self.group >= 0]
         return found
 
-    def runs(self, context: Context) -> tuple[np.ndarray, np.ndarray]:
-        """Return (R, G) coins and log-likelihood ratios of the runs of the job."""
-        number, found = self.job.leaks.shadows, []
+    def runs(self, number: int, context: Context) -> tuple[np.ndarray, np.ndarray]:
+        """Return (R, G) coins and log-likelihood ratios of ``number`` runs."""
+        found = []
         for each in range(number):
             found.append(self.run(each, context))
             context.report(each + 1, number)
@@ -518,11 +518,13 @@ def _informed(
     """Yield what somebody sees who knows all other edges: of single edges, and of stars."""
     edges, n_nodes = dataset.edge_index, dataset.n_nodes
     score = "likelihood"
-    coins, ratios = Informed(job, dataset, matching(edges, n_nodes, generator)).runs(context)
+    number = job.leaks.shadows
+    attacked = Informed(job, dataset, matching(edges, n_nodes, generator))
+    coins, ratios = attacked.runs(number, context)
     yield from measured_rates(RELEASES, score, ratios, coins)
     yield from shown(ratios, coins, guarantee, RELEASES, score, COINS)
     group = stars(edges, n_nodes, generator)
-    coins, ratios = Informed(job, dataset, group).runs(context)
+    coins, ratios = Informed(job, dataset, group).runs(number // 2, context)
     degree = np.bincount(group[group >= 0])
     for low, high in pairwise((*_DEGREES, math.inf)):
         own = (degree >= low) & (degree < high)
