@@ -61,7 +61,10 @@ ALL_PAIRS, COINS = "all pairs", "in or out by coins"
 _STEP = 1e-4
 """Relative change of a node's features by which influence is measured."""
 _DEGREES = (1, 2, 5, 10, 20)
-_EXACT_PAIRS, _SAMPLE, _BLOCK = 4_000_000, 1_000_000, 2**18
+"""Least degrees of the groups in which hubs are shown."""
+_EXACT_PAIRS, _SAMPLE = 4_000_000, 1_000_000
+"""Most pairs of nodes that are all ranked; of more, a sample of the unlinked ones."""
+_BLOCK = 2**18
 
 
 # --- scores of pairs from a queryable model ---
@@ -258,8 +261,7 @@ def _log_ratios(first: _Release, second: _Release) -> np.ndarray:
     if isinstance(query, GaussianQuery):
         ratio = (far**2 - near**2) / (2 * query.noise_std**2)
     else:
-        scale = query.scale if hasattr(query, "scale") else 1 / query.epsilon
-        ratio = (far - near) / (scale * first.weights)
+        ratio = (far - near) / (query.scale * first.weights)
     return ratio.reshape(len(ratio), -1).sum(axis=1)
 
 
