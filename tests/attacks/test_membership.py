@@ -17,7 +17,7 @@ from small_graphs import (
     with_parts,
 )
 
-from private_graphs.attacks import leaks, membership, trained_models
+from private_graphs.attacks import leaks, membership, shadow_models
 from private_graphs.attacks.membership import FixedDesign, Scored, Shadows, node_aucs, rates, surest
 from private_graphs.attacks.views import PUBLISHED, TOGETHER, gcn_margins, margins, queries
 from private_graphs.datasets.embedded import write_raw
@@ -86,13 +86,13 @@ def drawn(n_models: int, n: int, shift: float | np.ndarray):
 
 def test_every_model_has_its_own_independent_fair_coins():
     job = job_of()
-    coins = np.stack([trained_models.coins_of(job, number, 400) for number in range(50)])
-    assert np.array_equal(coins[7], trained_models.coins_of(job, 7, 400))
+    coins = np.stack([shadow_models.coins_of(job, number, 400) for number in range(50)])
+    assert np.array_equal(coins[7], shadow_models.coins_of(job, 7, 400))
     assert abs(coins.mean() - 0.5) < 0.02
     assert coins.sum(axis=0).std() == pytest.approx(math.sqrt(50) / 2, rel=0.2)  # not R/2 each
     assert coins.sum(axis=1).std() == pytest.approx(math.sqrt(400) / 2, rel=0.4)
     assert abs(np.corrcoef(coins)[np.triu_indices(50, 1)]).max() < 0.25
-    assert not np.array_equal(coins[0], trained_models.coins_of(job_of(seed=1), 0, 400))
+    assert not np.array_equal(coins[0], shadow_models.coins_of(job_of(seed=1), 0, 400))
 
 
 def test_views_ask_for_the_node_alone_with_its_public_edges_and_in_the_whole_graph(generator):
@@ -203,7 +203,7 @@ def test_published_classes_that_read_private_edges_are_found(generator):
     coins = generator.random((120, 60)) < 0.5
     near = np.eye(60, dtype=bool)
     leaking = np.where(generator.random((120, 60)) < 0.7, coins, ~coins).astype(int)
-    models = trained_models.Models(
+    models = shadow_models.Models(
         np.arange(60), coins, leaking, np.zeros(120), 0.5, 2, near=near
     )  # fmt: skip
     assert (
@@ -218,7 +218,7 @@ def test_published_classes_that_read_private_edges_are_found(generator):
 def test_class_sums_without_noise_but_with_a_proof_of_eight_end_the_run(dataset):
     job = job_of("class_sums", "text", "sound", shadows=6, targets=12)
     context = Context()
-    train = trained_models.trainer(job, dataset, context)
+    train = shadow_models.trainer(job, dataset, context)
     shadows, targets = train(range(6)), train(range(6, 18))
     assert not (shadows.coins[:, None] == targets.coins[None]).all(axis=2).any()
     scores = membership.scored(shadows, targets)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.stats import rankdata, spearmanr
 
-from private_graphs.attacks import trained_models
+from private_graphs.attacks import shadow_models
 from private_graphs.attacks.leaks import CONFIDENCE, Guarantee, Measurement
 from private_graphs.attacks.views import FEATURES, PUBLISHED, TOGETHER, WHOLE
 from private_graphs.datasets.graph_dataset import GraphDataset
@@ -249,7 +249,7 @@ class Scored:
         return (asked + [key for key in self.shadows if key[1] == "online"])[0]
 
 
-def scored(shadows: trained_models.Models, targets: trained_models.Models | None) -> Scored:
+def scored(shadows: shadow_models.Models, targets: shadow_models.Models | None) -> Scored:
     """Score every model by every view: the shadows by each other, the targets by the shadows."""
     found = Scored()
     for models, scores in ((shadows, found.shadows), (targets, found.targets)):
@@ -268,7 +268,7 @@ def scored(shadows: trained_models.Models, targets: trained_models.Models | None
     return found
 
 
-def _published(shadows: trained_models.Models, models: trained_models.Models) -> np.ndarray:
+def _published(shadows: shadow_models.Models, models: shadow_models.Models) -> np.ndarray:
     """Score published classes; each half of the shadows by the other half."""
     looks_at = (shadows.n_classes, shadows.near)
     if models is not shadows:
@@ -291,7 +291,7 @@ def attack(
         UserError: the guesses contradict what is proved.
     """
     design, total = job.leaks, job.leaks.shadows + job.leaks.targets
-    train = trained_models.trainer(job, dataset, context)
+    train = shadow_models.trainer(job, dataset, context)
     shadows = train(range(design.shadows))
     targets = train(range(design.shadows, total)) if design.targets else None
     scores = scored(shadows, targets)

@@ -171,7 +171,7 @@ def _chart(noun: str, frame: pd.DataFrame, results: Any) -> Chart:
                                 "chance": row.get("majority"), "allowed": None})  # fmt: skip
     return Chart(
         f"{noun}: what an attack finds against the printed ε, and what the model is worth",
-        pd.DataFrame(points), x="epsilon", line="line", row="what", column="dataset",
+        pd.DataFrame(points), x="epsilon", spread="", line="line", row="what", column="dataset",
         references={"chance": "chance", "allowed where this ε holds": "allowed"}, log_x=True,
         x_label="ε printed or asked; ∞: without DP", y_label="share",
     )  # fmt: skip
@@ -256,6 +256,7 @@ def _views(noun: str, rows: pd.DataFrame, results: Any) -> Table:
 _MEASURES = {
     "auc": "AUC", "tpr_01": "members at 1 %", "tpr_001": "members at .1 %",
     "tnr_01": "others at 1 %", "tnr_001": "others at .1 %", "precision": "precision",
+    "rank_correlation": "rank correlation",
 }  # fmt: skip
 
 

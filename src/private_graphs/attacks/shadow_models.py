@@ -168,7 +168,7 @@ def _class_sums_trainer(
     decoder = SumDecoder.of(released.asked, labels, k, noise)
 
     def train(numbers: Sequence[int]) -> Models:
-        coins, outcomes, seen = _coins(job, numbers, len(nodes)), [], _Seen()
+        coins, outcomes, seen = _coins(job, numbers, len(nodes)), [], _ReleasedSums()
         for start in range(0, len(numbers), class_sums.BATCH):
             places = slice(start, start + class_sums.BATCH)
             chosen = [requests[number] for number in numbers[places]]
@@ -212,7 +212,7 @@ def _of_outcomes(
     return Models.of(nodes, coins, classes, truth, task.n_classes, found)
 
 
-class _Seen(Watch):
+class _ReleasedSums(Watch):
     """What the door releases."""
 
     active = True
