@@ -39,7 +39,7 @@ from private_graphs.attacks.membership import (
     surest,
 )
 from private_graphs.attacks.neighbours import with_edges
-from private_graphs.attacks.trained_models import coins_of
+from private_graphs.attacks.shadow_models import coins_of
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.errors import UserError
 from private_graphs.graphs.normalise import gcn_propagation

@@ -20,7 +20,7 @@ from private_graphs.attacks.decoding import decoded
 from private_graphs.attacks.leaks import Guarantee, Measurement
 from private_graphs.attacks.links import measured_rates, shown
 from private_graphs.attacks.membership import Shadows
-from private_graphs.attacks.trained_models import coins_of
+from private_graphs.attacks.shadow_models import coins_of
 from private_graphs.attacks.views import FEATURES, gcn_margins, margins, queries
 from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
 from private_graphs.errors import UserError
