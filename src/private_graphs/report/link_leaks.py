@@ -73,7 +73,7 @@ def link_blocks(
             *seen, Column("of", lambda row: row["who"]), _rate("AUC", "auc"),
             _rate("precision", "precision"),
         )),
-        ("Which edges there are: edges in against edges left out, on every model", coins, _LEFT_OUT, (
+        ("Which edges there are: in against left out, on every model", coins, _LEFT_OUT, (
             Column("ε proved", lambda row: _proved(row)),
             Column("accuracy", lambda row: number(row["accuracy"], 3)), *seen, _rate("AUC", "auc"),
             _rate("allowed", "allowed_auc"), _rate("edges found at 1 %", "tpr_01", 4),
