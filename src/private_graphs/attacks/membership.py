@@ -122,7 +122,7 @@ def _bins(scores: np.ndarray) -> np.ndarray:
     flat = scores.ravel()
     tail = np.linspace(0, _TAIL, _BINS // 10)
     levels = np.unique(np.concatenate([np.linspace(0, 1, _BINS), tail, 1 - tail]))
-    edges = np.unique(np.quantile(flat, levels))
+    edges = np.unique(np.sort(flat)[np.rint(levels * (len(flat) - 1)).astype(np.int64)])
     return np.searchsorted(edges, flat).astype(np.int64)
 
 
