@@ -95,12 +95,14 @@ def attack(
     one_run = {"validation_labels": (), "validation_epsilons": ()}
     job = job.model_copy(update={"seeds": tuple(range(number)), **one_run})
     coins = np.stack([coins_of(job, each, len(words.nodes)) for each in range(number)])
+    truth = dataset.labels[dataset.test_mask & (dataset.labels >= 0)]
+    majority = Measurement("", "", "majority", float(np.bincount(truth).max() / len(truth)))
     if job.method == "gcn":
-        return list(_queried(job, words, coins, context))
+        return [majority, *_queried(job, words, coins, context)]
     if job.method == "dp_linear":
-        return list(_linear(job, words, coins, context))
+        return [majority, *_linear(job, words, coins, context)]
     if job.method == "class_sums":
-        return list(_decoded(job, words, coins, guarantee))
+        return [majority, *_decoded(job, words, coins, guarantee)]
     raise UserError(
         f"{job.id}: no attack on words of {job.method}; expected gcn, dp_linear or class_sums"
     )
