@@ -10,7 +10,8 @@ EXHIBIT = Exhibit(
     "What leaks in practice",
     groups=(
         "leaks_without_dp", "leaks_unlabelled", "leaks_pubmed", "leaks_refuted", "leaks_private",
-        "leaks_sgd", "leaks_proved", "leaks_links", "leaks_edges", "leaks_words",
+        "leaks_sgd", "leaks_proved", "leaks_links", "leaks_edges", "leaks_noisy_graph",
+        "leaks_words",
     ),
     build=blocks,
     meaning="How well an attacker guesses who was a training node, which edges there are, and who "
