@@ -1,6 +1,6 @@
 # `make` alone says what there is. Everything is installed into .venv and nowhere else.
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce site guides paper test test-all golden lint docs lock clean
+.PHONY: help install reproduce site guides paper test test-all golden lint docs lock upgrade sbom clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,13 +13,15 @@ help:
 	@echo "make site        write all pages without computing anything: recorded results, your own, documentation"
 	@echo "make paper       write a LaTeX folder with every table and figure: paper/"
 	@echo "make test        install, then run every test"
-	@echo "make test-all    also plant every known bug, compute the whole demo, audit mechanisms, replay methods,"
-	@echo "                 and run on a Slurm of one node where Slurm is installed"
+	@echo "make test-all    also plant every known bug, kill a run at 50 places, compute the whole demo,"
+	@echo "                 audit mechanisms, replay methods, and run on a Slurm where it is installed"
 	@echo "make golden      compute the whole demo and write tests/golden, with which test-all compares"
 	@echo "make install     install the pinned packages into .venv"
-	@echo "make lint        check style: ruff, snakefmt, snakemake --lint"
+	@echo "make lint        check style and types: ruff, mypy, snakefmt, snakemake --lint"
 	@echo "make docs        write the generated tables of docs/ and workflow/schemas/"
 	@echo "make lock        write requirements.lock from what is in .venv"
+	@echo "make upgrade     raise all pins to the newest versions, then run every test on them"
+	@echo "make sbom        write build/sbom.json (CycloneDX), and ask which pins have known faults"
 	@echo "make clean       remove results/ and the datasets built from raw files"
 
 install:
@@ -46,10 +48,12 @@ test: install
 
 test-all: test
 	$(BIN)/python -m pytest tests/mutants tests/mechanisms --all-mutants
+	$(BIN)/python -m pytest tests/test_faults.py --all-faults
 	$(BIN)/python -m pytest tests/workflow/test_demo.py tests/report/test_restate.py --demo
 	$(BIN)/private-graphs audit --mechanisms
 	$(BIN)/private-graphs audit --replay
 	bash tests/cluster/slurm.sh || test $$? -eq 77
+	bash tests/cluster/container.sh || test $$? -eq 77
 
 golden: install
 	$(BIN)/python -m pytest tests/workflow/test_demo.py --renew
@@ -57,6 +61,7 @@ golden: install
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
 
@@ -65,6 +70,19 @@ docs: install
 
 lock:
 	$(BIN)/python envs/lock.py
+
+# Every test is the judge: where one fails, git checkout requirements.lock envs && make install.
+upgrade: install
+	$(BIN)/python -m pip install --upgrade --upgrade-strategy eager --quiet -e ".[bert,docs,fasttext,reference,test,workflow]"
+	$(BIN)/python envs/lock.py
+	@$(MAKE) --no-print-directory test
+
+# The tools have an environment of their own; pip-audit asks a database on the network.
+sbom:
+	python3 -m venv build/sbom
+	build/sbom/bin/python -m pip install --quiet cyclonedx-bom==7.5.0 pip-audit==2.10.1
+	build/sbom/bin/cyclonedx-py requirements requirements.lock --pyproject pyproject.toml --output-reproducible -o build/sbom.json
+	build/sbom/bin/pip-audit --requirement requirements.lock --no-deps --disable-pip
 
 clean:
 	rm -rf results data/processed

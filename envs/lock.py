@@ -1,13 +1,16 @@
 """Write requirements.lock: the versions in this environment of everything the project needs.
 
+The same versions go into the environments of the rules (``envs/*.yaml``).
 Packages that nothing needs are left out, and so are local version labels (``+cpu``), so that the
 file installs with any build that the registry serves, on Python 3.11 and 3.12.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
 from importlib.metadata import PackageNotFoundError, distribution
+from itertools import chain
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -61,13 +64,16 @@ def main() -> None:
     """Write ``requirements.lock`` beside ``pyproject.toml``."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     table = project["project"]
-    extras = table["optional-dependencies"]
-    needed = [*table["dependencies"], *extras["test"], *extras["docs"]]
+    needed = [*table["dependencies"], *chain(*table["optional-dependencies"].values())]
     found = pins([*needed, *project["build-system"]["requires"], *BUILD])
     lines = [f"{name}=={version}" for name, version in sorted(found.items())]
     path = ROOT / "requirements.lock"
     path.write_text(HEADER + "\n".join(lines) + "\n", encoding="utf-8")
     print(f"{path.name}: {len(lines)} packages")
+    for path in sorted((ROOT / "envs").glob("*.yaml")):
+        text = path.read_text(encoding="utf-8")
+        text = re.sub(r"- ([\w.-]+)==.*", lambda pin: f"- {pin[1]}=={found[pin[1]]}", text)
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from command_line import Outcome
 from hypothesis import settings
 
 settings.register_profile("untimed", deadline=None)  # a busy machine is no fault of an example
+settings.register_profile("long", deadline=None, max_examples=3200)  # --hypothesis-profile=long
 settings.load_profile("untimed")
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # on small arrays threads only wait
     os.environ.setdefault(_name, "1")
@@ -20,6 +21,9 @@ def pytest_addoption(parser) -> None:
     """Options of this project's tests."""
     parser.addoption(
         "--all-mutants", action="store_true", help="plant every bug of tests/mutants, not a few"
+    )
+    parser.addoption(
+        "--all-faults", action="store_true", help="kill a run at 50 places, not at five"
     )
     parser.addoption(
         "--demo", action="store_true", help="compute the whole demo and compare it with golden rows"

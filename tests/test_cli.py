@@ -98,28 +98,6 @@ def test_the_installed_command_keeps_its_streams_and_exit_codes_apart(root):
 
 
 @pytest.mark.parametrize(
-    ("flags", "word"),
-    [
-        (("train", "--dataset", "synthetic-npz", "--epsilon", 2, "--seeds", 20210101), "--seeds"),
-        (("train", "--dataset", "synthetic-npz", "--epsilon", 2, "--threads", 10**9), "--threads"),
-        (("train", "--dataset", "synthetic-npz", "--epsilon", 2, "--seed", 10**30), "--seed"),
-        (("classify", "synthetic-npz", "--epsilon", 2, "--seed", -1), "--seed"),
-        (("classify", "x", "--scenario", "edges", "--max-edges", 10**400), "--max-edges"),
-        (("audit", "--protocol", "sound", "--runs", 10**12), "--runs"),
-        (("audit", "--protocol", "sound", "--splits", 10**12), "--splits"),
-        (("epsilon", "--noise-multiplier", 1, "--steps", 10**400), "steps"),
-        (("epsilon", "--noise-multiplier", "1e400", "--steps", 1), "noise multiplier is inf"),
-        (("noise", "--epsilon", "1e400", "--steps", 1), "epsilon is inf"),
-        (("train", "--dataset", "synthetic-npz", "--epsilon", "1e400"), "expected inf for no DP"),
-        (("classify", "synthetic-npz", "--epsilon", "+1E+999"), "expected inf for no DP"),
-        (("train", "--dataset", "synthetic-npz", "--epsilon", 2, "--lr", "1e400"), "--lr"),
-    ],
-)  # fmt: skip
-def test_counts_and_numbers_that_nobody_means_are_refused_at_once(run, flags, word):
-    refused(run(*flags), 2, word)
-
-
-@pytest.mark.parametrize(
     ("error", "words"),
     [
         (PermissionError(13, "Permission denied", "data/own"), ("data/own", "Permission denied")),

@@ -71,3 +71,10 @@ def test_json_is_strict_and_text_is_utf_8(tmp_path):
 def test_the_nearest_name_is_suggested_and_a_far_one_is_not():
     assert suggest("coar", ["cora", "citeseer"]) == "; did you mean 'cora'?"
     assert suggest("zzz", ["cora", "citeseer"]) == ""
+
+
+def test_results_of_another_schema_are_named(tmp_path):
+    for schema, reason in (({}, None), ({"schema": 1}, None), ({"schema": 2}, "schema 2")):
+        files.write_json(tmp_path / files.MANIFEST, {**schema, "sha256": {}})
+        found = files.changed_file(tmp_path)
+        assert found is None if reason is None else reason in found

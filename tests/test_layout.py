@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 from private_graphs.studies import exhibits_by_name
@@ -12,9 +13,14 @@ ROOMS = ("studies", "methods", "datasets")
 """Where a study and what belongs to it may be named."""
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def _words(path: Path) -> set[str]:
     """Names and strings of a module, docstrings apart."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     texts = {
         id(node.value)
         for node in ast.walk(tree)
@@ -68,7 +74,7 @@ def test_imports_point_downwards(root: Path) -> None:
         if own is None:
             assert room == "__init__", f"{room}: no floor"
             continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path)
         skipped = {
             id(child)
             for node in ast.walk(tree)
@@ -88,7 +94,33 @@ def test_imports_point_downwards(root: Path) -> None:
 def test_a_class_name_has_one_meaning(root: Path) -> None:
     found: dict[str, list[str]] = {}
     for path in (root / "src" / "private_graphs").rglob("*.py"):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in parsed(path).body:
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append(path.name)
     assert {name: places for name, places in found.items() if len(places) > 1} == {}
+
+
+PRIVATE = {"bert_cpu.py": {"_linear_pointwise", "_reorder_linear_weight"}}
+"""Private names of libraries, by the module that uses them: PyTorch has no public name for a linear
+map with a packed weight."""
+
+
+def test_private_names_of_libraries_are_those_that_are_listed(root: Path) -> None:
+    """What begins with one underscore and is not defined where it is used belongs to others."""
+    folders = ("src", "workflow", "docs", "envs", "examples")
+    found: dict[str, set[str]] = {}
+    for path in (path for folder in folders for path in (root / folder).rglob("*.py")):
+        nodes = list(ast.walk(parsed(path)))
+        defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        defined |= {getattr(node, "attr", "") or getattr(node, "id", "") for node in nodes
+                    if isinstance(getattr(node, "ctx", None), ast.Store)}  # fmt: skip
+        used = [node.attr for node in nodes if isinstance(node, ast.Attribute)]
+        for node in nodes:
+            if isinstance(node, ast.ImportFrom) and not str(node.module).startswith("private_gr"):
+                used += [*str(node.module).split("."), *(each.name for each in node.names)]
+            elif isinstance(node, ast.Import):
+                used += [part for each in node.names for part in each.name.split(".")]
+        private = {name for name in used if name.startswith("_") and not name.endswith("__")}
+        if private - defined:
+            found[path.name] = private - defined
+    assert found == PRIVATE

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from private_graphs.cost import counted, duration
+from private_graphs.cost import duration
 from private_graphs.datasets import registry
+from private_graphs.errors import counted
 from private_graphs.workflow import Workflow
 
 INTERRUPTED = (

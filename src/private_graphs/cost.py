@@ -12,6 +12,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from private_graphs.datasets.registry import dataset_spec
 from private_graphs.errors import UserError
@@ -42,7 +43,7 @@ def rough_seconds(job: Job) -> float:
     return START_SECONDS + runs * epochs * entries * hidden * _SECONDS_PER_STEP
 
 
-def likeness(job: Job) -> list[tuple]:
+def likeness(job: Job) -> list[tuple[Any, ...]]:
     """Return what jobs may have in common, from everything to little."""
     kind = (job.method, job.scenario, job.kind)
     settings = json.dumps(job.settings, sort_keys=True, default=str)
@@ -99,12 +100,6 @@ def duration_on(seconds: Iterable[float], cores: int) -> float:
     """Return how long jobs of these seconds take together: no shorter than the longest."""
     seconds = list(seconds)
     return max([sum(seconds) / cores, *seconds], default=0.0)
-
-
-def counted(number: int, noun: str) -> str:
-    """Return ``1 job``, ``2 jobs``, ``2 batches``."""
-    plural = "es" if noun.endswith("ch") else "s"
-    return f"{number} {noun}{'' if number == 1 else plural}"
 
 
 def duration(seconds: float) -> str:

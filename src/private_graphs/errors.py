@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -16,6 +17,24 @@ class UserError(Exception):
 
 class UsageError(UserError):
     """A wrong argument or configuration value. The command line exits with 2."""
+
+
+@contextmanager
+def from_extra(extra: str) -> Iterator[None]:
+    """Import libraries of an optional part of the package; UserError says how to install it."""
+    try:
+        yield
+    except ImportError as error:
+        raise UserError(
+            f"a library of the optional part {extra!r} cannot be imported ({error}); install it: "
+            f'pip install "private-graphs[{extra}]"'
+        ) from error
+
+
+def counted(number: int, noun: str, rest: str = "") -> str:
+    """Return ``1 job``, ``2,000 jobs``, ``2 batches``, ``3 links to unknown ids``."""
+    plural = "" if number == 1 else "es" if noun.endswith("ch") else "s"
+    return f"{number:,} {noun}{plural}{' ' if rest else ''}{rest}"
 
 
 def suggest(name: str, choices: Iterable[str]) -> str:
@@ -39,6 +58,8 @@ def wrong_fields(
         elif error["type"] == "missing":
             message = "missing; add this key"
         elif key:
+            if "ge" in (bounds := error.get("ctx", {})):  # else many zeros of a small number
+                message = f"should be at least {bounds['ge']:g}"
             message = f"found {error['input']!r}; {message[0].lower()}{message[1:]}"
         found.append((key, message))
     return found

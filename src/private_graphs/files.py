@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import json
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from private_graphs.errors import UserError
+from private_graphs.errors import UsageError, UserError
+from private_graphs.limits import MOST_DOCUMENT_BYTES
 
 MANIFEST = "manifest.json"
+SCHEMA = 1
+"""Version of the files of results, as manifests and recorded rows say it; earlier ones say none.
+
+It goes up when files of an earlier version would be read wrongly."""
 WITHOUT_DP = "without_dp"
 """Subfolder of a finished job for rows without DP, which reveal the data."""
 
@@ -34,6 +41,12 @@ def resource(relative: str) -> Path:
         f"{relative} is missing from this installation (looked in {_ROOTS[0]} and {_ROOTS[1]}); "
         "reinstall the package or run from a checkout of the repository"
     )
+
+
+def shipped(path: Path) -> Path:
+    """Return ``path``, or where nothing is there what ships with the project under that name."""
+    found = (root / path for root in _ROOTS if not path.exists() and (root / path).exists())
+    return next(found, path)
 
 
 @contextmanager
@@ -93,27 +106,72 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
         temporary.write_bytes(gzip.compress(data, mtime=0) if Path(path).suffix == ".gz" else data)
 
 
-def changed_file(folder: Path, needed: Iterable[str] = ()) -> str | None:
+def read_bounded(path: str | os.PathLike[str], most: int = MOST_DOCUMENT_BYTES) -> bytes:
+    """Return the content of a file; UsageError for more than ``most`` bytes, before they are read.
+
+    A device or pipe, whose size nobody knows, may hold at most ``MOST_DOCUMENT_BYTES``.
+    """
+    with open(path, "rb") as stream:
+        status = os.fstat(stream.fileno())
+        if stat.S_ISREG(status.st_mode):
+            size, data = status.st_size, stream.read() if status.st_size <= most else b""
+        else:
+            most = min(most, MOST_DOCUMENT_BYTES)
+            data = stream.read(most + 1)
+            size = len(data)
+    if size > most:
+        raise UsageError(
+            f"{os.fspath(path)}: has {'more than ' if data else ''}{size - bool(data):,} bytes, "
+            f"expected at most {most:,}; give a smaller file"
+        )
+    return data
+
+
+def unpacked_gzip(data: bytes, most: int = MOST_DOCUMENT_BYTES) -> bytes:
+    """Return what gzip packed; ValueError for more than ``most`` bytes."""
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+        content = stream.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"unpacks to more than the {most:,} bytes that are accepted")
+    return content
+
+
+def changed_file(folder: Path, needed: Iterable[str] = (), only: str | None = None) -> str | None:
     """Return the file of a folder that differs from its manifest; None without a manifest.
 
-    ``needed`` files must be in the manifest. A forged file passes: whoever changes a file can
-    change the manifest too.
+    ``needed`` files must be in the manifest; with ``only`` no other file is looked at. A forged
+    file passes: whoever changes a file can change the manifest too.
     """
     path = folder / MANIFEST
     if not path.is_file():
         return None
     try:
-        hashes = dict(json.loads(path.read_text(encoding="utf-8"))["sha256"])
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        hashes, schema = dict(manifest["sha256"]), manifest.get("schema", SCHEMA)
     except (OSError, ValueError, KeyError, TypeError):
         return f"{path}: not a manifest"
+    if reason := other_schema(schema):
+        return f"{path}: {reason}"
     if silent := [name for name in needed if name not in hashes]:
         return f"{path}: says nothing of {', '.join(silent)}"
     for name, expected in hashes.items():
+        if only not in (None, name):
+            continue
         if not (folder / name).is_file():
             return f"{folder / name}: is gone"
         if sha256_of(folder / name) != expected:
             return f"{folder / name}: is not the file that was written ({MANIFEST})"
     return None
+
+
+def other_schema(found: Any) -> str | None:
+    """Say that results have another version than the present code reads, if they do."""
+    if found == SCHEMA:
+        return None
+    return (
+        f"found results of schema {found!r}, expected {SCHEMA}: another version of private-graphs "
+        "wrote them; use that one"
+    )
 
 
 def check_manifest(folder: Path, needed: Iterable[str] = ()) -> None:

@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from private_graphs.files import MANIFEST, WITHOUT_DP
+from private_graphs.limits import LARGEST_SEED, MOST_COUNT, MOST_EDGES, MOST_RUNS, SMALLEST_DELTA
 
 
 def _read_epsilon(value: object) -> object:
@@ -67,9 +68,9 @@ class Strict(BaseModel):
 class Attack(Strict):
     """Audit parameters: many runs on two neighbouring tasks (docs/privacy.md §10)."""
 
-    runs: int = Field(ge=10)
+    runs: int = Field(ge=10, le=MOST_RUNS)
     """Runs per neighbouring task."""
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
     """Seed, fixed because the confidence assumes that it was not selected."""
 
 
@@ -79,15 +80,15 @@ class LeakAttack(Strict):
     attack: Literal["membership", "links", "words"]
     """What the attacker wants to know: who was a training node, which edges there are, or whether a
     rare word was in a text."""
-    shadows: int = Field(ge=4)
+    shadows: int = Field(ge=4, le=MOST_RUNS)
     """Number of models that are trained on random halves. Each is attacked with the others."""
-    targets: int = Field(default=0, ge=0)
+    targets: int = Field(default=0, ge=0, le=MOST_RUNS)
     """Number of further models that are attacked for a lower bound on ε, by a design that is fixed
     on the shadows; 0: no bound."""
     left_out: Literal["absent", "unlabelled"] = "absent"
     """Whether a training node that a coin leaves out is removed, as the unit of node level is, or
     stays in the graph without its label."""
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
 
 
 class Chosen(Strict):
@@ -120,7 +121,7 @@ class Job(Strict):
     epsilons: tuple[Epsilon, ...] = ()
     """Budgets of the runs with all validation labels public."""
     seeds: tuple[int, ...] = Field(default=(0,), min_length=1)
-    delta: float = Field(default=1e-5, gt=0, lt=1)
+    delta: float = Field(default=1e-5, ge=SMALLEST_DELTA, lt=1)
     choose: dict[str, tuple[Value, ...]] = {}
     """Settings that private replicas try, chosen by validation micro-F1 at every ε."""
     chosen: Chosen | None = None
@@ -132,11 +133,11 @@ class Job(Strict):
     """Share of the nodes that each seed draws as test nodes; None: the masks of the dataset."""
     validation_share: float = Field(default=0, ge=0, lt=1)
     """Share of the nodes that each seed draws as validation nodes; needs ``test_share``."""
-    metis_parts: int | None = Field(default=None, ge=6)
+    metis_parts: int | None = Field(default=None, ge=6, le=MOST_COUNT)
     """Number of parts into which METIS cuts the graph, in place of the dataset's masks: the fifth
     part holds the test nodes, the sixth is left out, all others train. METIS reads every edge:
     nothing is proved."""
-    max_edges: int | None = Field(default=None, ge=1)
+    max_edges: int | None = Field(default=None, ge=1, le=MOST_EDGES)
     """Public bound on the number of edges, required by scenario ``edges`` and absent elsewhere."""
     needs: dict[str, str] = {}
     """Jobs whose artifacts the method reads: name -> identifier (``Job.id``)."""

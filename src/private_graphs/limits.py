@@ -1,4 +1,8 @@
-"""Largest counts that commands and configurations accept; larger ones are mistakes."""
+"""Largest counts and sizes that commands, configurations and files may ask for.
+
+Each is beyond every real use and within what a machine can hold or do, so that a slip of the pen is
+refused before anything is allocated.
+"""
 
 MOST_SEEDS = 10_000
 """Most seeds; a larger number is a single seed written without brackets."""
@@ -8,3 +12,17 @@ MOST_THREADS = 1024
 MOST_EDGES = 10**15
 MOST_RUNS = 10**6
 """Most runs of one audit."""
+MOST_COUNT = 10**6
+"""Largest whole number among a method's settings: epochs, hidden units, splits, parts."""
+MOST_JOBS = 10_000
+"""Most combinations of settings in one entry of a study file."""
+SMALLEST_DELTA = 1e-300
+"""Smallest δ: the reciprocal of a smaller one overflows."""
+MOST_TABLE_BYTES = 2**32
+"""Largest table of a user's graph or documents: a file, or the text that Parquet unpacks."""
+MOST_LINE_BYTES = 2**24
+"""Longest line of a CSV file."""
+MOST_ROWS = 10**9
+"""Most rows that a Parquet file may declare."""
+MOST_DOCUMENT_BYTES = 2**28
+"""Largest JSON document or list of scores, also after unpacking."""

@@ -64,7 +64,9 @@ def unlock() -> None:
     """Remove Snakemake's lock of this folder."""
     arguments = ["--unlock", "--snakefile", os.devnull, "--workflow-profile", "none"]
     command = [sys.executable, "-m", "snakemake", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(  # noqa: S603 (constant words)
+        command, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         _say(f"The lock of a killed run could not be removed: {done.stderr.strip()}")
         return

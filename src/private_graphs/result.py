@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from safetensors import SafetensorError
 
 from private_graphs import __version__
 from private_graphs.errors import UserError
-from private_graphs.files import MANIFEST, WITHOUT_DP, atomic_path, sha256_of, write_json
+from private_graphs.files import MANIFEST, SCHEMA, WITHOUT_DP, atomic_path, sha256_of, write_json
 from private_graphs.privacy.assumptions import NoiseSource
 
 ARTIFACTS = "artifacts.safetensors"
@@ -54,6 +55,7 @@ def write_manifest(
     """Write ``manifest.json``: the day, the sha256 of ``files`` of the folder, code, statements."""
     manifest = {
         "note": _MANIFEST_NOTE,
+        "schema": SCHEMA,
         "version": __version__,
         "date": datetime.now(UTC).date().isoformat(),
         "code_fingerprint": code_fingerprint,
@@ -68,7 +70,7 @@ class JobResult:
     """What a finished job holds; R replicas in the order of ``rows``, M test records."""
 
     rows: pd.DataFrame
-    statements: dict[str, dict]
+    statements: dict[str, dict[str, Any]]
     test_records: np.ndarray
     """(M,), or (R, M) where every seed draws its own."""
     test_predictions: np.ndarray
@@ -128,7 +130,7 @@ class JobResult:
         )
 
     def _write(self, folder: Path, more: Iterable[str] = ()) -> None:
-        tensors = {
+        tensors: dict[str, np.ndarray] = {
             "test_records": self.test_records.astype(np.int64),
             "predictions": self.test_predictions.astype(np.int32),
         }

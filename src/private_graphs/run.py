@@ -192,7 +192,8 @@ def restated(
         for each in runner.requests
     }  # fmt: skip
     nobody = np.empty(0, np.int64)
-    runs, told = [], {}
+    runs = []
+    told: dict[str, Any] = {}
     needed = ["epsilon", "seed", "validation_labels", "settings", "noise_multiplier", "device",
               "n_configurations"]  # fmt: skip
     for row in rows[needed].to_dict("records"):
@@ -297,7 +298,7 @@ class _Run:
     """The parts of a run that its statement depends on: requests that agree in them share it."""
 
     epsilon: float
-    events: tuple
+    events: tuple[Any, ...]
     selection: Selection
     facts: tuple[str, ...]
     assumptions: tuple[str, ...]
@@ -607,7 +608,7 @@ class _Runner:
         method = self.method  # no score on labels that were fitted
         fits = method.fits_validation_labels and not method.validates_without_labels
         if len(known) and not fits and not self.hides_scores:
-            validation = scores(known, outcome.validation_predictions[request.known])
+            validation |= scores(known, outcome.validation_predictions[request.known])
         measured = dict(outcome.measured)
         seconds = measured.pop("seconds", seconds)
         if job.metis_parts:
@@ -727,6 +728,7 @@ def _search(job: Job, method: Method, task: Task, rows: pd.DataFrame) -> _Search
 
     Raises UserError if the rows belong to another job, or did not choose exactly one configuration.
     """
+    assert job.chosen is not None
     searched, epsilon = job.chosen.job, job.chosen.epsilon
     remedy = f"run {searched.id} again (delete its folder)"
     for key in ("study", "group", "name"):
@@ -763,7 +765,7 @@ def _searched_runs(
     method: Method, task: Task, searched: Job, epsilon: float, compared: pd.DataFrame
 ) -> Iterator[SearchRuns]:
     """Yield the releases of the compared runs: each configuration has its own events."""
-    counts: Counter[tuple] = Counter()
+    counts: Counter[tuple[Any, ...]] = Counter()
     for text, seed in zip(compared["settings"], compared["seed"], strict=True):
         made = {name: json.loads(text)[name] for name in searched.choose}
         settings = method.settings.model_validate({**searched.settings, **made})

@@ -13,7 +13,7 @@ ALL = "all"
 """Value in place of names: everything the studies have; for exhibits, the default ones."""
 
 
-def _read_names(value: object) -> object:
+def _read_names(value: object) -> tuple[str, ...] | None:
     """Parse ``a,b``, ``[a,b]``, a list or one name; ``all`` and an empty value are None."""
     if value is None or value == ALL:
         return None

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 import numpy as np
 import scipy.sparse
@@ -32,6 +32,7 @@ from private_graphs.files import MANIFEST, check_manifest, private_path, sha256_
 from private_graphs.jobs import Job
 from private_graphs.methods import method_named
 from private_graphs.methods.method import Method
+from private_graphs.privacy.assumptions import NoiseSource
 from private_graphs.result import JobResult
 from private_graphs.run import execute
 from private_graphs.tasks import Records, unit_rows
@@ -56,7 +57,7 @@ class ShardedRun:
     graph: ShardedGraph
     job: Job
     """Job with one ε and one seed."""
-    noise_source: str
+    noise_source: NoiseSource
 
     @classmethod
     def of(cls, out: str | Path, folder: str | Path, job: Job, seeded: bool) -> ShardedRun:
@@ -80,6 +81,7 @@ class ShardedRun:
     @property
     def rounds(self) -> int:
         """Number of rounds, in each of which the shards are summed."""
+        assert self.method.query is not None  # of has checked it
         return self.method.query.ROUNDS
 
     def query_file(self, turn: int) -> Path:
@@ -136,7 +138,7 @@ class ShardedRun:
         private = self.out / "private"
         private.mkdir(parents=True, exist_ok=True)
         private.chmod(0o700)
-        graph = replace(self.graph, total=_Totals(self, turn))
+        graph: Any = replace(self.graph, total=_Totals(self, turn))
         try:
             return execute(
                 self.job,
@@ -148,7 +150,7 @@ class ShardedRun:
         except _Asked as asked:
             with private_path(self.query_file(turn)) as temporary:
                 with temporary.open("wb") as stream:
-                    np.savez(stream, **_packed(asked.query))
+                    np.savez(stream, **cast("Any", _packed(asked.query)))
             return None
 
     @cached_property
@@ -241,7 +243,7 @@ def _unpacked(kind: Any, arrays: Mapping[str, np.ndarray], name: str = "") -> An
         return found if found.ndim else found.item()
     if not any(key.startswith(f"{name}/") for key in arrays):
         return None
-    if is_dataclass(kind):
+    if isinstance(kind, type) and is_dataclass(kind):
         hints = get_type_hints(kind)
         return kind(**{f.name: _unpacked(hints[f.name], arrays, f"{name}/{f.name}")
                        for f in fields(kind)})  # fmt: skip

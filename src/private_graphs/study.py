@@ -19,11 +19,13 @@ from typing import Annotated, Any, Literal, TypeVar
 import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from private_graphs.datasets.registry import TEXT_FEATURES, dataset_names, dataset_spec
+from private_graphs.datasets.registry import dataset_names, dataset_spec
+from private_graphs.datasets.spec import TEXT_FEATURES
 from private_graphs.datasets.views import SOUND_WITH_LABEL
 from private_graphs.errors import UsageError, UserError, suggest, wrong_fields
 from private_graphs.files import write_text
 from private_graphs.jobs import Attack, Chosen, Epsilon, Job, LeakAttack, Strict, job_name
+from private_graphs.limits import MOST_COUNT, MOST_JOBS, MOST_SEEDS, SMALLEST_DELTA
 from private_graphs.methods import all_methods, method_named
 from private_graphs.methods.method import Method
 from private_graphs.protocols import PROTOCOLS
@@ -77,10 +79,10 @@ class Entry(Strict):
     """Settings with all their values: one job for each combination."""
     settings: dict[str, Any] = {}
     epsilons: Annotated[tuple[Epsilon, ...], Field(min_length=1)]
-    seeds: int | None = Field(default=None, ge=1)
+    seeds: int | None = Field(default=None, ge=1, le=MOST_SEEDS)
     """Number of seeds; default: that of the study."""
     chosen_at: ChosenAt | None = None
-    validation_labels: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    validation_labels: tuple[Annotated[int, Field(ge=0, le=MOST_COUNT)], ...] = ()
     """Numbers of public validation labels in further runs, at ``validation_epsilons``."""
     validation_epsilons: tuple[Epsilon, ...] = ()
     needs: dict[str, str] = {}
@@ -90,6 +92,8 @@ class Entry(Strict):
     def _use_or_methods(self) -> Entry:
         if (self.use is None) == (self.methods is None):
             raise ValueError("expected either use or methods")
+        if (jobs := math.prod(map(len, self.vary.values()))) > MOST_JOBS:
+            raise ValueError(f"vary has {jobs:,} combinations, expected at most {MOST_JOBS:,}")
         return self
 
 
@@ -101,9 +105,9 @@ class Group(Strict):
     features: _NamesList = ("raw",)
     """Kinds of features. ``raw``: features in each dataset's files, or the default ones of a
     dataset with texts. Other kinds are made of texts, and datasets without texts are left out."""
-    delta: float | None = Field(default=None, gt=0, lt=1)
+    delta: float | None = Field(default=None, ge=SMALLEST_DELTA, lt=1)
     """δ; default: that of the study."""
-    deltas: dict[str, Annotated[float, Field(gt=0, lt=1)]] = {}
+    deltas: dict[str, Annotated[float, Field(ge=SMALLEST_DELTA, lt=1)]] = {}
     """Dataset -> δ where it differs."""
     on_request: bool = False
     """Whether the jobs are made only if a run names their datasets, whose raw files may be hard to
@@ -112,7 +116,7 @@ class Group(Strict):
     """Share of the nodes that each seed draws as test nodes; default: the dataset's masks."""
     validation_share: float = Field(default=0, ge=0, lt=1)
     """Share of the nodes that each seed draws as validation nodes; needs ``test_share``."""
-    metis_parts: int | None = Field(default=None, ge=6)
+    metis_parts: int | None = Field(default=None, ge=6, le=MOST_COUNT)
     """Parts into which METIS cuts each graph, one of them the test nodes: see ``Job``. A user's
     datasets are left out: METIS reads every edge."""
     view: Literal["protocol", "with_label"] = "protocol"
@@ -132,6 +136,8 @@ class Published(Strict):
     file: str
     rename: dict[str, str] = {}
     set: dict[str, Any] = {}
+    by_others: bool = False
+    """Printed by other papers than the study's: left out of what pages say about its paper."""
 
 
 _Texts = str | _NamesList
@@ -186,8 +192,8 @@ class Study(Strict):
     """Further datasets that a run may name, besides user graphs."""
     alike: tuple[_NamesList, ...] = ()
     """Sets of interchangeable datasets; a run group accepts datasets of its own set only."""
-    seeds: int = Field(ge=1)
-    delta: float = Field(gt=0, lt=1)
+    seeds: int = Field(ge=1, le=MOST_SEEDS)
+    delta: float = Field(ge=SMALLEST_DELTA, lt=1)
     default_scales: tuple[ScaleName, ...] = ("demo",)
     """Scales at which a run that names no studies includes this one: full runs take hours."""
     recorded_scale: Literal["reduced", "full"] = "full"
@@ -231,12 +237,12 @@ def read_study(path: Path, scale: str) -> Study:
     where = f"studies/{path.parent.name}/{path.name}"
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(f"{where}: not valid YAML: {error}") from None
     full = validated(_StudyFile, raw, where)
     if full.id != path.parent.name:
         raise UserError(f"{where}: id is {full.id!r}; expected {path.parent.name!r}")
-    changes = full.scales.get(scale, {})
+    changes = next((found for name, found in full.scales.items() if name == scale), {})
     merged = _merged({key: value for key, value in raw.items() if key != "scales"}, changes)
     # A run may name any dataset that the study has at some scale.
     merged["other_datasets"] = list(_datasets(full) | dict.fromkeys(full.other_datasets))
@@ -488,7 +494,9 @@ class _Expansion:
     def _entry_jobs(self, group: str, entry: Entry, configuration: Configuration) -> Iterator[Job]:
         method = method_named(configuration.method)
         asked = self.run.protocols or tuple(PROTOCOLS)
-        protocols = entry.protocols or configuration.protocols or tuple(method.protocols)
+        protocols: Iterable[str] = (
+            entry.protocols or configuration.protocols or tuple(method.protocols)
+        )
         axes = product(
             self._places(group, method),
             [name for name in asked if name in protocols],

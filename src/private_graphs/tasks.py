@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 import scipy.sparse
@@ -148,9 +148,9 @@ SCENARIOS: dict[str, Scenario] = {
         ),
         *(
             Scenario(
-                name=name,
+                name=cast("ScenarioName", name),
                 title=title,
-                unit=unit,
+                unit=cast("Unit", unit),
                 relation="replace",
                 inference="params_only",
                 public_facts=(
@@ -284,7 +284,7 @@ class NodeTask:
     ``links``, ``lists``); features are as stored."""
 
     scenario: Scenario
-    protocol: Protocol
+    protocol: Any
     n_units: int
     """Number of private units: training nodes, labelled or not; under ``links`` the declared bound
     on the edges; under ``lists`` all nodes."""
@@ -309,7 +309,7 @@ class ImageTask:
     """
 
     scenario: Scenario
-    protocol: Protocol
+    protocol: Any
     n_units: int
     """Number of private units: training images n, labelled or not; or classes; under ``subclasses``
     a lower bound, the number of classes, and ``Outcome.n_units`` has the number."""
@@ -362,13 +362,13 @@ def build_task(
     ``unlabelled`` also predicts test records without a label. Raises UserError as
     ``build_graph_task`` does, and for an image scenario on a graph or the reverse.
     """
-    is_images = not isinstance(dataset, GraphDataset)
-    if is_images:
+    if not isinstance(dataset, GraphDataset):
         from private_graphs.datasets.shards import ShardedGraph
 
         if isinstance(dataset, ShardedGraph):
             return _sharded_task(dataset, scenario, delta, max_edges)
     labels = dataset.labels
+    is_images = not isinstance(dataset, GraphDataset)
     cut = SCENARIOS[scenario].cut
     if is_images != (cut == "images"):
         fitting = [name for name in SCENARIOS if (SCENARIOS[name].cut == "images") == is_images]
@@ -380,24 +380,24 @@ def build_task(
         labels = np.where(labels < 0, 0, labels)
     test = dataset.test_mask & (unlabelled | (labels >= 0))
     evaluation = Evaluation(np.flatnonzero(test), labels[test])
-    if is_images:
-        task = _image_task(dataset, SCENARIOS[scenario], labels, test, protocol, delta)
-        return task, evaluation
+    if not isinstance(dataset, GraphDataset):
+        images = _image_task(dataset, SCENARIOS[scenario], labels, test, protocol, delta)
+        return images, evaluation
     if cut == "sides":
         return (
             build_graph_task(dataset, SCENARIOS[scenario], delta, unlabelled, max_edges),
             evaluation,
         )
     hidden = np.where(dataset.test_mask & (dataset.labels >= 0), 0, dataset.labels)
-    n_units = {
+    counts: dict[Unit, Callable[[], int]] = {
         "node": lambda: int(dataset.train_mask.sum()),
         "node_out_list": lambda: dataset.n_nodes,
         "edge_undirected": lambda: _bound_on_edges(dataset, max_edges),
-    }[SCENARIOS[scenario].unit]()
+    }
     task = NodeTask(
         scenario=SCENARIOS[scenario],
         protocol=protocol,
-        n_units=n_units,
+        n_units=counts[SCENARIOS[scenario].unit](),
         n_classes=dataset.n_classes,
         delta=delta,
         graph=replace(dataset, labels=hidden),
@@ -417,6 +417,7 @@ def _sharded_task(
         )
     if is_edges and max_edges is None:
         raise _no_bound(about.name)
+    bound = max_edges or 0
     records, labels = np.array(graph.public("test_records")), np.array(graph.public("test_labels"))
     known = np.array(graph.public("validation_labels"))
     texts = [scipy.sparse.csr_matrix((len(each), about.n_features)) for each in (known, labels)]
@@ -429,7 +430,7 @@ def _sharded_task(
     size = len(known) + len(labels)
     task = GraphTask(
         scenario=SCENARIOS[scenario],
-        n_units=max_edges if is_edges else about.n_train,
+        n_units=bound if is_edges else about.n_train,
         n_classes=graph.n_classes,
         delta=delta,
         train_features=scipy.sparse.csr_matrix((0, about.n_features)),
@@ -569,7 +570,7 @@ def build_graph_task(
     rows = features if isinstance(features, np.ndarray) else features.to_scipy()
     matrix = unit_rows(scipy.sparse.csr_matrix(rows))
     public, everyone = np.r_[validation, test], np.r_[train, validation, test]
-    edges = _adjacency(dataset) if scenario.name != "text" else None
+    edges: Any = _adjacency(dataset) if scenario.name != "text" else None
     is_edges = scenario.name == "edges"
     return GraphTask(
         scenario=scenario,

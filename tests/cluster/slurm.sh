@@ -37,15 +37,25 @@ pids=()
 end() {
     status=$?
     trap - EXIT
+    # Ids of what was started here: the node knows those of jobs, each below a slurmstepd of its own;
+    # the others wrote theirs.
+    left=$(timeout 10 scontrol listpids 2>/dev/null | awk '$1 ~ /^[0-9]+$/ {print $1}' || true)
+    for id in $left; do
+        parent=$(ps -o ppid= -p "$id" || true)
+        [ "$(ps -o comm= -p "${parent:-0}" || true)" != slurmstepd ] || left="$left $parent"
+    done
     timeout 10 scancel --quiet --me 2>/dev/null || true
     for name in snakemake slurmd slurmctld munged; do
-        [ -f "$place/$name.pid" ] && kill "$(cat "$place/$name.pid")" 2>/dev/null || true
+        [ -f "$place/$name.pid" ] || continue
+        left="$left $(cat "$place/$name.pid")"
+        kill "$(cat "$place/$name.pid")" 2>/dev/null || true
     done
     for _ in $(seq 20); do # jobs write their last words, daemons read slurm.conf to the end
-        pgrep -f "$place" >/dev/null || break
+        left=$(for id in $left; do ! kill -0 "$id" 2>/dev/null || echo "$id"; done)
+        [ -n "$left" ] || break
         sleep 1
     done
-    pkill -9 -f "$place" || true
+    [ -z "$left" ] || kill -9 $left 2>/dev/null || true
     rm -f /etc/slurm/slurm.conf /etc/slurm/gres.conf
     if [ "$status" = 0 ]; then rm -rf "$place" 2>/dev/null || { sleep 3; rm -rf "$place"; }; else printf 'logs: %s\n' "$place" >&2; fi
     exit "$status"

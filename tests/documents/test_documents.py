@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import multiprocessing
 import os
 import shutil
 import signal
@@ -19,7 +20,7 @@ from command_line import refused
 
 import private_graphs
 from private_graphs.documents import release as releases
-from private_graphs.documents import unit_sums
+from private_graphs.documents import unit_steps, unit_sums
 from private_graphs.documents.declaration import checked, default_delta
 from private_graphs.documents.hashing import HashedWords, PublicWords, tokens
 from private_graphs.documents.ledger import BudgetLedger, Cost, OverBudget, most_spent
@@ -152,7 +153,7 @@ def test_what_a_release_protected_is_not_made_public_and_a_larger_budget_is_said
     declared("x", nodes)
     declared("late", nodes, public="open")
     classify("x", epsilon=1, out="R")
-    with pytest.raises(UserError, match="2 public documents .*'d4'.* by the release of 'x'"):
+    with pytest.raises(UserError, match="release of 'x' .* protected 2 public documents .*'d4'"):
         declared("y", nodes, public="open")
     for dry_run in (True, False):
         with pytest.raises(UserError, match="2 public documents"):
@@ -160,7 +161,7 @@ def test_what_a_release_protected_is_not_made_public_and_a_larger_budget_is_said
     (tmp_path / "open").mkdir()
     write(tmp_path / "open" / "o.csv", rows[:1])
     others = write(tmp_path / "others.csv", rows_of(60, 100))
-    with pytest.raises(UserError, match="1 public documents .*'d0'"):
+    with pytest.raises(UserError, match="1 public document .*'d0'"):
         declared("y", others, public_files="open")
     assert declared("y", others).warnings == declared("x", nodes).warnings == ()
     for more in (2, None):
@@ -208,24 +209,33 @@ def test_what_is_kept_of_a_unit_depends_on_its_own_ids_alone(tmp_path):
     assert sides["a"] == sides["b"]
 
 
-FEATURES = HashedWords(64)
-LATTICE = unit_sums.calibrated(1.0, 1e-5, 64, 3)
+SIZES = ([], (), 10, 3, 1.0, 1e-5, "person")
+SUMS, STEPS = unit_sums.ClassSums.of(*SIZES), unit_steps.LinearSteps.of(*SIZES)
+NONE = np.zeros(0, np.int64)
 OTHERS = [("chain pedal", 0), ("rose soil", 1), ("", -1), ("dial tube coil", 2)]
 
 
-def release(units: list[list[tuple[str, int]]], watch) -> dict:
-    """Release the sums of units, each a list of (text, class), and what follows from them."""
+def terms_of(units: list[list[tuple[str, int]]]) -> unit_sums.Terms:
     flat = [(text, label, place) for place, own in enumerate(units) for text, label in own]
     texts, labels, places = zip(*flat, strict=True)
-    terms = unit_sums.Terms(list(texts), np.array(labels), np.array(places))
-    door = Door.of([Streams.of({"test": 1})], watch)
-    noisy = unit_sums.released(terms, FEATURES, 3, LATTICE, "person", door)
-    door.close()
-    means = unit_sums.ClassMeans.of(noisy, LATTICE.noise_std)
-    return {"noisy": noisy, "weights": unit_sums.weights_of(means, None, 1 / 64)}
+    return unit_sums.Terms(list(texts), np.array(labels), np.array(places))
 
 
-def test_a_replaced_unit_moves_the_averaged_sum_by_its_sensitivity_at_most():
+@pytest.fixture
+def few_steps(monkeypatch):
+    monkeypatch.setattr(unit_steps, "STEPS", 4)
+
+
+@pytest.mark.parametrize("kind", list(releases.METHODS.values()), ids=list(releases.METHODS))
+def test_a_replaced_unit_moves_the_averaged_sums_by_their_sensitivity_at_most(kind, few_steps):
+    training = kind.of(*SIZES)
+
+    def release(units, watch):
+        door = Door.of([Streams.of({"test": 1})], watch)
+        weights, sizes = training.weights(terms_of(units), unit_sums.Terms([], NONE, NONE), door)
+        door.close()
+        return {"weights": weights, "sizes": sizes}
+
     rest = [[each, OTHERS[0]] for each in OTHERS] * 3
     same = [("the same words", 0)] * 5
     neighbours = [
@@ -240,16 +250,14 @@ def test_a_replaced_unit_moves_the_averaged_sum_by_its_sensitivity_at_most():
     assert found.largest_ratio == pytest.approx(1.0, abs=1e-6)
 
 
-def test_a_unit_is_rounded_by_itself():
+@pytest.mark.parametrize("sums", [
+    lambda terms: terms.sum(SUMS.features, 3, SUMS.lattice),
+    lambda terms: STEPS.sums(terms).exact(np.linspace(-9, 9, 195).reshape(65, 3)),
+], ids=["class_sums", "dp_linear"])  # fmt: skip
+def test_a_unit_is_rounded_by_itself(sums):
     units = [[(f"w{n} w{n + place} again", place % 3) for n in range(3)] for place in range(40)]
-
-    def total(some):
-        flat = [(text, label, place) for place, own in enumerate(some) for text, label in own]
-        texts, labels, places = zip(*flat, strict=True)
-        terms = unit_sums.Terms(list(texts), np.array(labels), np.array(places))
-        return terms.sum(FEATURES, 3, LATTICE)
-
-    np.testing.assert_array_equal(total(units), sum(total([each]) for each in units))
+    alone = sum(sums(terms_of([each])) for each in units)
+    np.testing.assert_array_equal(sums(terms_of(units)), alone)
 
 
 def neighbours_of(rows: list[dict[str, str]], people: list[str]) -> list[list[dict[str, str]]]:
@@ -264,8 +272,12 @@ def neighbours_of(rows: list[dict[str, str]], people: list[str]) -> list[list[di
     return found
 
 
-@pytest.mark.parametrize("public", [False, True])
-def test_a_replayed_release_reads_a_person_through_the_door_alone(data, tmp_path, public):
+@pytest.mark.parametrize(("public", "method"), [
+    (False, "class_sums"), (True, "class_sums"), (False, "dp_linear"),
+])  # fmt: skip
+def test_a_replayed_release_reads_a_person_through_the_door_alone(
+    data, tmp_path, public, method, few_steps
+):
     """Neighbours are tables: plan, model, counts and verdict follow from ids, tape and settings."""
     rows = [
         row | {"open": "yes" if public and number > 39 else "", "topic": CLASSES[number // 2 % 3]}
@@ -279,7 +291,7 @@ def test_a_replayed_release_reads_a_person_through_the_door_alone(data, tmp_path
     def drawn(rows, watch):
         write(given["nodes"], rows)
         spec = checked(given)
-        plan = releases.planned_release(spec, read_documents(spec), BudgetLedger(data), 2.0)
+        plan = releases.planned_release(spec, read_documents(spec), BudgetLedger(data), 2.0, method)
         free = releases._free_row(plan) if public else None
         model, quality = releases._drawn(plan, free, Door.of([Streams.of({"test": 1})], watch))
         planned = releases._plan_lines(plan, 0, 0, free), releases._trees(plan), repr(plan.costs)
@@ -297,8 +309,9 @@ def test_a_replayed_release_reads_a_person_through_the_door_alone(data, tmp_path
     for every in (rows, [row | {"topic": ""} for row in rows]):
         write(given["nodes"], every)
         spec = checked(given)
-        plan = releases.planned_release(spec, read_documents(spec), BudgetLedger(data), 100.0)
-        lattices.append(plan.lattice)
+        docs, ledger = read_documents(spec), BudgetLedger(data)
+        plan = releases.planned_release(spec, docs, ledger, 100.0, method)
+        lattices.append(plan.queries)
     assert lattices[0] == lattices[1], "columns and noise follow from ids, not from labels"
 
 
@@ -433,53 +446,43 @@ def test_another_key_and_another_spelling_reset_no_account(data):
         spend(book, people(book, ["b"]), budget=1)
 
 
-RACE = """
-import sys
-from private_graphs.documents.ledger import OverBudget
-from private_graphs.documents.release import classify
-print("ready", flush=True)
-sys.stdin.read()
-try:
-    classify("race", epsilon=1, out=sys.argv[1])
-    print("spent")
-except OverBudget:
-    print("refused")
-"""
-KILLED = """
-import os
-from private_graphs.documents import release
-release._drawn = lambda *_: os.kill(os.getpid(), 9)
-release.classify("race", epsilon=1, out="A")
-"""
+PROCESSES = multiprocessing.get_context("fork")
 
 
-def process(tmp_path: Path, code: str, *arguments: str) -> subprocess.Popen:
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *arguments], cwd=tmp_path, stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+def racing(out: str, together) -> None:
+    together.wait()
+    try:
+        classify("race", epsilon=1, out=out)
+    except OverBudget as error:
+        sys.exit(error.exit_code)
+
+
+def killed() -> None:
+    releases._drawn = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    classify("race", epsilon=1, out="A")
+
+
+def exit_codes(*processes) -> list[int]:
+    for each in processes:
+        each.start()
+    for each in processes:
+        each.join()
+    return [each.exitcode for each in processes]
 
 
 def test_two_releases_at_once_spend_no_more_than_the_budget(data, tmp_path):
     declared("race", write(tmp_path / "n.csv", rows_of(60)))
-    both = {out: process(tmp_path, RACE, out) for out in ("A", "B")}
-    for each in both.values():
-        assert each.stdout is not None and each.stdout.readline() == "ready\n"
-    for each in both.values():
-        assert each.stdin is not None
-        each.stdin.close()  # go
-    said = {out: each.stdout.read().strip() for out, each in both.items()}  # type: ignore
-    assert [each.wait() for each in both.values()] == [0, 0]
-    assert sorted(said.values()) == ["refused", "spent"]
-    assert {out: Path(out).exists() for out in both} == {o: said[o] == "spent" for o in both}
+    barrier = PROCESSES.Barrier(2)
+    codes = exit_codes(*(PROCESSES.Process(target=racing, args=(out, barrier)) for out in "AB"))
+    assert sorted(codes) == [0, OverBudget.exit_code]
+    assert [Path(out).exists() for out in "AB"] == [code == 0 for code in codes]
     assert 0.99 < private_graphs.ledger("race").spent <= 1.0
 
 
 def test_a_release_that_is_killed_counts_in_full(data, tmp_path):
     declared("race", write(tmp_path / "n.csv", rows_of(60)))
-    killed = process(tmp_path, KILLED)
-    killed.communicate()
-    assert killed.returncode == -signal.SIGKILL and not Path("A").exists()
+    assert exit_codes(PROCESSES.Process(target=killed)) == [-signal.SIGKILL]
+    assert not Path("A").exists()
     spent = private_graphs.ledger("race")
     assert 0.99 < spent.spent <= 1.0 and spent.releases[0]["state"] == "started"
     with pytest.raises(OverBudget):
@@ -505,7 +508,12 @@ def test_formula_cells_are_escaped_and_damaged_models_refused(data, tmp_path):
     statement = json.loads(Path("R/release/statement.json").read_text())
     assert next(iter(statement.values()))["unit"] == "document"
     path = Path("R/release/model.safetensors")
-    path.write_bytes(path.read_bytes()[:-8])
+    right = path.read_bytes()
+    path.write_bytes(right[:-1] + bytes([right[-1] ^ 1]))  # one bit of a weight
+    with pytest.raises(UserError, match="is not the file that was written"):
+        private_graphs.load("R/release")
+    path.write_bytes(right[:-8])
+    path.with_name("manifest.json").unlink()
     with pytest.raises(UserError, match="cannot be read as a released model"):
         private_graphs.load("R/release")
 
@@ -538,6 +546,24 @@ def test_public_files_teach_words_and_leave_the_owner_private(data, tmp_path):
     assert "xylophone" not in model.features.words and "chain" in model.features.words
     new = write(tmp_path / "new.csv", [{"id": "a", "body": "chain pedal zither wheel"}])
     assert private_graphs.predict("R/release", nodes=new).unknown == 0.25
+
+
+def test_words_outside_a_public_list_are_not_read(data, tmp_path):
+    nodes = write(tmp_path / "n.csv", rows_of(160))
+    (tmp_path / "words.txt").write_text("Chain pedal\nrose\nsoil\ndial\ntube\n")
+    declared("x", nodes, vocabulary="words.txt")
+    classify("x", epsilon=1.5, out="R")
+    model = private_graphs.load("R/release")
+    assert model.features.words == ("chain", "dial", "pedal", "rose", "soil", "tube")
+    alike = model.predict_proba(["chain pedal", "chain hedge pedal coil"])
+    assert (alike[0] == alike[1]).all()
+    new = write(tmp_path / "new.csv", [{"id": "a", "body": "chain hedge pedal coil"}])
+    assert private_graphs.predict("R/release", nodes=new).unknown == 0.5
+    (tmp_path / "words.txt").write_text("--")
+    with pytest.raises(UserError, match="no word"):
+        classify("x", epsilon=0.1, out="S")
+    with pytest.raises(UserError, match="leave --vocabulary out"):
+        declared("y", nodes, vocabulary="words.txt", public="open")
 
 
 def test_one_id_is_one_document_and_one_spelling_of_a_person_one_person(data, tmp_path):
@@ -592,4 +618,7 @@ def test_an_attack_stays_private_and_sees_something_but_no_more_than_is_proved(r
     assert found["seen"][0]["auc"][1] > 0.55
     answer = run("attack", tmp_path / "out" / "release", "--models", 8)
     assert answer.code == 0 and "never a bound" in answer.out and "understate" in answer.out
+    run("classify", "bar", "--epsilon", 2, "--method", "dp_linear", "--out", tmp_path / "steps")
+    found = run("attack", tmp_path / "steps", "--models", 8, "--json").json
+    assert [each["what"] for each in found["seen"]] == ["classifier"] and found["accuracy"] > 0
     refused(run("attack", tmp_path / "nowhere"), 1, "nowhere", "classify")

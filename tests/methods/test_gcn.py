@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from small_graphs import random_graph
 from small_jobs import job_of
@@ -70,3 +71,25 @@ def test_protocols_are_read_by_their_fields_not_by_their_name(monkeypatch):
     assert proved("released", clipping="global_norm") > 0
     assert math.isnan(proved("paper", clipping="none"))
     assert proved("paper", clipping="global_norm", calibration="proved") <= 2
+
+
+def test_the_random_partition_of_a_run_is_kept_as_it_was_trained(monkeypatch):
+    trained = []
+    original = engine.train
+
+    def watch(structure, *arguments, **how):
+        trained.append(structure)
+        return original(structure, *arguments, **how)
+
+    monkeypatch.setattr(engine, "train", watch)
+    job = job_of(protocol="released", epsilons=(2.0,), seeds=(0, 1),
+                 settings={"splits": 3, "train_fraction": 0.5})  # fmt: skip
+    result = execute(job, GRAPH)
+    (structure,) = trained
+    lists = structure.blocks
+    for number, row in result.rows.iterrows():
+        kept = result.artifacts[f"{row['replica_id']}/partition"]
+        for part, block in enumerate(structure.parts[number]):
+            first = lists.rows2_start[block]
+            nodes = lists.rows2[first : first + lists.n_loss[block]]
+            assert len(nodes) and sorted(np.flatnonzero(kept == part)) == sorted(nodes)

@@ -43,6 +43,10 @@ def test_known_labels_take_the_place_of_scores_before_propagation():
     replaced[known] = side.codes[known]
     np.testing.assert_allclose(two, public_only.propagated(plain, side.smoothing, 2))
     np.testing.assert_allclose(put_in, public_only.propagated(replaced, side.smoothing, 2))
+    places = side.places(np.arange(25)).some(np.arange(5, 15))
+    for there, everywhere in zip(side.scores(known, choices, places), side.scores(known, choices),
+                                 strict=True):  # fmt: skip
+        np.testing.assert_allclose(there, everywhere[5:15], atol=1e-12)
 
 
 def test_cross_validation_takes_the_most_hits_then_the_smaller_error():
@@ -51,7 +55,10 @@ def test_cross_validation_takes_the_most_hits_then_the_smaller_error():
     wrong, right, closer = -truth, 0.5 * truth, 0.9 * truth
 
     def ranked(*scores, known=10):
-        return public_only.cross_validated(side, np.arange(known), lambda _: iter(scores))
+        def held_out(held, rest):
+            return (each[held] for each in scores)
+
+        return public_only.cross_validated(side, np.arange(known), held_out)
 
     assert ranked(wrong, right) == [1, 0]
     assert ranked(wrong, right, closer) == [2, 1, 0]
@@ -62,13 +69,13 @@ def test_cross_validation_takes_the_most_hits_then_the_smaller_error():
 def test_cross_validation_leaves_the_scored_labels_out():
     side, seen = PublicSide.of(make_task("text", n_validation=11)), []
 
-    def fitted(some):
-        seen.append(some)
-        return iter([np.zeros((51, 3))])
+    def fitted(held, rest):
+        np.testing.assert_array_equal(np.setdiff1d(np.arange(11), rest), held)
+        seen.append(held)
+        return iter([np.zeros((len(held), 3))])
 
     public_only.cross_validated(side, np.arange(11), fitted)
-    held = [np.setdiff1d(np.arange(11), some) for some in seen]
-    np.testing.assert_array_equal(np.sort(np.concatenate(held)), np.arange(11))
+    np.testing.assert_array_equal(np.sort(np.concatenate(seen)), np.arange(11))
 
 
 def test_the_fit_adds_the_scores_of_its_members():

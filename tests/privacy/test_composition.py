@@ -36,9 +36,13 @@ def test_event_trees_of_statements_compose(run, tmp_path):
     part = {"event": tree, "neighboring_relation": "ADD_OR_REMOVE_ONE"}
     less = {"event": tree | {"noise_multiplier": 100.0}}
     path = tmp_path / "events.json"
-    path.write_text(json.dumps([{"dp_events": [part, less]}, {"dp_events": [part]}]))
+    first = {"dp_events": [part, less], "relation": "replace"}
+    path.write_text(json.dumps([first, {**first, "dp_events": [part]}]))
     found = run("epsilon", "--events", path).json
     assert found["epsilon"] == pytest.approx(1.4656, abs=1e-3) and found["runs"] == 2
+    assert found["relation"] == "replace", "the statement's, not the accountant's"
+    path.write_text(json.dumps([first, part]))
+    refused(run("epsilon", "--events", path), 1, "add_remove and replace")
     path.write_text(json.dumps([{"event": {"class": "__import__"}}]))
     refused(run("epsilon", "--events", path), 1, "cannot price")
 

@@ -149,3 +149,10 @@ def test_a_sample_amplifies_nothing_where_a_unit_is_added_and_not_a_whole_delta(
                                     **GAUSSIAN | {"relation": "add_remove"}),), 0.1)  # fmt: skip
     with pytest.raises(UserError, match="share"):
         price(SecretSample((FULL,), 1e-3), "node", "replace", 2e-3)
+
+
+def test_a_sample_of_a_release_that_proves_nothing_proves_nothing():
+    fitted = SecretSample((ROWS, replace(SUMS, fitted_terms=True)), 0.1)
+    priced = price(fitted, "node", "replace", DELTA)
+    assert priced.epsilon is None and "fitted" in priced.proof
+    assert compose_groups([((priced,), 3)], DELTA) is None

@@ -96,6 +96,10 @@ addEventListener("message", (one) => {
 });
 </script>%s"""
 """Windows of any width: the browser itself has a least one."""
+HOSTILE = (
+    """</td><img src=x onerror="console.error('run')"><script>console.error('run')</script>"&"""
+)
+"""Text of results that would be seen to run: no page may write to the console."""
 
 pytestmark = pytest.mark.skipif(
     not Path(CHROMIUM).is_file(),
@@ -107,7 +111,8 @@ pytestmark = pytest.mark.skipif(
 def site(tmp_path_factory):
     """A site with own, recorded and synthetic results."""
     root = tmp_path_factory.mktemp("site")
-    demo = shelf("demo", dataset="synthetic-npz", title="Made up")
+    demo = shelf("demo", dataset="synthetic-npz", title=f"Made up {HOSTILE}", proof=HOSTILE,
+                 assumptions=[HOSTILE], preprocessing=HOSTILE)  # fmt: skip
     shelves = [shelf("recorded", audit=AUDIT), demo]
     for each in shelves:
         write_all(root / each.name / "exhibits" / each.results.study.id, each)

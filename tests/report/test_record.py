@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet
 import pytest
 import safetensors.numpy
 
@@ -188,6 +189,12 @@ def test_a_recorded_folder_that_was_changed_is_refused(finished, tmp_path):
         with pytest.raises(UserError, match=rf"{name}: not readable .*; record again"):
             read_recorded(folder)
         file.write_bytes(whole)
+    table = pyarrow.parquet.read_table(folder / "rows.parquet")
+    about = json.loads(table.schema.metadata[b"private_graphs"]) | {"schema": 2}
+    table = table.replace_schema_metadata({"private_graphs": json.dumps(about)})
+    pyarrow.parquet.write_table(table, folder / "rows.parquet")
+    with pytest.raises(UserError, match=r"rows\.parquet: found results of schema 2, expected 1"):
+        read_recorded(folder)
 
 
 def test_artifacts_are_recorded_but_for_curves_and_those_that_another_job_needs(finished, tmp_path):

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from private_graphs.attacks.canary import Design, OneRun, label_errors, one_run
+from private_graphs.attacks.canary import RING, Design, OneRun, label_errors, one_run
 from private_graphs.attacks.method_canary import MethodDesign, method_errors, noise_of
 from private_graphs.errors import UsageError, UserError, suggest
 from private_graphs.jobs import Job
@@ -161,6 +161,10 @@ def _checked(design: Design) -> Design:
     for name in ("runs", "splits", "epochs"):
         if getattr(design, name) < 1:
             raise UsageError(f"{name} is {getattr(design, name)}; expected at least 1")
+    if design.splits > RING + 1:
+        raise UsageError(
+            f"splits is {design.splits}; expected at most {RING + 1}, the training nodes"
+        )
     _check_runs(design.runs)
     return design
 

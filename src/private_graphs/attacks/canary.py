@@ -40,7 +40,7 @@ THRESHOLD = 0.0
 ONE_RUN_CANARIES = 200
 ONE_RUN_GUESSES = 100
 """Number of guesses, half for inclusion and half against; the attack abstains on other canaries."""
-_RING = 20
+RING = 20
 """Number of ordinary training nodes, joined in a ring."""
 _WORDS = 4
 """Number of features of the ordinary nodes."""
@@ -120,22 +120,22 @@ def canary_graph(features: Sequence[float], labels: Sequence[int]) -> GraphDatas
     """Return the ring of ordinary nodes, followed by isolated canaries.
 
     ``features`` (m,) is the value of each canary in its own dimension and ``labels`` (m,) its
-    class; -1 excludes a canary from all masks. Node ``_RING + i`` is canary i.
+    class; -1 excludes a canary from all masks. Node ``RING + i`` is canary i.
     """
     m, generator = len(features), np.random.default_rng(0)
-    n = _RING + m + 2 * CLASSES  # validation and test nodes: one of each class
+    n = RING + m + 2 * CLASSES  # validation and test nodes: one of each class
     matrix = np.zeros((n, _WORDS + m), dtype=np.float32)
     matrix[:, :_WORDS] = _SMALL * generator.random((n, _WORDS))
-    canaries = _RING + np.arange(m)
+    canaries = RING + np.arange(m)
     matrix[canaries] = 0
     matrix[canaries, _WORDS + np.arange(m)] = features
     there = np.asarray(labels) >= 0
     every = np.arange(n) % CLASSES
     every[canaries] = np.maximum(labels, 0)
-    train = np.arange(n) < _RING
+    train = np.arange(n) < RING
     train[canaries] = there
-    ring = np.arange(_RING)
-    ends = np.sort(np.stack([ring, (ring + 1) % _RING]), axis=0)
+    ring = np.arange(RING)
+    ends = np.sort(np.stack([ring, (ring + 1) % RING]), axis=0)
     tested = np.arange(n) >= n - CLASSES
     masks = train, (np.arange(n) >= n - 2 * CLASSES) & ~tested, tested
     return GraphDataset.generated("canary", ["0", "1"], sp.csr_matrix(matrix), ends, every, masks)

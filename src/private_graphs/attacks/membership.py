@@ -36,6 +36,8 @@ SUREST = 0.02
 """Second design: share of all nodes that is guessed at either end."""
 TINY_DELTA = 1e-12
 """δ of the second design: at a usual δ its many canaries show nothing (docs/leaks.md)."""
+EACH = 1 - (1 - CONFIDENCE) / 2
+"""Confidence of either bound, so that both hold jointly at ``CONFIDENCE``."""
 BREAKS = 1 - 0.001 / 1000
 """Confidence at which a bound contradicts a proof: 99.9 % jointly for a thousand tests."""
 _BINS, _TAIL = 10_000, 0.01
@@ -194,7 +196,7 @@ class Guesses:
     guesses: int
     right: int
 
-    def epsilon(self, delta: float, confidence: float = CONFIDENCE) -> float:
+    def epsilon(self, delta: float, confidence: float = EACH) -> float:
         """Return the ε that they refute, whatever the mechanism (docs/privacy.md §10)."""
         return one_run_epsilon(self.canaries, self.guesses, self.right, delta, confidence)
 
@@ -333,7 +335,8 @@ def bounds(
                 f"delta = {delta:g} where {proved:.4f} is proved: the code breaks its proof; mend "
                 "it before publishing any result"
             )
-        shares = {"right": guesses.right / guesses.guesses, "guesses": float(guesses.guesses)}
+        shares = {"right": guesses.right / guesses.guesses, "guesses": float(guesses.guesses),
+                  "canaries": float(guesses.canaries)}  # fmt: skip
         found += [Measurement(view, kind, name, guesses.epsilon(delta)),
                   *(Measurement(view, kind, f"{name}_{what}", share)
                     for what, share in shares.items())]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from private_graphs.errors import UserError
+from private_graphs.files import read_bounded
 from private_graphs.privacy.audits import Errors, two_point_epsilon
 from private_graphs.privacy.checks import check_delta
 from private_graphs.privacy.statements import AUDIT_CONFIDENCE
@@ -65,7 +67,7 @@ def bound_of(with_it: Path, without: Path, delta: float, claim: float | None) ->
     check_delta(delta)
     scores = [_numbers(path) for path in (with_it, without)]
     first, second = ([each[start::2] for each in scores] for start in (0, 1))
-    direction, threshold = _best(*first, delta)
+    direction, threshold = _best(*first, delta)  # type: ignore[call-arg]
     above = [direction * each >= direction * threshold for each in second]
     errors = Errors(int((~above[0]).sum()), len(above[0]), int(above[1].sum()), len(above[1]))
     lower = two_point_epsilon(errors, delta, AUDIT_CONFIDENCE)
@@ -91,9 +93,9 @@ def _best(with_it: np.ndarray, without: np.ndarray, delta: float) -> tuple[int, 
 def _numbers(path: Path) -> np.ndarray:
     """Read one number a line: the last field, or the column called score."""
     try:
-        with open(path, encoding="utf-8-sig", newline="") as stream:
-            rows = [row for row in csv.reader(stream) if row]
-    except (OSError, UnicodeDecodeError) as error:
+        text = io.StringIO(read_bounded(path).decode("utf-8-sig"), newline="")
+        rows = [row for row in csv.reader(text) if row]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path}: cannot be read ({error}); expected one score a line") from error
     column = -1
     if rows and not _is_number(rows[0][-1]):

@@ -7,8 +7,10 @@ Results go to standard output, everything else to standard error. Exit codes: 0 
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Iterable
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -95,11 +97,25 @@ def main(arguments: list[str] | None = None) -> None:
         say(f"error: not enough memory{f' ({error})' if str(error) else ''}; ask for less at once: "
             "smaller sizes, fewer runs")  # fmt: skip
         sys.exit(1)
+    except Exception as error:  # a defect: its message may quote data, its place does not
+        if sys.flags.dev_mode:
+            raise
+        say(
+            f"error: a defect of private-graphs ({type(error).__name__} at {_place(error)}); "
+            "please report it, with what python -X dev -m private_graphs prints of the same command"
+        )
+        sys.exit(1)
     except (KeyboardInterrupt, SystemExit) as error:
         if isinstance(error, SystemExit) and error.code != INTERRUPTED:
             raise
         say("interrupted; no result was saved")
         sys.exit(INTERRUPTED)
+
+
+def _place(error: Exception) -> str:
+    """Return the innermost lines of an error, without what they say."""
+    frames = traceback.extract_tb(error.__traceback__)[-3:]
+    return ", ".join(f"{Path(each.filename).name}:{each.lineno}" for each in frames)
 
 
 def _renamed(arguments: list[str]) -> list[str]:

@@ -94,7 +94,7 @@ def epsilon(
                 "--epochs, --batch-size and --n belong together, in place of --steps and "
                 "--sampling-rate"
             )
-        steps, sampling_rate, shuffled = composition.minibatches(*batches)  # type: ignore[arg-type]
+        steps, sampling_rate, shuffled = composition.minibatches(*batches)
     if steps is None:
         raise UsageError("give --steps, or --epochs with --batch-size and --n")
     print_json(

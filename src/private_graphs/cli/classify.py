@@ -36,7 +36,7 @@ from private_graphs.cli.run import (
     statement_text,
 )
 from private_graphs.cli.terminal import number, print_json, say
-from private_graphs.errors import UsageError, suggest
+from private_graphs.errors import UsageError, counted, suggest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,7 +63,7 @@ class WithMethods(TyperCommand):
 
         formatter.write_paragraph()
         with formatter.indentation():
-            told = "; ".join(f"{name} ({words})" for name, words in METHODS.items())
+            told = "; ".join(f"{name} ({each.LINE})" for name, each in METHODS.items())
             formatter.write_text(f"Methods of declared documents: {told}.")
         for scenario in DEFAULT_METHODS:
             formatter.write_paragraph()
@@ -396,7 +396,7 @@ class Compared:
     @property
     def sentence(self) -> str:
         """Verdict in words, with its numbers."""
-        tested = f"{self.n_nodes:,} test node{'s' if self.n_nodes > 1 else ''}"
+        tested = counted(self.n_nodes, "test node")
         if self.error is None:
             why = "too few" if self.n_nodes == 1 else "each differs alike"
             error = f"standard error unknown, {tested}: {why}"

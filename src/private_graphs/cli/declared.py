@@ -10,6 +10,7 @@ import typer
 
 from private_graphs.cli.options import DATA, AsJson, DataFolder, FirstSeed
 from private_graphs.cli.terminal import print_json, say
+from private_graphs.errors import counted
 
 Name = Annotated[str, typer.Argument(help="Name for the documents: lower-case letters, digits.")]
 Encoding = Annotated[
@@ -47,6 +48,11 @@ def declare(
     ] = None,
     public_files: Annotated[
         Path | None, typer.Option(help="Folder with tables of public documents.", metavar="DIR")
+    ] = None,
+    vocabulary: Annotated[
+        Path | None,
+        typer.Option(help="Public list of words, made without these documents: others are not "
+                     "read. Default: all words, or those of public documents."),
     ] = None,
     classes: Annotated[
         str | None,
@@ -118,7 +124,7 @@ def predict(
         print_json({"documents": len(found.ids), "unknown": found.unknown,
                     "accuracy": found.accuracy, "out": str(out)})  # fmt: skip
         return
-    lines = [f"{len(found.ids):,} documents classified in {out}"]
+    lines = [f"{counted(len(found.ids), 'document')} classified in {out}"]
     if found.unknown is not None:
         lines.append(f"{100 * found.unknown:.1f} % of their words are in no public document")
     if found.accuracy is not None:
@@ -185,7 +191,7 @@ def ledger(
         )
         lines += [
             f"  {row['date']}  {row['graph']}  {row['method']}  epsilon {row['epsilon']:g}  "
-            f"{row['units']:,} {row['unit']}s  {row['state']}"
+            f"{counted(row['units'], row['unit'])}  {row['state']}"
             for row in each.releases
         ]
     typer.echo("\n".join(lines) or "nothing is declared")

@@ -39,12 +39,13 @@ def explain(
 
     private-graphs explain results/cora/statement.json --statement 0123456789ab --json
     """
+    from private_graphs.files import shipped
     from private_graphs.privacy.explain import at_most
     from private_graphs.privacy.explain import explain as parts_of
     from private_graphs.privacy.statements import PrivacyStatement
     from private_graphs.report.explained import explained
 
-    found = explained(runs, full, statement)
+    found = explained([shipped(run) for run in runs], full, statement)
     if as_json:
         print_json(
             [

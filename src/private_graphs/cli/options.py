@@ -10,6 +10,7 @@ import typer
 
 from private_graphs.errors import UsageError
 from private_graphs.limits import LARGEST_SEED, MOST_EDGES, MOST_THREADS
+from private_graphs.privacy.checks import check_delta
 
 DATA = Path("data/raw")
 """Default folder of raw files."""
@@ -19,9 +20,8 @@ NEEDS_EPSILON = "give --epsilon: a number, or inf for a run without DP"
 
 
 def checked_delta(delta: float) -> float:
-    """Return ``delta``; UsageError unless it lies between 0 and 1."""
-    if not 0 < delta < 1:
-        raise UsageError(f"--delta is {delta}; expected a number between 0 and 1")
+    """Return ``delta``; UsageError unless it is one."""
+    check_delta(delta, "--delta")
     return delta
 
 

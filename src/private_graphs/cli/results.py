@@ -50,29 +50,35 @@ def site(
     results: Annotated[Path, typer.Argument(help="Your own results; pages go there.")] = Path(
         "results"
     ),
-    recorded: Annotated[Path, typer.Option(help="What 'record' wrote.")] = Path("recorded"),
+    recorded: Annotated[
+        Path, typer.Option(help="What 'record' wrote; else what ships with the package.")
+    ] = Path("recorded"),
 ) -> None:
     """Write the pages of all results, recorded and your own, without running anything.
 
     Example: private-graphs site, then open results/index.html
     """
+    from private_graphs.files import shipped
     from private_graphs.report.site import write_site
 
-    pages = write_site(results, recorded, -1)
+    pages = write_site(results, shipped(recorded), -1)
     say(f"wrote {results / 'index.html'} and {len(pages) - 1} pages behind it")
 
 
 def paper(
     out: Annotated[Path, typer.Argument(help="Folder to write.")] = Path("paper"),
     results: Annotated[Path, typer.Option(help="Your own results.")] = Path("results"),
-    recorded: Annotated[Path, typer.Option(help="What 'record' wrote.")] = Path("recorded"),
+    recorded: Annotated[
+        Path, typer.Option(help="What 'record' wrote; else what ships with the package.")
+    ] = Path("recorded"),
 ) -> None:
     """Write a LaTeX folder with every exhibit, numbered as in its paper.
 
     Example: private-graphs paper, then pdflatex main.tex in paper/recorded/STUDY
     """
+    from private_graphs.files import shipped
     from private_graphs.report.paper import write_paper
 
-    for path in write_paper(results, recorded, out):
+    for path in write_paper(results, shipped(recorded), out):
         if path.name == "main.tex":
             say(f"wrote {path}: pdflatex main.tex there makes the document")

@@ -38,7 +38,8 @@ class ProgressBar:
     """
 
     def __init__(self, work: str, unit: str, timed: bool = True) -> None:
-        self.work, self.unit, self.bar = work, unit, None
+        self.work, self.unit = work, unit
+        self.bar: Any = None
         self.format = None if timed else UNTIMED
         self.interrupted = False
 

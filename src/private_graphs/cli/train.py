@@ -210,7 +210,13 @@ def _epsilon(method: Method, settings: dict[str, Any], flags: dict[str, Any]) ->
     if epsilon is not None:
         raise UsageError("--epsilon and --noise-multiplier exclude each other: give one of them")
     own = method.settings.model_validate(settings)
-    return method.epsilon_of(own, method.protocols[flags["protocol"]], flags["delta"])
+    found = method.epsilon_of(own, method.protocols[flags["protocol"]], flags["delta"])
+    if not found > 0:
+        raise UsageError(
+            f"--noise-multiplier is {noise:g}, so large that delta alone covers the run; expected "
+            "less noise"
+        )
+    return found
 
 
 def _settings(method: Method, flags: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -245,7 +251,7 @@ def _message(method: Method, error: Any) -> str:
             f"{flag}: {method.name} has no setting {name}; it has {', '.join(names)}"
             f"{suggest(name, names)}"
         )
-    expected = error["msg"].removeprefix("Input should be ")
+    expected = error["msg"].replace("Value error, ", "Input ").removeprefix("Input should be ")
     nearest = suggest(error["input"], re.findall(r"'([^']+)'", expected))
     return f"{flag} is {str(error['input'])!r}; expected {expected}{nearest}"
 

@@ -192,7 +192,7 @@ class GraphDataset(LabelledDataset):
         check_graph(arrays, info, str(Path(folder) / TENSORS_FILE), str(Path(folder) / INFO_FILE))
         if info.feature_kind == "sparse":
             parts = [arrays.pop(key) for key in _SPARSE_KEYS]
-            arrays["features"] = SparseFeatures(*parts, info.n_features)
+            arrays["features"] = SparseFeatures(*parts, info.n_features)  # type: ignore[call-arg]
         return cls(**arrays, info=info)
 
     def to_pyg(self) -> Data:

@@ -99,7 +99,7 @@ class _Archive:
                 where = f"{self.path}: {prefix}*"
                 if shape.shape != (2,) or shape.dtype.kind not in "iu":
                     raise UserError(f"{where}: shape is {shape.tolist()}, expected two integers")
-                return checked_csr(*parts, tuple(shape.tolist()), where, canonical)
+                return checked_csr(*parts, tuple(shape.tolist()), where, canonical)  # type: ignore[call-arg]
         if f"{name}_matrix" not in self:
             raise UserError(
                 f"{self.path}: none of the keys '{name}_data', '{name}_matrix.data', "

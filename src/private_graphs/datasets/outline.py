@@ -87,7 +87,7 @@ def outline_of(sizes: Mapping[str, Any]) -> GraphOutline | ImageOutline:
         n_features=sizes["features"], loops_dropped=0, duplicates_dropped=0,
         features=sizes["features_kind"], node_sample=sizes["node_sample"],
     )  # fmt: skip
-    empty = scipy.sparse.csr_matrix((n_records, info.n_features), dtype=np.float32)
+    empty = scipy.sparse.csr_matrix((n_records, sizes["features"]), dtype=np.float32)
     return GraphOutline(
         features=SparseFeatures.from_scipy(empty), edge_index=np.zeros((2, 0), np.int64),
         info=info, **arrays,

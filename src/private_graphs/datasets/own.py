@@ -36,6 +36,7 @@ from private_graphs.datasets.text_graph import TextGraph, TextGraphInfo
 from private_graphs.datasets.views import DataView
 from private_graphs.errors import UsageError, UserError, suggest, wrong_fields
 from private_graphs.files import sha256_of, write_text
+from private_graphs.limits import LARGEST_SEED, MOST_EDGES
 
 OWN_FOLDER = "own"
 """Folder of the declarations, next to the folder of raw files: ``data/raw`` -> ``data/own``."""
@@ -77,13 +78,13 @@ class OwnGraph(BaseModel):
     kinds of features are made as under None: bow needs no model, fasttext trains a small model on
     the public texts, bert and sbert use the multilingual model of the download rules. ``embedded``:
     tiny models made from the public texts, for every kind."""
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, le=LARGEST_SEED)
     """Public seed of the masks where there is no split column."""
     min_count: int = Field(default=2, ge=0)
     """Words of bow occur more often than this."""
     max_count: int = Field(default=15_000, ge=1)
     """Words of bow occur at most this often."""
-    max_edges: int | None = Field(default=None, ge=1)
+    max_edges: int | None = Field(default=None, ge=1, le=MOST_EDGES)
     """Public bound on the edges for scenario ``edges``, set without looking at them."""
     source: str = "source"
     target: str = "target"
@@ -466,7 +467,7 @@ def _edges(table: OwnTable, spec: OwnGraph, nodes: OwnTable) -> UndirectedEdges:
                 f"{f'; did you mean {near!r}?' if near else ''}; {advice}",
             )
         ends.append(found)
-    return undirected_edges(*ends, nodes.n_rows)
+    return undirected_edges(*ends, nodes.n_rows)  # type: ignore[call-arg]
 
 
 def _near_id(value: str, ids: list[str]) -> str | None:

@@ -15,6 +15,7 @@ import shlex
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,9 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from private_graphs.datasets.spelling import NOT_SEEN, looks
-from private_graphs.errors import UserError, suggest
+from private_graphs.errors import UsageError, UserError, suggest
+from private_graphs.files import read_bounded
+from private_graphs.limits import MOST_LINE_BYTES, MOST_ROWS, MOST_TABLE_BYTES
 
 _BOM = b"\xef\xbb\xbf"
 _LONGEST_BLOCK = 2**28
@@ -94,7 +97,7 @@ def read_table(
             wrong number of fields, or lacks a column; names the file and, for CSV, the line.
     """
     try:
-        data = Path(path).read_bytes()
+        data = _content(Path(path))
     except OSError as error:
         raise UserError(
             f"{path}: cannot be read ({error.strerror or error}); expected a CSV or Parquet file: "
@@ -119,7 +122,7 @@ def read_table(
 def column_names(path: Path, encoding: str = "utf-8") -> list[str]:
     """Return the column names of a table; none if it cannot be read."""
     try:
-        data = Path(path).read_bytes()
+        data = _content(Path(path))
         if data[:4] == b"PAR1":
             return pyarrow.parquet.ParquetFile(pa.BufferReader(data)).schema_arrow.names
         text = _checked_text(path, data, encoding)
@@ -185,11 +188,63 @@ def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table
         file = pyarrow.parquet.ParquetFile(pa.BufferReader(data))
         meant = _columns_of(path, file.schema_arrow.names, roles)
         names = list(meant.values())
-        return file.read(columns=names).select(names).rename_columns(list(meant))
+        if file.metadata.num_rows > MOST_ROWS:
+            raise UsageError(
+                f"{path}: declares {file.metadata.num_rows:,} rows, expected at most "
+                f"{MOST_ROWS:,}; give a smaller table"
+            )
+        # repeated texts are kept once until their size is known
+        file = pyarrow.parquet.ParquetFile(pa.BufferReader(data), read_dictionary=names)
+        table = file.read(columns=names, use_threads=False).select(names)
+        if (size := sum(map(_unpacked_bytes, table.columns))) > MOST_TABLE_BYTES:
+            raise UsageError(
+                f"{path}: unpacks to {size:,} bytes of text, expected at most "
+                f"{MOST_TABLE_BYTES:,}; give a smaller table"
+            )
+        return table.rename_columns(list(meant))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise UserError(
             f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]}); write it again"
         ) from error
+
+
+def _unpacked_bytes(column: pa.ChunkedArray) -> int:
+    """Return the bytes of the values of a column, those that a dictionary keeps once repeated."""
+    import pyarrow.compute as pc
+
+    size = 0
+    for chunk in column.chunks:
+        if not pa.types.is_dictionary(chunk.type):
+            size += chunk.nbytes
+        elif len(chunk.dictionary):
+            counts = pc.value_counts(chunk.indices.drop_null())
+            lengths = pc.cast(pc.binary_length(chunk.dictionary), pa.float64())
+            size += int(
+                pc.sum(
+                    pc.multiply(
+                        pc.take(lengths, counts.field("values")),
+                        pc.cast(counts.field("counts"), pa.float64()),
+                    )
+                ).as_py()
+                or 0
+            )
+    return size
+
+
+def _content(path: Path) -> bytes:
+    """Return the bytes of a table; UsageError for one that is too large or has a line that is."""
+    size = path.stat().st_size if path.is_file() else 0
+    if MOST_LINE_BYTES < size <= MOST_TABLE_BYTES:
+        with open(path, "rb") as stream, mmap(stream.fileno(), 0, access=ACCESS_READ) as view:
+            starts = range(0, size - MOST_LINE_BYTES, MOST_LINE_BYTES)
+            for start in starts if view[:4] != b"PAR1" else ():
+                piece = (start, start + MOST_LINE_BYTES)
+                if view.find(b"\n", *piece) < 0 and view.find(b"\r", *piece) < 0:
+                    raise UsageError(
+                        f"{path}: a line has more than {MOST_LINE_BYTES:,} bytes; expected CSV "
+                        "with a line for every row, or Parquet"
+                    )
+    return read_bounded(path, MOST_TABLE_BYTES)
 
 
 def _delimiter(data: bytes, roles: Mapping[str, str]) -> str:

@@ -15,8 +15,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 import torch
-import torch_geometric
-from torch_geometric.data import Data, InMemoryDataset
 
 from private_graphs.datasets.arrays import undirected_edges
 from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
@@ -24,8 +22,12 @@ from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.own import keyed_split
 from private_graphs.datasets.planetoid import listed
 from private_graphs.datasets.spec import numbered
-from private_graphs.errors import UsageError, UserError, suggest
+from private_graphs.errors import UsageError, UserError, from_extra, suggest
 from private_graphs.files import sha256_of
+
+with from_extra("reference"):
+    import torch_geometric
+    from torch_geometric.data import Data, InMemoryDataset
 
 MASKS = ("train_mask", "val_mask", "test_mask")
 """Names of the masks in a ``Data``, in the order of a dataset's masks."""
@@ -76,7 +78,7 @@ def from_pyg(data: Data, name: str, **told: Any) -> GraphDataset:
             f"{where}: y: found {data.y.dtype} of shape {tuple(data.y.shape)}, expected one whole "
             f"number for each of {n} nodes (-1: no label)"
         )
-    edges = undirected_edges(*data.edge_index.numpy().astype(np.int64), n)
+    edges = undirected_edges(*data.edge_index.numpy().astype(np.int64), n)  # type: ignore[call-arg]
     if edges.one_way:
         raise UserError(
             f"{where}: edge_index: found {edges.one_way} edges of one direction, expected both of "
@@ -162,7 +164,7 @@ def read(name: str, spec: str, raw_dir: Path) -> GraphDataset:
             f"--pyg is {spec!r}; expected a class of torch_geometric.datasets and, after a colon, "
             f"the name that it takes, such as Planetoid:Cora{suggest(kind, offered)}"
         )
-    parent = getattr(torch_geometric.datasets, kind)
+    parent: Any = getattr(torch_geometric.datasets, kind)
     takes = inspect.signature(parent).parameters
     if bool(part) != ("name" in takes):
         raise UsageError(

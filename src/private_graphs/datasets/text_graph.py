@@ -140,7 +140,7 @@ class TextGraph:
             info = TextGraphInfo.model_validate_json((folder / TEXT_INFO_FILE).read_bytes())
             texts = pyarrow.parquet.read_table(folder / TEXTS_FILE, use_threads=False)
             arrays = safetensors.numpy.load_file(folder / STRUCTURE_FILE)
-            return cls(texts, *(arrays[key] for key in _STRUCTURE), info)
+            return cls(texts, *(arrays[key] for key in _STRUCTURE), info)  # type: ignore[call-arg]
         except (
             OSError,
             ValidationError,

@@ -41,6 +41,7 @@ def declare(
     classes: str | Sequence[str] = (),
     delta: float | None = None,
     budget: float | None = None,
+    vocabulary: str | Path | None = None,
     encoding: str | None = None,
     unknown_edges: str | None = None,
     drop_empty: bool = False,
@@ -77,8 +78,8 @@ def declare(
             name=name, nodes=nodes, edges=edges, text=_columns(text, Path(nodes), encoding),
             label=label, id=id, unit=unit, max_per_unit=max_per_unit, public=public,
             public_files=public_files, classes=_names(classes), delta=delta, budget=budget,
-            encoding=encoding, unknown_edges=unknown_edges, drop_empty=drop_empty, source=source,
-            target=target,
+            vocabulary=vocabulary, encoding=encoding, unknown_edges=unknown_edges,
+            drop_empty=drop_empty, source=source, target=target,
         )
     )  # fmt: skip
     docs = read_documents(spec)
@@ -174,7 +175,9 @@ def predict(
     if labels is not None:
         pairs = [(looks(a), looks(b)) for a, b in zip(labels, names, strict=True) if a]
         accuracy = sum(a == b for a, b in pairs) / len(pairs) if pairs else math.nan
-    return Predicted(ids, names, scores, model.features.unknown(texts), accuracy, out and Path(out))
+    return Predicted(
+        ids, names, scores, model.features.unknown(texts), accuracy, Path(out) if out else None
+    )
 
 
 @dataclass(frozen=True)

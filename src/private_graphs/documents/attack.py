@@ -25,13 +25,14 @@ from private_graphs.documents.declaration import needed
 from private_graphs.documents.hashing import tokens
 from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.documents.model import load
-from private_graphs.documents.release import PlannedRelease, planned_release, public_means, terms_of
-from private_graphs.documents.tables import PUBLIC_TEST, TEST, TRAINING, read_documents
+from private_graphs.documents.release import PlannedRelease, planned_release, terms_of
+from private_graphs.documents.tables import KNOWN, PUBLIC_TEST, TEST, TRAINING, read_documents
 from private_graphs.documents.unit_sums import (
     ClassMeans,
+    ClassSums,
     Terms,
     cells_of,
-    query_of,
+    mu_of,
     scores_of,
     weights_of,
 )
@@ -136,37 +137,20 @@ def attack(
     if models < 8:
         raise UsageError(f"--models is {models}; expected at least 8, half of which are compared")
     name = load(folder).graph
-    spec = needed(name, Path(data))
-    plan = planned_release(
-        spec, read_documents(spec), BudgetLedger(Path(data)), _epsilon_of(folder)
-    )
+    spec, (epsilon, method) = needed(name, Path(data)), _released(folder)
+    plan = planned_release(spec, read_documents(spec), BudgetLedger(Path(data)), epsilon, method)
     own = terms_of(plan.docs, TRAINING)
-    names, terms = _terms(plan, own)
-    if len(names) < 2:
+    units = np.unique(own.unit_of[own.labels >= 0])
+    if len(units) < 2:
         raise UserError(f"{spec.name}: fewer than two training units have a class; expected more")
-    _, without = _terms(plan, _without_rare_words(own))
     generator = np.random.default_rng([seed, 43])
-    order = generator.permutation(len(names))
+    order = generator.permutation(len(units))
     asked, rest = np.sort(order[:_MOST_UNITS]), order[_MOST_UNITS:]
-    noise_std, public = plan.lattice.noise_std, public_means(plan)
-    scores, weights = {}, []
-    for what, moved, always in (
-        ("sums", terms[asked], terms[rest].sum(axis=0)),
-        ("rare words", (terms - without)[asked],
-         without[asked].sum(axis=0) + terms[rest].sum(axis=0)),
-    ):  # fmt: skip
-        coins = generator.random((models, len(asked))) < 0.5
-        base = np.asarray(always).ravel()
-        exact = (coins.astype(np.int64) @ moved + base).astype(np.int64)
-        releases = _released(plan, exact, {"seed": seed, "of": what})
-        flat = releases.reshape(models, -1) - base * plan.lattice.spacing
-        scores[what] = decoded(moved * plan.lattice.spacing, flat, noise_std), coins
-        if what == "sums":
-            weights = [weights_of(ClassMeans.of(each, noise_std), *public) for each in releases]
-            own_margins = _margins(plan, weights, names[asked])
-            scores["classifier"] = Shadows(own_margins, coins).ratios()["online"], coins
-    query = query_of(plan.lattice, plan.unit)
-    mu = query.sensitivity / query.noise_std
+    if isinstance(plan.training, ClassSums):
+        scores, weights = _of_sums(plan, plan.training, asked, rest, models, generator, seed)
+    else:
+        scores, weights = _of_steps(plan, units[asked], models, generator, seed)
+    mu = mu_of(plan.training.queries)
     result = Attacked(
         graph=name, unit=spec.unit or "document", epsilon=plan.epsilon, delta=plan.delta,
         models=models, units=len(asked), always_in=len(rest),
@@ -181,14 +165,76 @@ def attack(
     return result
 
 
-def _epsilon_of(folder: Path) -> float:
-    """Return the ε for which the release in a folder was calibrated."""
+def _released(folder: Path) -> tuple[float, str]:
+    """Return the ε for which the release in a folder was calibrated, and its method."""
     from private_graphs.report.explained import statements_of
 
     [(_, statement)] = statements_of(folder)
     if statement["epsilon_target"] is None:
         raise UserError(f"{folder}: a release without a target epsilon; expected one of classify")
-    return float(statement["epsilon_target"])
+    return float(statement["epsilon_target"]), statement["method"]
+
+
+Scored = dict[str, tuple[np.ndarray, np.ndarray]]
+"""By what the attacker reads: (R, units) scores and coins."""
+
+
+def _of_sums(
+    plan: PlannedRelease, training: ClassSums, asked: np.ndarray, rest: np.ndarray, models: int,
+    generator: np.random.Generator, seed: int,
+) -> tuple[Scored, list[np.ndarray]]:  # fmt: skip
+    """Release sums of random halves, a matrix product for all, and decode them."""
+    own, known = terms_of(plan.docs, TRAINING), terms_of(plan.docs, KNOWN)
+    names, terms = _terms(training, own)
+    _, without = _terms(training, _without_rare_words(own))
+    lattice, public = training.lattice, training.public_means(known)
+    scores: Scored = {}
+    weights: list[np.ndarray] = []
+    for what, moved, always in (
+        ("sums", terms[asked], terms[rest].sum(axis=0)),
+        ("rare words", (terms - without)[asked],
+         without[asked].sum(axis=0) + terms[rest].sum(axis=0)),
+    ):  # fmt: skip
+        coins = generator.random((models, len(asked))) < 0.5
+        base = np.asarray(always).ravel()
+        exact = (coins.astype(np.int64) @ moved + base).astype(np.int64)
+        door = _door(plan, models, {"seed": seed, "of": what})
+        door.plan([training.queries] * models)
+        exact = exact.reshape(models, -1, training.n_classes)
+        noisy = door.gaussian(exact, list(training.queries) * models, stream="class_sums")
+        door.close()
+        flat = noisy.reshape(models, -1) - base * lattice.spacing
+        scores[what] = decoded(moved * lattice.spacing, flat, lattice.noise_std), coins
+        if what == "sums":
+            means = (ClassMeans.of(each, lattice.noise_std) for each in noisy)
+            weights = [weights_of(each, *public) for each in means]
+            ratios = Shadows(_margins(plan, weights, names[asked]), coins).ratios()
+            scores["classifier"] = ratios["online"], coins
+    return scores, weights
+
+
+def _of_steps(
+    plan: PlannedRelease, asked: np.ndarray, models: int, generator: np.random.Generator, seed: int
+) -> tuple[Scored, list[np.ndarray]]:
+    """Train a classifier of each random half, one after the other."""
+    own, known = terms_of(plan.docs, TRAINING), terms_of(plan.docs, KNOWN)
+    coins = generator.random((models, len(asked))) < 0.5
+    weights = []
+    for number, each in enumerate(coins):
+        out = np.isin(own.unit_of, asked[~each])
+        half = replace(own, labels=np.where(out, -1, own.labels))
+        door = _door(plan, 1, {"seed": seed, "number": number})
+        weights.append(plan.training.weights(half, known, door)[0])
+        door.close()
+    ratios = Shadows(_margins(plan, weights, asked), coins).ratios()
+    return {"classifier": (ratios["online"], coins)}, weights
+
+
+def _door(plan: PlannedRelease, models: int, told: dict[str, Any]) -> Door:
+    """Return a door with seeded noise: what passes it stays private."""
+    return Door.of([
+        Streams.of({"attack": plan.spec.name, "model": place, **told}) for place in range(models)
+    ])  # fmt: skip
 
 
 def _without_rare_words(terms: Terms) -> Terms:
@@ -204,32 +250,18 @@ def _without_rare_words(terms: Terms) -> Terms:
     return replace(terms, texts=texts)
 
 
-def _terms(plan: PlannedRelease, own: Terms) -> tuple[np.ndarray, sp.csr_matrix]:
+def _terms(training: ClassSums, own: Terms) -> tuple[np.ndarray, sp.csr_matrix]:
     """Return the numbers of the units with a class, and their rounded terms in a row."""
-    columns, n_classes = plan.features.columns + 1, len(plan.docs.classes)
+    columns, n_classes = training.features.columns + 1, training.n_classes
     rows, places, values = [], [], []
-    for units, label, terms in own.blocks(plan.features, plan.lattice):
-        own = terms.tocoo()
-        rows.append(units[own.row])
-        places.append(own.col.astype(np.int64) * n_classes + label)
-        values.append(own.data)
+    for units, label, terms in own.blocks(training.features, training.lattice):
+        of_class = terms.tocoo()
+        rows.append(units[of_class.row])
+        places.append(of_class.col.astype(np.int64) * n_classes + label)
+        values.append(of_class.data)
     names, row = np.unique(np.concatenate(rows), return_inverse=True)
     entries = (np.concatenate(values), (row, np.concatenate(places)))
     return names, sp.csr_matrix(entries, (len(names), columns * n_classes))
-
-
-def _released(plan: PlannedRelease, exact: np.ndarray, told: dict[str, Any]) -> np.ndarray:
-    """Return (R, columns + 1, K) noisy sums of (R, (columns + 1) K) exact ones, in spacings."""
-    query, number = query_of(plan.lattice, plan.unit), len(exact)
-    streams = [
-        Streams.of({"attack": plan.spec.name, "model": place, **told}) for place in range(number)
-    ]
-    door = Door.of(streams)
-    door.plan([(query,)] * number)
-    shaped = exact.reshape(number, -1, len(plan.docs.classes))
-    noisy = door.gaussian(shaped, [query] * number, stream="class_sums")
-    door.close()
-    return noisy
 
 
 def _margins(plan: PlannedRelease, weights: Sequence[np.ndarray], units: np.ndarray) -> np.ndarray:
@@ -247,7 +279,7 @@ def _scores(
     plan: PlannedRelease, weights: Sequence[np.ndarray], texts: Sequence[str]
 ) -> np.ndarray:
     """Return (R, documents, K) scores of R classifiers."""
-    joined = scores_of(np.hstack(weights), plan.features, texts)
+    joined = scores_of(np.hstack(weights), plan.training.features, texts)
     return joined.reshape(len(texts), len(weights), -1).transpose(1, 0, 2)
 
 

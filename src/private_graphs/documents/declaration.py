@@ -16,8 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from private_graphs.datasets.own import free_name
 from private_graphs.datasets.own_tables import text_roles
-from private_graphs.errors import UsageError, UserError, suggest, wrong_fields
+from private_graphs.errors import UsageError, UserError, counted, suggest, wrong_fields
 from private_graphs.files import write_text
+from private_graphs.limits import MOST_COUNT, SMALLEST_DELTA
 
 FOLDER = "declared"
 """Folder of the declarations beside the folder of raw files: ``data/raw`` -> ``data/declared``."""
@@ -38,15 +39,17 @@ class Declaration(BaseModel):
     id: str = "id"
     unit: str | None = None
     """Column with the protected person of a document; None: each document is a unit."""
-    max_per_unit: int = Field(default=5, ge=1)
+    max_per_unit: int = Field(default=5, ge=1, le=MOST_COUNT)
     """Documents that are kept of one unit; it bounds work, not the privacy cost."""
     public: str | None = None
     """Column that says which documents are public; None: no document of ``nodes`` is."""
     public_files: Path | None = None
     """Folder of tables of public documents, with the columns of ``nodes``."""
+    vocabulary: Path | None = None
+    """Public list of words: others are not read; None: all words, or those of public documents."""
     classes: tuple[str, ...] = ()
     """Names of the classes, which are public."""
-    delta: float | None = Field(default=None, gt=0, lt=1)
+    delta: float | None = Field(default=None, ge=SMALLEST_DELTA, lt=1)
     """δ; None: the largest power of ten that is at most 1 / (10 · number of protected units)."""
     budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Largest ε that any unit may spend."""
@@ -88,6 +91,11 @@ class Declaration(BaseModel):
             raise ValueError(f"classes are {', '.join(self.classes)}; expected at least two")
         if len(set(self.classes)) < len(self.classes):
             raise ValueError("classes name one class twice; expected each once")
+        if self.vocabulary and (self.public or self.public_files):
+            raise ValueError(
+                "vocabulary and public documents are both given; the words come from one of them: "
+                "leave --vocabulary out"
+            )
         if not (self.classes or self.public or self.public_files):
             raise ValueError(
                 "no class names: reading them off private labels would be a query that no epsilon "
@@ -162,7 +170,7 @@ def needed(name: str, data: Path) -> Declaration:
 def keep(declaration: Declaration, data: Path) -> Path:
     """Write the declaration and return its path; files are stored with absolute paths."""
     path = folder_of(data) / f"{declaration.name}.json"
-    files = ("nodes", "edges", "public_files")
+    files = ("nodes", "edges", "public_files", "vocabulary")
     placed = {key: value.absolute() for key in files if (value := getattr(declaration, key))}
     written = declaration.model_copy(update=placed)
     write_text(path, written.model_dump_json(indent=2, exclude_none=True) + "\n")
@@ -197,16 +205,18 @@ class Declared:
 
     def lines(self) -> list[str]:
         """Return the six lines that the command prints."""
-        whom = f"{self.protected:,} {self.unit}s"
+        whom = counted(self.protected, self.unit)
         if self.unit != "document":
-            whom += f" with {self.documents:,} documents"
-        lost = ", ".join(f"{count:,} {why}" for why, count in self.dropped.items() if count)
+            whom += f" with {counted(self.documents, 'document')}"
+        lost = ", ".join(
+            counted(count, *why.split(" ", 1)) for why, count in self.dropped.items() if count
+        )
         budget = "none: every release adds up without a limit" if self.budget is None else (
             f"{self.budget:g} for each {self.unit}, over all releases"
         )  # fmt: skip
         return [
             f"protected   {whom}",
-            f"public      {self.public:,} documents" + ("" if self.public else ": nobody"),
+            f"public      {counted(self.public, 'document')}" + ("" if self.public else ": nobody"),
             f"dropped     {lost or 'nothing'}",
             f"classes     {', '.join(self.classes)}",
             f"delta       {self.delta:g}; budget {budget}",

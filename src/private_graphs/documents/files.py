@@ -15,6 +15,7 @@ import numpy as np
 from private_graphs.documents.declaration import Declaration
 from private_graphs.documents.model import MODEL_FILE, ReleasedModel
 from private_graphs.documents.tables import KNOWN, PUBLIC_TEST, TEST, TRAINING, Documents
+from private_graphs.errors import counted
 from private_graphs.files import private_folder, write_json, write_text
 
 if TYPE_CHECKING:
@@ -87,13 +88,14 @@ def page(
     result: Classified, statement: Any, spec: Declaration, n_classes: int, contact: str
 ) -> list[Part]:
     """Return the one page of a release: headings with sentences, in a privacy officer's order."""
+    from private_graphs.documents.release import METHODS
     from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
     from private_graphs.privacy.explain import at_most, belief_percent, sentences
 
     unit, proved = result.unit, statement.epsilon_proved
     told = sentences(statement)
     whom = [
-        f"Protected are {result.units:,} {unit}s, each by itself: texts, labels and links of one "
+        f"Protected: {counted(result.units, unit)}, each by itself: texts, labels and links of one "
         f"{unit} may be anything else, and what was released would be about as likely."
     ]
     if spec.unit is None:
@@ -118,7 +120,7 @@ def page(
     quality = result.quality
     card = [
         f"A linear classifier of texts (columns {', '.join(spec.text)}) into "
-        f"{n_classes} classes, computed from one noisy sum ({statement.method}).",
+        f"{n_classes} classes, computed from {METHODS[result.method].CARD} ({result.method}).",
     ]
     if quality is not None:
         about = "noisy counts of private test units, whose ε is that of the release" if (

@@ -12,9 +12,12 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import scipy.sparse
+
+from private_graphs.errors import UserError
 
 _WORD = re.compile(r"\w+")
 _WITHOUT_BLANKS = re.compile(
@@ -37,7 +40,7 @@ def tokens(text: str) -> list[str]:
     return found
 
 
-class _Columns(dict):
+class _Columns(dict[str, int]):
     """Token -> 2 · column + sign; tokens are hashed when they are first seen."""
 
     def __init__(self, columns: int) -> None:
@@ -58,18 +61,21 @@ class HashedWords:
     """Map of texts to unit rows of signed, damped counts in hashed columns."""
 
     columns: int
+    words: tuple[str, ...] = ()
+    """Public list of words, outside which nothing is read; empty: all words are read."""
 
     @cached_property
     def _known(self) -> dict[str, int]:
-        return _Columns(self.columns)
+        columns = _Columns(self.columns)
+        return {word: columns[word] for word in self.words} if self.words else columns
 
     def rows(self, texts: Iterable[str]) -> scipy.sparse.csr_matrix:
         """Return (texts, columns) rows of norm 1 or zero."""
         return _unit_counts(texts, self._known, self.columns)
 
     def unknown(self, texts: Sequence[str]) -> float | None:
-        """Return None: a hash has no unknown words."""
-        return None
+        """Return the share of the words that the list has not; None without a list."""
+        return _unknown(texts, self._known) if self.words else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +135,29 @@ class PublicWords:
 
     def unknown(self, texts: Sequence[str]) -> float | None:
         """Return the share of the words of ``texts`` that no public document has."""
-        listed = [word for text in texts for word in tokens(text)]
-        return sum(word not in self._known for word in listed) / max(1, len(listed))
+        return _unknown(texts, self._known)
+
+
+def _unknown(texts: Sequence[str], known: dict[str, int]) -> float:
+    listed = [word for text in texts for word in tokens(text)]
+    return sum(word not in known for word in listed) / max(1, len(listed))
+
+
+def listed_words(path: Path, encoding: str) -> tuple[str, ...]:
+    """Return the distinct words of a public list, sorted.
+
+    Raises:
+        UserError: a file that cannot be read, or without a word.
+    """
+    try:
+        words = tuple(sorted(set(tokens(path.read_text(encoding=encoding)))))
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{path}: cannot be read as a list of words ({error}); expected text in {encoding}"
+        ) from None
+    if not words:
+        raise UserError(f"{path}: has no word; expected a list of words, one on a line")
+    return words
 
 
 Map = HashedWords | PublicWords

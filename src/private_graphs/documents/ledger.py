@@ -176,7 +176,13 @@ class BudgetLedger:
                 raise self._damaged(number, f"is missing: line {line['line']} stands in its place")
             found.append(line)
         expected = self.folder / _LINES
-        count = int(expected.read_text() or 0) if expected.exists() else 0
+        told = expected.read_bytes() if expected.exists() else b""
+        if not (told or b"0").isdigit():
+            raise UserError(
+                f"{expected}: is no number of lines; what was spent is not known any more: restore "
+                "the file from a copy"
+            )
+        count = int(told or b"0")
         if len(found) < count:
             raise self._damaged(len(found) + 1, f"is missing: {count} lines were written")
         if torn:  # a killed process; its release read nothing, as the line was never finished
@@ -211,7 +217,7 @@ class BudgetLedger:
             sides = tuple(costs)
             before = most_spent(entries, people, delta, sides)
             after = most_spent(entries, people, delta, sides, costs)
-            if over_budget(before, after, budget, epsilon):
+            if budget is not None and over_budget(before, after, budget, epsilon):
                 raise OverBudget(
                     f"{about['graph']}: epsilon {epsilon:g} is over the budget: "
                     f"{left_words(before, budget)}; nothing was read or drawn. A release may ask "
@@ -294,7 +300,8 @@ def most_spent(
         delta = min(delta, entry.delta) if held else delta
     for side, cost in (more or {}).items():
         _add(totals, cost, (people.sides == side).astype(float))
-    return max(_composed(*each.tolist(), delta) for each in np.unique(totals[:, chosen], axis=1).T)
+    pairs = np.unique(totals[:, chosen], axis=1).T.tolist()
+    return max(_composed(square, distance, delta) for square, distance in pairs)
 
 
 def protected_before(entry: RecordedRelease, people: People) -> np.ndarray:

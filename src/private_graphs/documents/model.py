@@ -13,7 +13,8 @@ from scipy.special import softmax
 from private_graphs.documents.hashing import HashedWords, Map, PublicWords
 from private_graphs.documents.unit_sums import scores_of
 from private_graphs.errors import UserError
-from private_graphs.files import atomic_path
+from private_graphs.files import atomic_path, changed_file
+from private_graphs.limits import MOST_TABLE_BYTES
 
 MODEL_FILE = "model.safetensors"
 _FORMAT = "1"
@@ -57,13 +58,14 @@ class ReleasedModel:
         if isinstance(self.features, HashedWords):
             about["columns"] = str(self.features.columns)
         else:
-            words = "\n".join(self.features.words).encode()
             tensors |= {
-                "words": np.frombuffer(words, np.uint8).copy(),
                 "word_weights": self.features.weights,
                 "centre": self.features.centre,
                 "directions": np.ascontiguousarray(self.features.directions),
             }
+        if self.features.words:
+            words = "\n".join(self.features.words).encode()
+            tensors["words"] = np.frombuffer(words, np.uint8).copy()
         with atomic_path(path) as temporary:
             safetensors.numpy.save_file(tensors, temporary, metadata=about)
             temporary.chmod(0o644)  # safetensors closes its files to others
@@ -84,11 +86,15 @@ def load(folder: str | Path) -> ReleasedModel:
         if not inner.is_file():
             raise UserError(
                 f"{path}: no such file; expected the folder 'release' of 'private-graphs classify "
-                "NAME --out DIR' with a model (class_sums has one; gcn and edge_votes predict by "
-                "reading private links, so that no model can be given away)"
+                "NAME --out DIR' with a model (class_sums and dp_linear have one; gcn and "
+                "edge_votes predict by reading private links, so that no model can be given away)"
             )
         path = inner
+    if reason := changed_file(path.parent, only=path.name):
+        raise UserError(f"{reason}; take the folder anew from who made it")
     try:
+        if (size := path.stat().st_size) > MOST_TABLE_BYTES:
+            raise ValueError(f"it has {size:,} bytes, expected at most {MOST_TABLE_BYTES:,}")
         with safe_open(path, "numpy") as file:
             about = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}
@@ -110,7 +116,9 @@ def load(folder: str | Path) -> ReleasedModel:
 
 
 def _features(about: dict[str, str], tensors: dict[str, np.ndarray]) -> Map:
+    words: tuple[str, ...] = ()
+    if "words" in tensors:
+        words = tuple(tensors["words"].tobytes().decode().split("\n"))
     if "columns" in about:
-        return HashedWords(int(about["columns"]))
-    words = tuple(tensors["words"].tobytes().decode().split("\n"))
+        return HashedWords(int(about["columns"]), words)
     return PublicWords(words, tensors["word_weights"], tensors["centre"], tensors["directions"])

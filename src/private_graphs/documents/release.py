@@ -7,12 +7,12 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from private_graphs.documents.declaration import Declaration, default_delta, needed
-from private_graphs.documents.hashing import HashedWords, Map, PublicWords
+from private_graphs.documents.hashing import HashedWords, PublicWords, listed_words
 from private_graphs.documents.ledger import (
     BudgetLedger,
     Cost,
@@ -32,32 +32,32 @@ from private_graphs.documents.tables import (
     Documents,
     read_documents,
 )
+from private_graphs.documents.unit_steps import LinearSteps
 from private_graphs.documents.unit_sums import (
     COUNT_REASON,
-    ClassMeans,
+    ClassSums,
     Counts,
     Terms,
-    calibrated,
     calibrated_count,
     cells_of,
-    columns_for,
+    mu_of,
     query_of,
-    released,
     scores_of,
-    weights_of,
 )
-from private_graphs.errors import UsageError, UserError, suggest
+from private_graphs.errors import UsageError, UserError, counted, suggest
 from private_graphs.mechanisms.door import Door
+from private_graphs.privacy.events import GaussianQuery
 from private_graphs.training.streams import Streams
 
-METHODS = {
-    "class_sums": "one noisy sum of rows for each class; the easiest to explain, and the one to "
-    "start with",
-}
-"""Methods for declared documents, each with a line for whom it is."""
+if TYPE_CHECKING:
+    from private_graphs.privacy.statements import Unit
+
+METHODS: dict[str, type[ClassSums] | type[LinearSteps]] = {
+    "class_sums": ClassSums, "dp_linear": LinearSteps,
+}  # fmt: skip
+"""Methods for declared documents."""
 FEWEST = 30
 """Labelled test units below which no verdict is given."""
-_MOST_AXES = 512
 _CLEAR = 2.0
 """Standard errors that make a difference clear."""
 
@@ -141,28 +141,25 @@ class PlannedRelease:
     people: People
     epsilon: float
     delta: float
-    features: Map
     protected: int
     trained: int
-    lattice: Any
+    training: ClassSums | LinearSteps
     count_lattice: Any | None
-    unit: str
+    unit: Unit
 
     @property
-    def queries(self) -> tuple[Any, Any | None]:
-        """Return the events of the class sums and of the counts."""
+    def queries(self) -> tuple[tuple[GaussianQuery, ...], tuple[GaussianQuery, ...]]:
+        """Return the events of training and of the counts of test units."""
         count = self.count_lattice and query_of(self.count_lattice, self.unit, COUNT_REASON)
-        return query_of(self.lattice, self.unit), count
+        return self.training.queries, (count,) if count else ()
 
     @property
     def costs(self) -> dict[int, Cost]:
         """Return side -> cost: no unit trains and tests."""
-        found = {}
-        for side, query in zip((TRAINING, TEST), self.queries, strict=True):
-            if query is not None:
-                mu = query.sensitivity / query.noise_std
-                found[side] = Cost(mu=mu, distance=query.total_variation)
-        return found
+        return {
+            side: Cost(mu_of(queries), sum(each.total_variation for each in queries))
+            for side, queries in zip((TRAINING, TEST), self.queries, strict=True) if queries
+        }  # fmt: skip
 
 
 def classify(
@@ -200,11 +197,11 @@ def classify(
     say(f"reading {spec.nodes.name}")
     docs = read_documents(spec)
     ledger = BudgetLedger(data)
-    plan = planned_release(spec, docs, ledger, epsilon)
+    plan = planned_release(spec, docs, ledger, epsilon, method)
     sides = tuple(plan.costs)
     before = most_spent(ledger.entries(), plan.people, plan.delta, sides)
     free = _free_row(plan) if len(docs.units_on(KNOWN)) else None
-    told = dict(
+    told: dict[str, Any] = dict(
         name=name, method=method, epsilon=epsilon, delta=plan.delta, unit=spec.unit or "document",
         units=plan.protected, spent_before=before, budget=spec.budget,
     )  # fmt: skip
@@ -287,11 +284,12 @@ def earlier_releases(
         before = protected_before(entry, people)
         opened = np.flatnonzero(before & np.isin(docs.sides, (KNOWN, PUBLIC_TEST)))
         if len(opened):
+            noun = f"public {spec.unit or 'document'}"
             example = docs.ids[int(np.flatnonzero(docs.unit_of == opened[0])[0])]
             raise UserError(
-                f"{spec.name}: {len(opened):,} public {spec.unit or 'document'}s (such as the one "
-                f"of {example!r}) were protected by the release of {entry.graph!r} on "
-                f"{entry.date}, which promised that nobody learns their texts; expected them "
+                f"{spec.name}: the release of {entry.graph!r} on {entry.date} protected "
+                f"{counted(len(opened), noun)} (such as the one of {example!r}), and promised that "
+                "nobody learns their texts; expected them "
                 "private: take them out of what --public or --public-files names"
             )
         if before.any():
@@ -305,7 +303,7 @@ def delta_of(spec: Declaration, protected: int) -> float:
 
 
 def planned_release(
-    spec: Declaration, docs: Documents, ledger: BudgetLedger, epsilon: float
+    spec: Declaration, docs: Documents, ledger: BudgetLedger, epsilon: float, method: str
 ) -> PlannedRelease:
     """Decide everything about a release, without reading a label."""
     from private_graphs.privacy.calibration import refuse_large_delta
@@ -316,34 +314,28 @@ def planned_release(
         raise UserError(f"{spec.name}: every document is public; nothing is protected")
     delta, n_classes = delta_of(spec, protected), len(docs.classes)
     refuse_large_delta(delta, protected)
-    known = docs.on(KNOWN)
-    columns = columns_for(trained, n_classes, epsilon, delta)
-    if len(known):
-        features: Map = PublicWords.of(
-            [docs.texts[row] for row in known], min(max(columns // 2, n_classes), _MOST_AXES)
-        )
-    else:
-        features = HashedWords(columns)
-    lattice = calibrated(epsilon, delta, features.columns, n_classes)
-    lattice.check_total(protected)
+    unit: Unit = "document" if spec.unit is None else "person"
+    known = [docs.texts[row] for row in docs.on(KNOWN)]
+    words = listed_words(spec.vocabulary, spec.encoding) if spec.vocabulary else ()
+    training = METHODS[method].of(known, words, trained, n_classes, epsilon, delta, unit)
+    training.check_total(protected)
     tested = len(docs.units_on(TEST))
     return PlannedRelease(
         spec=spec, docs=docs, people=people_of(spec, docs, ledger), epsilon=epsilon, delta=delta,
-        features=features, protected=protected, trained=trained, lattice=lattice,
+        protected=protected, trained=trained, training=training, unit=unit,
         count_lattice=calibrated_count(epsilon, delta) if tested else None,
-        unit="document" if spec.unit is None else "person",
     )  # fmt: skip
 
 
 def _plan_lines(
     plan: PlannedRelease, before: float, after: float, free: np.ndarray | None
-) -> tuple:
+) -> tuple[str, ...]:
     """Return what a dry run prints, from public numbers alone."""
-    n_classes, scale = len(plan.docs.classes), math.sqrt(2) * plan.lattice.noise_std
+    n_classes = len(plan.docs.classes)
     limit = plan.spec.budget
     budget = "without a limit" if limit is None else f"of {limit:g}"
     lines = [
-        f"noise       standard deviation {scale:.3g} in each number; a class has about "
+        f"noise       {plan.training.noise}; a class has about "
         f"{plan.trained / n_classes:,.0f} units, labelled or not",
         f"spent       now {before:.4g}, after this release {after:.4g} {budget} (most used unit)",
         "files       release/ (model.safetensors, predictions.csv of public documents, "
@@ -374,14 +366,14 @@ def _free_row(plan: PlannedRelease) -> np.ndarray:
     from private_graphs.tasks import SCENARIOS, GraphTask
 
     known, asked = terms_of(plan.docs, KNOWN), terms_of(plan.docs, PUBLIC_TEST)
-    assert isinstance(plan.features, PublicWords)
-    rows, labelled = plan.features.weighted(known.texts), np.flatnonzero(known.labels >= 0)
+    assert isinstance(plan.training.features, PublicWords)
+    rows, labelled = plan.training.features.weighted(known.texts), np.flatnonzero(known.labels >= 0)
     task = GraphTask(
         scenario=SCENARIOS["text"], n_units=plan.protected, n_classes=len(plan.docs.classes),
         delta=plan.delta, train_features=scipy.sparse.csr_matrix((0, rows.shape[1])),
         train_labels=np.zeros(0, np.int64), validation_features=rows[labelled],
         validation_labels=known.labels[labelled],
-        test_features=plan.features.weighted(asked.texts),
+        test_features=plan.training.features.weighted(asked.texts),
     )  # fmt: skip
     streams = Streams.of({"public": plan.spec.name})
     request = Request(0.0, 0, np.arange(len(labelled)), streams.public)
@@ -399,16 +391,13 @@ def _drawn(
     plan: PlannedRelease, free: np.ndarray | None, door: Door
 ) -> tuple[ReleasedModel, Quality | None]:
     """Read the private documents through the door, and return what follows from its answers."""
-    docs, n_classes = plan.docs, len(plan.docs.classes)
-    noisy = released(
-        terms_of(docs, TRAINING), plan.features, n_classes, plan.lattice, plan.unit, door
-    )
-    private = ClassMeans.of(noisy, plan.lattice.noise_std)
-    weights = weights_of(private, *public_means(plan))
+    docs, training = plan.docs, plan.training
+    weights, sizes = training.weights(terms_of(docs, TRAINING), terms_of(docs, KNOWN), door)
     model = ReleasedModel(
-        plan.features, weights, docs.classes, plan.spec.text, plan.spec.id, plan.spec.name
+        training.features, weights, docs.classes, plan.spec.text, plan.spec.id, plan.spec.name
     )
-    majority = int(private.sizes.argmax())
+    majority = int(sizes.argmax())
+    quality: Quality | None
     if plan.count_lattice is not None:
         quality = _noisy_quality(plan, weights, majority, door)
     else:
@@ -417,32 +406,21 @@ def _drawn(
     return model, quality
 
 
-def public_means(plan: PlannedRelease) -> tuple[ClassMeans | None, float]:
-    """Return the sums of public documents by class, and the mean variance of a coordinate."""
-    known = terms_of(plan.docs, KNOWN)
-    if not known.texts:
-        return None, 1 / plan.features.columns
-    rows, labelled = plan.features.rows(known.texts).toarray(), known.labels >= 0
-    codes = np.eye(len(plan.docs.classes))[known.labels[labelled]]
-    variance = max(float(rows.var(axis=0).mean()), 1e-6)
-    sums = rows[labelled].T @ codes
-    return ClassMeans(sums, np.maximum(codes.sum(axis=0), 1e-9), 0.0), variance
-
-
 def _noisy_quality(plan: PlannedRelease, weights: np.ndarray, majority: int, door: Door) -> Quality:
     """Release four noisy counts of private test units, and compare with the largest class."""
     asked, lattice = terms_of(plan.docs, TEST), plan.count_lattice
-    predicted = scores_of(weights, plan.features, asked.texts).argmax(axis=1)
+    assert lattice is not None
+    predicted = scores_of(weights, plan.training.features, asked.texts).argmax(axis=1)
     other = np.full(len(predicted), majority)
     cells = cells_of(predicted, other, asked.labels, asked.unit_of)
     exact = lattice.rounded(cells).sum(axis=0)
-    query = plan.queries[1]
+    [query] = plan.queries[1]
     part = door.part("test units")
     part.plan([(query,)])
     [noisy] = part.gaussian(exact[None], [query], stream="counts")
     counts = Counts(tuple(noisy.tolist()), lattice.noise_std)
     z = counts.gain / counts.error
-    verdict = "gain" if z >= _CLEAR else "loss" if z <= -_CLEAR else "none"
+    verdict: str = "gain" if z >= _CLEAR else "loss" if z <= -_CLEAR else "none"
     if counts.labelled < FEWEST:
         verdict = "cannot tell"
     return Quality(
@@ -458,14 +436,14 @@ def _public_quality(
     asked = terms_of(plan.docs, PUBLIC_TEST)
     if free is None or not (asked.labels >= 0).any():
         return None
-    predicted = scores_of(weights, plan.features, asked.texts).argmax(axis=1)
-    rivals = {}
+    predicted = scores_of(weights, plan.training.features, asked.texts).argmax(axis=1)
+    rivals: dict[str, tuple[Counts, str]] = {}
     for name, other in (("public", free), ("majority", np.full(len(predicted), majority))):
         cells = cells_of(predicted, other, asked.labels, asked.unit_of)
         rivals[name] = (Counts(tuple(cells.sum(axis=0).tolist()), 0.0), _exact_verdict(cells))
     verdicts = {verdict for _, verdict in rivals.values()}
     counts, _ = max(rivals.values(), key=lambda each: each[0].other)
-    verdict = next(each for each in ("loss", "none", "gain") if each in verdicts)
+    verdict: str = next(each for each in ("loss", "none", "gain") if each in verdicts)
     if counts.labelled < FEWEST:
         verdict = "cannot tell"
     return Quality(
@@ -492,9 +470,7 @@ def _trees(plan: PlannedRelease) -> list[dict[str, Any]]:
     """Return the planned mechanisms as event trees of dp-accounting."""
     from private_graphs.privacy.dp_events import dp_events
 
-    first, second = plan.queries
-    claim = (plan.unit, "replace", plan.delta)
-    trees = dp_events([first], [second] if second else [], claim, True)
+    trees = dp_events(*plan.queries, (plan.unit, "replace", plan.delta), True)
     return [each.model_dump(mode="json") for each in trees]
 
 
@@ -505,13 +481,12 @@ def _statement(plan: PlannedRelease, method: str) -> Any:
     from private_graphs.result import told_fingerprint
 
     spec, docs = plan.spec, plan.docs
-    first, second = plan.queries
-    apart = (second,) if second else ()
+    events, apart = plan.queries
     claim = (plan.unit, "replace", plan.delta, plan.protected)
     known = len(docs.on(KNOWN, PUBLIC_TEST))
-    hashed = isinstance(plan.features, HashedWords)
+    hashed = isinstance(plan.training.features, HashedWords)
     return build_statement(
-        events=(first,), apart=apart, unit=plan.unit, relation="replace", delta=plan.delta,
+        events=events, apart=apart, unit=plan.unit, relation="replace", delta=plan.delta,
         n_units=plan.protected, epsilon_published=None, published_formula=None,
         n_runs_released=1, private=True, one_run=True, epsilon_target=plan.epsilon,
         about=About(
@@ -520,20 +495,23 @@ def _statement(plan: PlannedRelease, method: str) -> Any:
             scenario="text", protocol="sound",
             data_fingerprint=told_fingerprint(sha256_of(spec.nodes), os.urandom(32)),
         ),
-        file=price_file(claim, (SearchRuns((first,), 1, apart),), 0),
+        file=price_file(claim, (SearchRuns(events, 1, apart),), 0),
         noise_source="os_entropy", noise_generator="discrete_gaussian",
         inference="inductive_disjoint",
         selection=Selection(n_configs=1, data="nothing: a fixed rule of public numbers"),
         preprocessing="texts become rows by "
         + (
-            "a hash that was fixed in advance; no vocabulary is made" if hashed
-            else f"words, weights and axes of {known:,} public documents"
+            "a hash that was fixed in advance; "
+            + ("words outside a public list are not read" if spec.vocabulary
+               else "no vocabulary is made") if hashed
+            else f"words, weights and axes of {counted(known, 'public document')}"
         ),
         public_facts=(
             f"the ids{f' of documents and of {spec.unit}s' if spec.unit else ''}, and who trains "
             "or tests: by a keyed hash of the ids",
             "the number of units, the names of the classes, the budget and all settings",
-            *([f"{known:,} documents that are public by declaration, with texts, labels and links"]
+            *(["the list of words"] if spec.vocabulary else []),
+            *([f"{counted(known, 'document')} public by declaration, with texts, labels and links"]
               if known else []),
         ),
         assumptions=(

@@ -25,7 +25,7 @@ from private_graphs.datasets.own_tables import (
 )
 from private_graphs.datasets.spelling import NOT_SEEN, is_missing, looks, seen
 from private_graphs.documents.declaration import Declaration
-from private_graphs.errors import UserError
+from private_graphs.errors import UserError, counted
 
 TRAINING, TEST, KNOWN, PUBLIC_TEST = range(4)
 """Sides of units: private training and private test units; public units whose labels are used, and
@@ -105,15 +105,15 @@ def read_documents(spec: Declaration) -> Documents:
     mixed = int((public & private[unit_of]).sum())
     if mixed:
         warnings.append(
-            f"{mixed:,} documents are marked public and belong to a {spec.unit} with documents "
-            "that are not: they count as private"
+            f"{counted(mixed, 'document')} marked public, of a {spec.unit} with documents that are "
+            "not: private all the same"
         )
     return Documents(
-        ids=ids, unit_of=unit_of, units=names, sides=_sides(names, private, public.any()),
+        ids=ids, unit_of=unit_of, units=names, sides=_sides(names, private, bool(public.any())),
         texts=texts, labels=codes, kept=kept, classes=tuple(classes),
         dropped={
-            "documents without text": int(blank.sum()),
-            f"documents beyond {spec.max_per_unit} of one {spec.unit or 'unit'}": crowded,
+            "document without text": int(blank.sum()),
+            f"document beyond {spec.max_per_unit} of one {spec.unit or 'unit'}": crowded,
         },
         warnings=tuple(warnings),
     )  # fmt: skip
@@ -150,9 +150,9 @@ def links_of(spec: Declaration, ids: Sequence[str]) -> dict[str, int]:
     links = undirected_edges(source[~unknown], target[~unknown], len(ids))
     once = links.loops + links.edge_index.shape[1]
     return {
-        "links to unknown ids": int(unknown.sum()),
-        "links of a document to itself": links.loops,
-        "links given twice": int((~unknown).sum()) - once,
+        "link to unknown ids": int(unknown.sum()),
+        "link of a document to itself": links.loops,
+        "link given twice": int((~unknown).sum()) - once,
     }
 
 
@@ -222,9 +222,9 @@ def _alike_warnings(units: list[str], spec: Declaration) -> list[str]:
     distinct = {each.removeprefix("unit\0") for each in units}
     several = len(distinct) - len({each.casefold().lstrip("0") for each in distinct})
     return [
-        f"{several:,} values of {spec.unit!r} differ from another one only in case or leading "
-        "zeros: each counts as a person of its own, and who has several is protected less; give "
-        "each person one value"
+        f"{counted(several, 'value', f'of {spec.unit!r}')} unlike another one only in case or "
+        "leading zeros: each counts as a person of its own, and who has several is protected less; "
+        "give each person one value"
     ] if several else []  # fmt: skip
 
 
@@ -306,16 +306,17 @@ def _codes(labels: list[str], classes: Sequence[str]) -> tuple[np.ndarray, list[
     warnings = []
     if other := none - absent:
         warnings.append(
-            f"{sum(counts[each] for each in other):,} labels are none of the classes (such as "
+            f"{counted(sum(counts[each] for each in other), 'label')} outside the classes (such as "
             f"{some(other)}): these documents stay protected, and count as unlabelled"
         )
     if absent:
         count = sum(counts[each] for each in absent)
-        warnings.append(f"{count:,} labels are {some(absent)}: read as no label")
+        warnings.append(f"{counted(count, 'label')} {some(absent)}: read as no label")
     if respelt := {label for label, kind in kinds.items() if kind >= 0} - set(classes):
         warnings.append(
-            f"{len(respelt):,} spellings of labels ({some(respelt)}) differ from a class in case, "
-            "invisible characters, Unicode form or the way to write a number: read as that class"
+            f"{counted(len(respelt), 'spelling', 'of labels')} ({some(respelt)}) unlike a class in "
+            "case, invisible characters, Unicode form or the way to write a number alone: read as "
+            "that class"
         )
     return np.array([kinds[label] for label in labels], dtype=np.int64), warnings
 

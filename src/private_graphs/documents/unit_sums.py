@@ -12,11 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
 
-from private_graphs.documents.hashing import Map
+from private_graphs.documents.hashing import HashedWords, Map, PublicWords
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.lattice import LatticeGaussian
 from private_graphs.privacy.accountants import gdp_mu
@@ -37,6 +38,7 @@ _SPREAD = 0.2
 """Prior variance of a class's mean in a coordinate, in units of the coordinate's variance."""
 COLUMNS = (64, 4096)
 """Fewest and most columns of a row."""
+MOST_AXES = 512
 
 
 def columns_for(n_units: int, n_classes: int, epsilon: float, delta: float) -> int:
@@ -56,6 +58,11 @@ class Terms:
     """(documents,) classes, -1 for none."""
     unit_of: np.ndarray
     """(documents,) number of the unit, not decreasing."""
+
+    def shares(self, n_classes: int) -> np.ndarray:
+        """Return (units, K): the shares of the classes among a unit's labelled documents."""
+        labelled = self.labels >= 0
+        return unit_shares(self.labels[labelled], self.unit_of[labelled], n_classes)
 
     def sum(self, features: Map, n_classes: int, lattice: LatticeGaussian) -> np.ndarray:
         """Return the (columns + 1, K) int64 sum of the units' rounded terms, in spacings.
@@ -113,22 +120,88 @@ def calibrated_count(epsilon: float, delta: float) -> LatticeGaussian:
     )
 
 
-def query_of(lattice: LatticeGaussian, unit: str, reason: str = REASON) -> GaussianQuery:
-    """Return the event of one release."""
-    found = lattice.query(unit=unit, relation="replace", reason=reason, clipping="row")
+def query_of(
+    lattice: LatticeGaussian, unit: str, reason: str = REASON, count: int = 1
+) -> GaussianQuery:
+    """Return the event of ``count`` releases."""
+    found = lattice.query(unit=unit, relation="replace", reason=reason, clipping="row", count=count)
     assert found is not None  # budgets are finite
     return found
 
 
-def released(
-    terms: Terms, features: Map, n_classes: int, lattice: LatticeGaussian, unit: str, door: Door
-) -> np.ndarray:
-    """Return the noisy (columns + 1, K) sum through the door, the only read of training units."""
-    query = query_of(lattice, unit)
-    door.plan([(query,)] * len(door.lanes))
-    exact = terms.sum(features, n_classes, lattice)[None].repeat(len(door.lanes), axis=0)
-    [noisy] = door.gaussian(exact, [query] * len(door.lanes), stream="class_sums")
-    return noisy
+def map_of(known: Sequence[str], words: tuple[str, ...], columns: int, axes: int) -> Map:
+    """Return the map of public texts ``known`` with so many axes; without them a hash."""
+    return PublicWords.of(known, axes) if known else HashedWords(columns, words)
+
+
+def mu_of(queries: Sequence[GaussianQuery]) -> float:
+    """Return μ of all releases together: their μ² add up."""
+    return math.sqrt(sum(each.count * (each.sensitivity / each.noise_std) ** 2 for each in queries))
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSums:
+    """Training by one noisy sum, with everything that is decided before a private read."""
+
+    LINE: ClassVar = (
+        "one noisy sum of rows for each class; the easiest to explain, and the one to start with"
+    )
+    CARD: ClassVar = "one noisy sum"
+    features: Map
+    n_classes: int
+    lattice: LatticeGaussian
+    unit: str
+
+    @classmethod
+    def of(
+        cls, known: Sequence[str], words: tuple[str, ...], n_units: int, n_classes: int,
+        epsilon: float, delta: float, unit: str,
+    ) -> ClassSums:  # fmt: skip
+        """Return the training of ``n_units`` units at (ε, δ).
+
+        ``known`` are public texts; ``words`` is the public list of words, if there is one.
+        """
+        columns = columns_for(n_units, n_classes, epsilon, delta)
+        axes = min(max(columns // 2, n_classes), MOST_AXES)
+        features = map_of(known, words, columns, axes)
+        return cls(features, n_classes, calibrated(epsilon, delta, features.columns, n_classes),
+                   unit)  # fmt: skip
+
+    @property
+    def queries(self) -> tuple[GaussianQuery, ...]:
+        """Return the events."""
+        return (query_of(self.lattice, self.unit),)
+
+    @property
+    def noise(self) -> str:
+        """Return the noise in words."""
+        return f"standard deviation {math.sqrt(2) * self.lattice.noise_std:.3g} in each number"
+
+    def check_total(self, units: int) -> None:
+        """See ``LatticeGaussian.check_total``."""
+        self.lattice.check_total(units)
+
+    def weights(self, terms: Terms, known: Terms, door: Door) -> tuple[np.ndarray, np.ndarray]:
+        """Return (columns + 1, K) weights and the (K,) noisy numbers of units, by the door.
+
+        The sum is the only read of the training units ``terms``; ``known`` are public.
+        """
+        queries = self.queries
+        door.plan([queries])
+        exact = terms.sum(self.features, self.n_classes, self.lattice)
+        [noisy] = door.gaussian(exact[None], queries, stream="class_sums")
+        private = ClassMeans.of(noisy, self.lattice.noise_std)
+        return weights_of(private, *self.public_means(known)), private.sizes
+
+    def public_means(self, known: Terms) -> tuple[ClassMeans | None, float]:
+        """Return the sums of public documents by class, and the mean variance of a coordinate."""
+        if not known.texts:
+            return None, 1 / self.features.columns
+        rows, labelled = self.features.rows(known.texts).toarray(), known.labels >= 0
+        codes = np.eye(self.n_classes)[known.labels[labelled]]
+        variance = max(float(rows.var(axis=0).mean()), 1e-6)
+        sums = rows[labelled].T @ codes
+        return ClassMeans(sums, np.maximum(codes.sum(axis=0), 1e-9), 0.0), variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,8 +230,8 @@ def weights_of(private: ClassMeans, known: ClassMeans | None, variance: float) -
     are a second observation of the same means.
     """
     parts = [private] if known is None else [private, known]
-    sizes = sum(each.sizes for each in parts)
-    centre = sum(each.sums.sum(axis=1) for each in parts) / sizes.sum()
+    sizes: Any = sum(each.sizes for each in parts)
+    centre: Any = sum(each.sums.sum(axis=1) for each in parts) / sizes.sum()
     precision = np.full(len(sizes), 1 / (_SPREAD * variance))
     means = np.zeros_like(private.sums)
     for each in parts:
@@ -185,11 +258,16 @@ def cells_of(
     predicted: np.ndarray, other: np.ndarray, labels: np.ndarray, unit_of: np.ndarray
 ) -> np.ndarray:
     """Return (units, 4): shares of a unit's labelled documents in the cells of ``Counts``."""
-    labelled = np.flatnonzero(labels >= 0)
+    labelled = labels >= 0
     cell = 2 * (predicted != labels) + (other != labels)
-    units = np.unique(unit_of[labelled], return_inverse=True)[1]
-    shares = np.zeros((units.max(initial=-1) + 1, 4))
-    np.add.at(shares, (units, cell[labelled]), 1.0)
+    return unit_shares(cell[labelled], unit_of[labelled], 4)
+
+
+def unit_shares(cells: np.ndarray, unit_of: np.ndarray, n_cells: int) -> np.ndarray:
+    """Return (units, n_cells): the shares of the cells among each unit's documents."""
+    units = np.unique(unit_of, return_inverse=True)[1]
+    shares = np.zeros((units.max(initial=-1) + 1, n_cells))
+    np.add.at(shares, (units, cells), 1.0)
     return shares / np.maximum(shares.sum(axis=1, keepdims=True), 1.0)
 
 

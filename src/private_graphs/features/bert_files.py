@@ -82,7 +82,7 @@ def load_model(folder: Path) -> Any:
     try:
         with quiet_transformers():
             config = BertConfig.from_pretrained(folder, local_files_only=True)
-            model, found = BertModel.from_pretrained(
+            loaded: Any = BertModel.from_pretrained(
                 folder,
                 config=config,
                 local_files_only=True,
@@ -94,6 +94,7 @@ def load_model(folder: Path) -> Any:
             f"{folder}: cannot be read as a BERT model ({error}); expected config.json and "
             "model.safetensors that belong together: fetch the files again"
         ) from error
+    model, found = loaded
     if missing := sorted(found["missing_keys"]):  # the library would initialise them at random
         raise UserError(
             f"{folder}: the weights lack {len(missing)} tensors, such as {missing[0]}; expected "

@@ -19,7 +19,7 @@ import scipy.sparse
 from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView
-from private_graphs.errors import UserError
+from private_graphs.errors import UserError, from_extra
 from private_graphs.features.embedding import working_folder
 from private_graphs.features.matrix import FeatureMatrix
 from private_graphs.features.texts import coverage, distinct_texts, fitted_on, fitted_on_words
@@ -186,11 +186,6 @@ def trained_model(graph: TextGraph, view: DataView, folder: Path) -> Path:
 
 
 def _library() -> Any:
-    try:
+    with from_extra("fasttext"):
         import fasttext
-    except ImportError as error:
-        raise UserError(
-            f"the fastText library cannot be imported ({error}); expected it with the package: "
-            "pip install fasttext-wheel"
-        ) from error
     return fasttext

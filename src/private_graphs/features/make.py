@@ -10,7 +10,7 @@ from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.registry import TEXT_FEATURES
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView
-from private_graphs.errors import UserError, suggest
+from private_graphs.errors import UserError, from_extra, suggest
 from private_graphs.features.matrix import FeatureMatrix
 from private_graphs.features.words import COUNTS
 
@@ -66,8 +66,12 @@ def make_features(
 
         return fasttext_means(graph, view, options.counts, **model)
     if kind == "bert":
+        with from_extra("bert"):
+            import transformers  # noqa: F401
         from private_graphs.features.bert import bert_means as means
     else:
+        with from_extra("bert"):
+            import sentence_transformers  # noqa: F401
         from private_graphs.features.sbert import sentence_means as means
     return means(
         graph,

@@ -55,9 +55,8 @@ def sentence_means(
     without text gets zeros. ``cache`` and ``progress`` work as in the BERT features.
 
     Raises:
-        UserError: the library is not installed, or the model folder cannot be read.
+        UserError: the model folder cannot be read.
     """
-    require_library()
     with working_folder(cache) as folder:
         if model is None:
             model = tiny_sentence_bert(graph, view, folder)
@@ -176,21 +175,6 @@ class SentenceEncoder:
         fills |= {"attention_mask": 0, "token_type_ids": 0}
         for name in fills.keys() & features.keys():
             features[name] = pad(features[name], (0, more), value=fills[name])
-
-
-def require_library() -> None:
-    """Check that sentence-transformers can be imported.
-
-    Raises:
-        UserError: says how to install it.
-    """
-    try:
-        import sentence_transformers  # noqa: F401
-    except ImportError as error:
-        raise UserError(
-            f"features sbert need the sentence-transformers library, which cannot be imported "
-            f'({error}); install it with: pip install "private-graphs[sbert]"'
-        ) from error
 
 
 def _load(folder: Path, device: str) -> Any:

@@ -100,6 +100,7 @@ class Ledger:
 
 def _count(query: Event) -> int:
     """Return how often a plan uses an event."""
+    assert not isinstance(query, SecretSample | Unnoised)  # a flat plan has what is in them
     return query.releases if isinstance(query, NoisyGradients) else query.calls or query.count
 
 
@@ -296,6 +297,7 @@ class Door:
                 lane.ledger(self.name).spend(query)
                 draw = lane.generator(stream)
                 if isinstance(query, PureQuery):
+                    assert sensitivity is not None
                     out += draw.laplace(0, sensitivity / query.epsilon * weights, row.shape)
                 elif lattice:
                     out[...] = (

@@ -19,7 +19,7 @@ import logging
 import math
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
@@ -172,7 +172,7 @@ class Replaying(Recording):
         self.largest, self.worst, self.calls = 0.0, "", 0
         self.position: dict[str, int] = defaultdict(int)
         self.seen: dict[str, int] = defaultdict(int)
-        self.composed: dict[tuple, float] = defaultdict(float)
+        self.composed: dict[tuple[Any, ...], float] = defaultdict(float)
         self.parts: dict[str, set[str]] = defaultdict(set)
 
     def passed(self, lane: Lane, part: str, kind: str, query: Any, exact: Any, noisy: Any) -> Any:
@@ -272,6 +272,7 @@ class Redrawn(Replaying):
 
     def sampled(self, lane: Lane, order: np.ndarray, size: int) -> np.ndarray:
         """Return another sample."""
+        assert self.redrawn is not None
         return self.redrawn.permutation(len(order))[:size]
 
 
@@ -287,7 +288,8 @@ class MadeUp(Recording):
 
     def __init__(self, kinds: Sequence[str] = MADE_UP, spared: Container[str] = ()) -> None:
         super().__init__()
-        self.kinds, self.spared, self._lanes = kinds, spared, []
+        self.kinds, self.spared = kinds, spared
+        self._lanes: list[str] = []
 
     def passed(self, lane: Lane, part: str, kind: str, query: Any, exact: Any, noisy: Any) -> Any:
         """Return a made-up value of the same shape; choices stay."""
@@ -384,7 +386,7 @@ def differences(first: Any, second: Any, at: str = "") -> list[str]:
 
 
 @contextmanager
-def said():
+def said() -> Iterator[list[str]]:
     """Collect log lines and warnings."""
     lines: list[str] = []
 

@@ -168,10 +168,24 @@ def _train(
                     "seconds": trained.seconds / trained.epochs.sum() * epochs,
                 },
                 curves=_curves(trained.validation_losses[:epochs, index]),
+                artifacts=_partition(task, protocol, requests[index]),
                 majority=int(trained.majority[index]),
             )
         )
     return outcomes
+
+
+def _partition(task: NodeTask, protocol: GcnProtocol, request: Request) -> dict[str, np.ndarray]:
+    """Return the part (N,) of each training node, -1 for all other nodes, where there are parts."""
+    from private_graphs.training.blocks import parts_of, sample_training_nodes
+
+    settings: GcnSettings = request.settings
+    if settings.splits == 1:
+        return {}
+    kept = sample_training_nodes(task.graph, protocol, settings.train_fraction, request.streams)
+    part = np.full(task.graph.n_nodes, -1, dtype=np.int32)
+    part[kept] = parts_of(task.graph, kept, settings.splits, request.streams)
+    return {"partition": part}
 
 
 def _curves(losses: np.ndarray) -> dict[str, np.ndarray]:

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
 
+from private_graphs.limits import MOST_COUNT
 from private_graphs.privacy.events import Event
 from private_graphs.protocols import SOUND, Protocol
 
 if TYPE_CHECKING:
     from private_graphs.mechanisms.door import Door
-    from private_graphs.training.streams import Streams
 
 CONSTANTS = (
     "the constants of the method were set by its authors with experiments on Cora, CiteSeer and "
@@ -36,6 +36,15 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    @field_validator("*")
+    @classmethod
+    def _bounded(cls, value: Any) -> Any:
+        """Refuse counts that no machine can hold or do."""
+        for each in value if isinstance(value, tuple) else (value,):
+            if isinstance(each, int) and each > MOST_COUNT:
+                raise ValueError(f"should be at most {MOST_COUNT:,}")
+        return value
+
 
 @dataclass(frozen=True)
 class Request:
@@ -46,7 +55,8 @@ class Request:
     seed: int
     known: np.ndarray
     """(k,) validation records whose labels are public, indices into the validation side, sorted."""
-    streams: Streams
+    streams: Any
+    """``Streams`` in the runner, ``PublicStreams`` in a method; None where nothing is drawn."""
     settings: Any = None
     """Instance of ``Method.settings``."""
 
@@ -246,7 +256,7 @@ class Method:
     epsilon_of: Callable[..., float] | None = None
     """``epsilon_of(settings, protocol, delta)``: the ε that the protocol assigns to the noise
     given in ``settings``; None if the user must state the ε."""
-    query: type | None = None
+    query: type[Any] | None = None
     """Query of the private records, if a run is ``ROUNDS`` exact sums over records, which may
     then be in shards (``sharded``)."""
     names_majority: bool = False

@@ -106,6 +106,24 @@ class Choice:
 
 
 @dataclass(frozen=True, eq=False)
+class Places:
+    """Nodes whose scores are asked, and what averaging brings to them from all nodes."""
+
+    nodes: np.ndarray
+    reach: dict[int, np.ndarray]
+    """Steps -> (nodes, V + M): the linear map of so many averaging steps, at the nodes."""
+
+    def some(self, positions: np.ndarray) -> Places:
+        """Return a part of the nodes."""
+        reach = {steps: each[positions] for steps, each in self.reach.items()}
+        return Places(self.nodes[positions], reach)
+
+    def of(self, start: np.ndarray, steps: int) -> np.ndarray:
+        """Return (nodes, columns) of ``start`` (V + M, columns) after averaging."""
+        return self.reach[steps] @ start if steps else start[self.nodes]
+
+
+@dataclass(frozen=True, eq=False)
 class PublicSide:
     """Representations of a task, and its public graph."""
 
@@ -157,16 +175,38 @@ class PublicSide:
             for values in settings
         ]
 
-    def scores(self, known: np.ndarray, choices: Sequence[Choice]) -> Iterator[np.ndarray]:
+    def places(self, nodes: np.ndarray) -> Places | None:
+        """Return where the scores of few nodes come from; None where all are faster to average.
+
+        Averaging is linear, so that its transpose, applied to each node once, serves all folds.
+        """
+        columns = len(self.representations) * len(RIDGES) * self.codes.shape[1]
+        if len(nodes) > _FOLDS * columns:
+            return None
+        reach, done = {}, 0
+        if self.smoothing is not None:
+            back = scipy.sparse.csr_matrix(self.smoothing.T)
+            picked = np.zeros((back.shape[0], len(nodes)))
+            picked[nodes, np.arange(len(nodes))] = 1.0
+            current = picked
+            for steps in sorted({steps for steps, _ in PROPAGATIONS if steps}):
+                current = propagated(picked, back, steps - done, current)
+                reach[steps], done = np.ascontiguousarray(current.T), steps
+        return Places(nodes, reach)
+
+    def scores(
+        self, known: np.ndarray, choices: Sequence[Choice], places: Places | None = None
+    ) -> Iterator[np.ndarray]:
         """Yield (V + M, K) scores of each choice, fitted only on the labels of ``known``.
 
-        Each representation is fitted once, and all scores are propagated together.
+        Each representation is fitted once, and all scores are propagated together. ``places``:
+        only the scores there.
         """
         n_classes, targets = self.codes.shape[1], self.codes[known]
         used = sorted({choice.representation for choice in choices})
         fitted = [self._fitted(self.representations[each].rows, known, targets) for each in used]
         spread = self._propagated(
-            np.hstack(fitted), known, {choice.propagation for choice in choices}
+            np.hstack(fitted), known, {choice.propagation for choice in choices}, places
         )
         for choice in choices:
             column = used.index(choice.representation) * len(RIDGES) + RIDGES.index(choice.ridge)
@@ -178,8 +218,9 @@ class PublicSide:
         return rows @ ridge_weights(rows[known], targets, RIDGES)
 
     def _propagated(
-        self, scores: np.ndarray, known: np.ndarray, propagations: Set[tuple[int, bool]]
-    ) -> dict[tuple[int, bool], np.ndarray]:
+        self, scores: np.ndarray, known: np.ndarray, propagations: Set[tuple[int, bool]],
+        places: Places | None,
+    ) -> dict[tuple[int, bool], np.ndarray]:  # fmt: skip
         """Average (V + M, columns) over neighbours, optionally with known labels inserted first."""
         found = {}
         for put_in in {each for _, each in propagations}:
@@ -189,6 +230,9 @@ class PublicSide:
                 start[known] = np.tile(self.codes[known], scores.shape[1] // self.codes.shape[1])
             current, done = start, 0
             for steps in sorted(steps for steps, each in propagations if each == put_in):
+                if places is not None:
+                    found[steps, put_in] = places.of(start, steps)
+                    continue
                 current = propagated(start, self.smoothing, steps - done, current)
                 found[steps, put_in], done = current, steps
         return found
@@ -212,8 +256,14 @@ class PublicFit:
     @classmethod
     def of(cls, side: PublicSide, known: np.ndarray) -> PublicFit:
         """Rank all choices by hits on held-out known labels; keep the first ENSEMBLE."""
-        choices = side.choices()
-        ranked = cross_validated(side, known, lambda some: side.scores(some, choices))
+        choices, places = side.choices(), side.places(known)
+
+        def held_out(held: np.ndarray, rest: np.ndarray) -> Iterator[np.ndarray]:
+            if places is not None:
+                return side.scores(rest, choices, places.some(held))
+            return (each[known[held]] for each in side.scores(rest, choices))
+
+        ranked = cross_validated(side, known, held_out)
         best = [choices[i] for i in sorted(ranked[:ENSEMBLE])]
         return cls(best, len(choices), _added(side, known, best), side, known)
 
@@ -239,11 +289,12 @@ def folds(known: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def cross_validated(
-    side: PublicSide, known: np.ndarray, scores: Callable[[np.ndarray], Iterator[np.ndarray]]
-) -> list[int]:
+    side: PublicSide, known: np.ndarray,
+    scores: Callable[[np.ndarray, np.ndarray], Iterator[np.ndarray]],
+) -> list[int]:  # fmt: skip
     """Return the candidates by decreasing hits on held-out known labels.
 
-    ``scores`` yields the (V + M, K) scores of every candidate fitted on some of ``known``. Five
+    ``scores(held, rest)`` yields the (held, K) scores of every candidate fitted on ``rest``. Five
     folds by position, or as many as labels if fewer; ties go to the smaller squared error, then to
     the first. With a single known label nothing is compared and the order stays.
     """
@@ -251,8 +302,8 @@ def cross_validated(
     hits: dict[int, int] = {}
     errors: dict[int, float] = {}
     for held, rest in folds(known):
-        for index, each in enumerate(scores(rest)):
-            found, truth = each[known[held]], codes[held]
+        for index, found in enumerate(scores(held, rest)):
+            truth = codes[held]
             right = int((found.argmax(axis=1) == truth.argmax(axis=1)).sum())
             hits[index] = hits.get(index, 0) + right
             errors[index] = errors.get(index, 0.0) + float(((found - truth) ** 2).sum())

@@ -365,7 +365,7 @@ def _refused(event: NoisyGradients, unit: str, relation: str) -> PricedEvent | N
     return None
 
 
-def _second_route(mechanism: SampledGaussian, delta: float) -> float | None:
+def _second_route(mechanism: Loss, delta: float) -> float | None:
     """Return ε by PLD to compare with an exact value; None if too large for the library's grid."""
     try:
         return pld_of((mechanism,), delta)
@@ -374,7 +374,9 @@ def _second_route(mechanism: SampledGaussian, delta: float) -> float | None:
 
 
 def _price_gaussian(event: NoisyGradients, unit: str, relation: str, delta: float) -> PricedEvent:
-    moved = sensitivity(event, unit, relation) / event.clip_norm
+    bound = sensitivity(event, unit, relation)
+    assert bound is not None  # _refused has said why it would be
+    moved = bound / event.clip_norm
     count = touching_releases(event, unit)
     mu = moved * math.sqrt(count) / event.noise_multiplier
     section = {FullBatch: "§2" if event.parts == 1 else "§3 A′", Cyclic: "§3 A"}.get(
@@ -412,6 +414,7 @@ def _price_poisson(event: NoisyGradients, unit: str, relation: str, delta: float
     from private_graphs.privacy.fourier import fourier_epsilon
 
     loss = "replace" if _moves_a_term(event, unit) else relation
+    assert isinstance(event.sampling, Poisson)
     rate = event.sampling.rate
     mechanism = SampledGaussian(event.noise_multiplier, event.releases, rate, loss)
     term = "a record's" if event.clipping == "per_record" and unit == "record" else "a part's"
@@ -451,19 +454,19 @@ def composed(losses: tuple[Loss, ...], delta: float) -> tuple[float, str, float 
     covers all losses.
     """
     found: list[tuple[float, str, float | None]] = []
-    if all(isinstance(each, LaplaceLoss | PureLoss) for each in losses):
-        found.append(
-            (sum(each.steps * each.loss_spread for each in losses), "sum of epsilons", None)
-        )
+    pure = [each for each in losses if isinstance(each, LaplaceLoss | PureLoss)]
+    if len(pure) == len(losses):
+        found.append((sum(each.steps * each.loss_spread for each in pure), "sum of epsilons", None))
     tighter = [each for each in losses if isinstance(each, ConcentratedLoss | PureLoss)]
-    if tighter and all(each.rho is not None for each in losses):
-        rho = sum(each.steps * each.rho for each in losses)
+    costs = [each.steps * each.rho for each in losses if each.rho is not None]
+    if tighter and len(costs) == len(losses):
+        rho = sum(costs)
         first, second = zcdp_epsilon(rho, delta), zcdp_epsilon_library(rho, delta)
         found.append((max(first, second), zcdp_name(), min(first, second)))
     hopeless = any(epsilon > _GRID for epsilon, *_ in found)
     if not hopeless and not any(isinstance(each, ConcentratedLoss) for each in losses):
-        first, second = pld_of(losses, delta), _other_route(losses, delta)
-        found.append((max(first, second or 0.0), pld_name(), second))
+        first, other = pld_of(losses, delta), _other_route(losses, delta)
+        found.append((max(first, other or 0.0), pld_name(), other))
     if not found:
         raise UserError(
             "Poisson-sampled releases have no useful zCDP bound and zCDP bounds no privacy loss "
@@ -576,7 +579,10 @@ def _price_sample(event: SecretSample, unit: str, relation: str, delta: float) -
             "publish all of it would pass; expected a smaller delta"
         )
     inside = tuple(price(each, unit, relation, inner_delta) for each in event.releases)
-    epsilon = amplified_epsilon(compose_groups([(inside, 1)], inner_delta), event.rate)
+    inner = compose_groups([(inside, 1)], inner_delta)
+    if inner is None:
+        return next(each for each in inside if each.epsilon is None)
+    epsilon = amplified_epsilon(inner, event.rate)
     conditions = [condition for each in inside for condition in each.conditions]
     return PricedEvent(
         epsilon=epsilon,
@@ -645,9 +651,11 @@ def _compose_samples(
     read += [(inside, 1) for inside in named.values()]
     share = delta / (sum(n_samples for _, n_samples in read) + bool(others))
     total = compose_groups([((each,), n_runs) for each, n_runs in others], share) if others else 0.0
+    assert total is not None  # the caller has refused events that prove nothing
     for runs, n_samples in read:
         rate = max(event.rate for event, _ in runs)
         inner = compose_groups([(event.inside, n_runs) for event, n_runs in runs], share / rate)
+        assert inner is not None
         total += n_samples * amplified_epsilon(inner, rate)
     return total
 
@@ -668,19 +676,23 @@ def compose_groups(
     if not counted or any(event.epsilon is None for event, _ in counted):
         return None
     if len(claims := {event.claim for event, _ in counted}) > 1:
-        raise UserError(f"events of different relations or units do not compose: {sorted(claims)}")
+        told = sorted(filter(None, claims))
+        raise UserError(f"events of different relations or units do not compose: {told}")
     samples = [(event, n_runs) for event, n_runs in counted if event.inside]
     if samples:
         return _compose_samples(
             samples, [(event, n_runs) for event, n_runs in counted if not event.inside], delta
         )
     distance = sum(n_runs * event.total_variation for event, n_runs in counted)
-    if all(event.mu is not None for event, _ in counted):
-        mu = math.sqrt(sum(n_runs * event.mu**2 for event, n_runs in counted))
+    squares = [n_runs * event.mu**2 for event, n_runs in counted if event.mu is not None]
+    if len(squares) == len(counted):
+        mu = math.sqrt(sum(squares))
         return lattice_epsilon(mu, distance, delta)[0]
     mechanisms = tuple(
-        replace(event.mechanism, steps=n_runs * event.mechanism.steps) for event, n_runs in counted
-    )
+        replace(event.mechanism, steps=n_runs * event.mechanism.steps)
+        for event, n_runs in counted if event.mechanism is not None
+    )  # fmt: skip
+    assert len(mechanisms) == len(counted)  # what has no μ has a loss
     if all(isinstance(each, SampledGaussian) for each in mechanisms):
         epsilon = despite_distance(lambda left: pld_of(mechanisms, left), distance, delta)
     else:

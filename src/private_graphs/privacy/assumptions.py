@@ -87,7 +87,7 @@ NOISE_GENERATORS: dict[str, dict[NoiseSource, str]] = {
     },
 }
 """Assumption about the noise, by generator and by the source of its bits."""
-SECRET_SEED = "the guarantee supposes a secret seed; this run's seed is kept"
+SECRET_SEED = "the guarantee supposes a secret seed; this run's seed is kept"  # noqa: S105 (words)
 ONLY_THIS_FILE = (
     "no other file of results from the same private data is released; epsilon_of_file composes "
     "the private rows of this one"

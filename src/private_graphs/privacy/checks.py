@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 from private_graphs.errors import UsageError, suggest
+from private_graphs.limits import SMALLEST_DELTA
 
 RELATIONS = ("add_remove", "zero_out", "replace")
 SMALLEST_NOISE = 0.001
@@ -12,10 +15,13 @@ MOST_STEPS = 10**12
 """Most steps: beyond this the truncated tails of a composition are no longer small."""
 
 
-def check_delta(delta: float) -> None:
-    """Raise UsageError unless 0 < delta < 1."""
-    if not 0 < delta < 1:
-        raise UsageError(f"delta is {delta}; expected a number between 0 and 1, such as 1e-5")
+def check_delta(delta: float, name: str = "delta") -> None:
+    """Raise UsageError unless ``SMALLEST_DELTA`` <= delta < 1."""
+    if not SMALLEST_DELTA <= delta < 1:
+        raise UsageError(
+            f"{name} is {delta}; expected a number between 0 and 1, such as 1e-5, and at least "
+            f"{SMALLEST_DELTA:g}"
+        )
 
 
 def check_epsilon(epsilon: float) -> None:
@@ -61,7 +67,7 @@ def check_relation(relation: str) -> None:
         )
 
 
-_CHECKS = {
+_CHECKS: dict[str, Callable[[Any], None]] = {
     "epsilon": check_epsilon, "delta": check_delta, "noise": check_noise, "steps": check_steps,
     "rate": check_rate, "relation": check_relation,
 }  # fmt: skip

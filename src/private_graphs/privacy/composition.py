@@ -9,18 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from private_graphs.errors import UsageError, UserError
+from private_graphs.files import read_bounded
 from private_graphs.privacy.accountants import composed, gdp_epsilon, lattice_epsilon
 from private_graphs.privacy.calibration import epsilon_for
-from private_graphs.privacy.checks import check
+from private_graphs.privacy.checks import MOST_STEPS, check
 from private_graphs.privacy.events import LATTICE_RATIO, lattice_distance
 from private_graphs.privacy.losses import LaplaceLoss, PureLoss, SampledTerms
 
 if TYPE_CHECKING:
     from private_graphs.privacy.statements import PrivacyStatement
 
-_NUMBERS = 2**24
-"""Most numbers with lattice noise in all releases of ``together``; statements do not say how many
-there are, and a class sum has fewer than 2^20."""
+_NUMBERS = 2**20
+"""Most numbers in one release with lattice noise; statements do not say how many there are, and
+sums over 4,097 columns for 255 classes have fewer."""
+_RELEASES = 16
+"""Fewest releases that ``together`` supposes."""
 
 
 def default_relation(accountant: str) -> str:
@@ -30,10 +33,10 @@ def default_relation(accountant: str) -> str:
 
 def minibatches(epochs: int, batch_size: int, n: int) -> tuple[int, float, int]:
     """Return steps, sampling rate, and the steps that touch a record under shuffling."""
-    if not (epochs >= 1 and 1 <= batch_size <= n):
+    if not (epochs >= 1 and 1 <= batch_size <= n <= MOST_STEPS):
         raise UsageError(
             f"epochs {epochs}, batch size {batch_size}, n {n}; expected at least one epoch and "
-            "1 <= batch size <= n"
+            f"1 <= batch size <= n <= {MOST_STEPS:,}"
         )
     return epochs * math.ceil(n / batch_size), batch_size / n, epochs
 
@@ -105,22 +108,26 @@ def together(statements: Sequence[PrivacyStatement]) -> tuple[float | None, floa
     with the distance of lattice noise (docs/privacy.md §0.6); of others ε and δ add up.
     """
     square = total = spent = 0.0
+    releases = 0
     delta = min(each.delta for each in statements)
     reading = [each for each in statements if not each.reads_nothing]
     if len({(each.unit, each.relation) for each in reading}) > 1:
         return None, delta
     for statement in reading:
-        if statement.epsilon_proved is None:
+        if statement.epsilon_proved is None or statement.epsilon_all_runs is None:
             return None, delta
         mus = [_mu(part.event, part.neighboring_relation) for part in statement.dp_events]
-        if mus and None not in mus and statement.n_runs_released == 1:
-            square += max(mus) ** 2
+        known = [mu for mu in mus if mu is not None]
+        if mus and len(known) == len(mus) and statement.n_runs_released == 1:
+            square += max(known) ** 2
+            for part in statement.dp_events:
+                releases += _count(part.event or {})
         else:
             total += statement.epsilon_all_runs
             spent += statement.delta
     if not square:
         return total, spent or delta
-    distance = lattice_distance(LATTICE_RATIO, _NUMBERS)
+    distance = lattice_distance(LATTICE_RATIO, _NUMBERS * max(releases, _RELEASES))
     return total + lattice_epsilon(square**0.5, distance, delta)[0], spent + delta
 
 
@@ -139,6 +146,12 @@ def _mu(event: Mapping[str, Any] | None, relation: str) -> float | None:
     return None
 
 
+def _count(event: Mapping[str, Any]) -> int:
+    """Return the number of releases in an event of Gaussian releases."""
+    inner = event.get("events") or ([event["event"]] if "event" in event else [])
+    return event.get("count", 1) * (sum(map(_count, inner)) if inner else 1)
+
+
 def of_file(path: Path, delta: float) -> dict[str, Any]:
     """Return ε of the event trees in a JSON file, composed by dp-accounting.
 
@@ -149,29 +162,44 @@ def of_file(path: Path, delta: float) -> dict[str, Any]:
         UserError: a file that cannot be read, or an event that dp-accounting has no price for.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        content = json.loads(read_bounded(path))
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: cannot be read as JSON ({error}); expected dp_events") from error
     values = list(content.values()) if isinstance(content, Mapping) and all(
         isinstance(each, Mapping) and "dp_events" in each for each in content.values()
     ) else content if isinstance(content, list) else [content]  # fmt: skip
     runs = [_parts(each, path) for each in values]
-    relations = {part["neighboring_relation"] for parts in runs for part in parts}
-    if len(relations) > 1:
-        raise UserError(f"{path}: events under {' and '.join(sorted(relations))}; expected one")
-    [relation] = relations
+    relation = _one({part["neighboring_relation"] for parts in runs for part in parts}, path)
+    # a statement's trees move by the unit of its own relation, whatever the accountant calls it
+    named = _RELATIONS.get(relation, relation)
+    stated = _one({str(each.get("relation", named)) for each in values}, path)
     choices = [max(parts, key=lambda part: _price([part["event"]], relation, delta))
                for parts in runs]  # fmt: skip
     value = _price([part["event"] for part in choices], relation, delta)
     return {
-        "epsilon": value, "delta": delta, "neighboring_relation": relation, "runs": len(runs),
+        "epsilon": value, "delta": delta, "relation": stated, "runs": len(runs),
         "accountant": "PLDAccountant of dp-accounting", "bound": "upper",
     }  # fmt: skip
 
 
+_RELATIONS = {"ADD_OR_REMOVE_ONE": "add_remove", "REPLACE_ONE": "replace"}
+"""Names in this project of the relations of dp-accounting."""
+
+
+def _one(relations: set[str], path: Path) -> str:
+    """Return the relation that all events have in common."""
+    if len(relations) != 1:
+        found = " and ".join(sorted(relations)) or "no relation, as there are none"
+        raise UserError(f"{path}: events under {found}; expected one")
+    return relations.pop()
+
+
 def _parts(value: Any, path: Path) -> list[Mapping[str, Any]]:
     parts = value.get("dp_events", [value]) if isinstance(value, Mapping) else None
-    if not parts or any("event" not in part or part.get("secret_sample") for part in parts):
+    if not isinstance(parts, list) or not parts or not all(
+        isinstance(part, Mapping) and "event" in part and not part.get("secret_sample")
+        and isinstance(part.get("neighboring_relation", ""), str) for part in parts
+    ):  # fmt: skip
         raise UserError(
             f"{path}: expected dp_events of statements, each with an event, and no secret sample"
         )
@@ -181,8 +209,8 @@ def _parts(value: Any, path: Path) -> list[Mapping[str, Any]]:
 def _price(trees: list[Any], relation: str, delta: float) -> float:
     from dp_accounting import pld, privacy_accountant
 
-    accountant = pld.PLDAccountant(privacy_accountant.NeighboringRelation[relation])
     try:
+        accountant = pld.PLDAccountant(privacy_accountant.NeighboringRelation[relation])
         for tree in trees:
             accountant.compose(_event(tree))
         return float(accountant.get_epsilon(delta))

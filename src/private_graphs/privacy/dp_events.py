@@ -97,9 +97,12 @@ def _translated(events: Sequence[Event], claim: tuple[str, str, float]) -> DpEve
 def _loss(event: Event, claim: tuple[str, str, float]) -> Loss:
     """Loss of an event, with one step for each release that the unit touches."""
     loss = price(event, *claim).mechanism
+    assert loss is not None
     if not isinstance(event, NoisyGradients) or isinstance(event.sampling, Poisson):
         return loss
-    moved = sensitivity(event, *claim[:2]) / event.clip_norm
+    bound = sensitivity(event, *claim[:2])
+    assert bound is not None  # the caller prices events that prove something alone
+    moved = bound / event.clip_norm
     count = touching_releases(event, claim[0])
     return SampledGaussian(event.noise_multiplier / moved, count, 1.0, "zero_out")
 

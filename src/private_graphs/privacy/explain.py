@@ -286,7 +286,7 @@ def brief(statement: PrivacyStatement, width: int = 80) -> list[str]:
 
 def _bullets(texts: list[str], most: int, width: int) -> list[str]:
     """Return texts as a list of at most ``most`` lines in all; the longest are cut first."""
-    form = {"width": width, "initial_indent": "- ", "subsequent_indent": "  ",
+    form: dict[str, Any] = {"width": width, "initial_indent": "- ", "subsequent_indent": "  ",
             "break_long_words": True, "break_on_hyphens": False}  # fmt: skip
     wrapped = [textwrap.wrap(text, **form) for text in texts]
     spare = most

@@ -19,6 +19,7 @@ from scipy.special import logsumexp
 
 from private_graphs.privacy.losses import (
     ConcentratedLoss,
+    Distributed,
     LaplaceLoss,
     Loss,
     PureLoss,
@@ -48,7 +49,9 @@ def _pairs(rate: float, relation: str) -> list[_Pair]:
     return [_Pair(shifted, still), _Pair(still, shifted)]
 
 
-def _log_density(x: np.ndarray, mixture: tuple[tuple[float, float], ...], sigma: float):
+def _log_density(
+    x: np.ndarray, mixture: tuple[tuple[float, float], ...], sigma: float
+) -> np.ndarray:
     terms = [
         math.log(weight) - (x - center) ** 2 / (2 * sigma**2)
         for weight, center in mixture
@@ -126,7 +129,7 @@ class _Flat:
     size: float
     laplace: bool
 
-    def _parts(self, z: complex | np.ndarray) -> tuple:
+    def _parts(self, z: complex | np.ndarray) -> tuple[Any, Any]:
         """Return the logarithm of the larger term, and the ratio of the smaller one to it."""
         if self.laplace:
             high, low = (1 + z) / (1 + 2 * z), z / (1 + 2 * z)
@@ -174,7 +177,7 @@ class _Sum:
         return sum(steps * part.beyond(tilt, reach) for part, steps in self.parts)
 
 
-def _moments(loss: Loss, direction: int, highest: float):
+def _moments(loss: Distributed, direction: int, highest: float) -> Any:
     """Return log moments of one step of ``loss``, accurate for tilts up to ``highest``; None if
     that needs too large a grid."""
     if isinstance(loss, PureLoss):
@@ -201,13 +204,13 @@ def _terms_pairs(loss: SampledTerms) -> list[_Pair]:
     return [_Pair(shifted, still), _Pair(still, shifted)]
 
 
-def _total(losses: Sequence[Loss], direction: int, highest: float) -> _Sum | None:
+def _total(losses: Sequence[Distributed], direction: int, highest: float) -> _Sum | None:
     parts = [(_moments(each, direction, highest), each.steps) for each in losses]
     return None if any(part is None for part, _ in parts) else _Sum(parts)
 
 
 def _chernoff(
-    losses: Sequence[Loss], direction: int, delta: float
+    losses: Sequence[Distributed], direction: int, delta: float
 ) -> tuple[_Sum, float, float] | None:
     """Return loss moments, the tilt R of the best Chernoff bound, and that upper bound on ε."""
     for highest in (50.0, 2000.0, 50_000.0):
@@ -227,7 +230,7 @@ def _chernoff(
     return None
 
 
-def _epsilon_of(losses: Sequence[Loss], direction: int, delta: float) -> float | None:
+def _epsilon_of(losses: Sequence[Distributed], direction: int, delta: float) -> float | None:
     """Return ε of all releases: δ(ε) = (1/2π) ∫ M(z) e^{-zε} / (z(z+1)) du, z = R + iu."""
     placed = _chernoff(losses, direction, delta)
     if placed is None:
@@ -267,11 +270,13 @@ def fourier_of(losses: Sequence[Loss], delta: float) -> float | None:
     optimum. The result is None where the integrand decays too slowly (few steps; releases of pure
     DP alone, whose losses have atoms) and for zCDP bounds, which have no distribution.
     """
-    if any(isinstance(each, ConcentratedLoss) for each in losses):
+    known = [each for each in losses if not isinstance(each, ConcentratedLoss)]
+    if len(known) < len(losses):
         return None
     asymmetric = any(getattr(each, "relation", "replace") != "replace" for each in losses)
-    values = [_epsilon_of(losses, direction, delta) for direction in range(1 + asymmetric)]
-    return None if any(value is None for value in values) else max(values)
+    values = [_epsilon_of(known, direction, delta) for direction in range(1 + asymmetric)]
+    found = [value for value in values if value is not None]
+    return max(found) if len(found) == len(values) else None
 
 
 def fourier_epsilon(

@@ -134,7 +134,8 @@ class SampledTerms:
         return binom.pmf(np.arange(self.terms + 1), self.terms, self.sampling_rate)
 
 
-Loss = SampledGaussian | SampledTerms | LaplaceLoss | PureLoss | ConcentratedLoss
+Distributed = SampledGaussian | SampledTerms | LaplaceLoss | PureLoss
+Loss = Distributed | ConcentratedLoss
 
 
 def amplified_epsilon(epsilon: float, rate: float) -> float:
@@ -169,7 +170,7 @@ def _gaussian_interval(mechanism: SampledGaussian) -> float:
     return max(fine, composed / 4e5, one_step / 1e5)
 
 
-def _reach(loss: Loss) -> float:
+def _reach(loss: Distributed) -> float:
     """Return the largest loss of one step that a grid must contain."""
     if isinstance(loss, SampledGaussian | SampledTerms):
         terms = getattr(loss, "terms", 1)
@@ -178,10 +179,11 @@ def _reach(loss: Loss) -> float:
     return loss.loss_spread
 
 
-def _interval(losses: Sequence[Loss]) -> float:
+def _interval(losses: Sequence[Distributed]) -> float:
     """Return the interval for a sum of losses, by the rules of :func:`_gaussian_interval`."""
-    if all(isinstance(each, SampledGaussian) for each in losses):
-        finest = min(map(_gaussian_interval, losses))
+    gaussian = [each for each in losses if isinstance(each, SampledGaussian)]
+    if len(gaussian) == len(losses):
+        finest = min(map(_gaussian_interval, gaussian))
         if len(losses) == 1:
             return finest
         # fine grids of several kinds of many steps take seconds; 3e-3 costs about 1e-3 in ε
@@ -197,7 +199,7 @@ def _interval(losses: Sequence[Loss]) -> float:
     return max(finest, (mu * mu / 2 + 10 * mu) / 4e5, one_step / 1e5)
 
 
-def _terms_pld(loss: SampledTerms, interval: float):
+def _terms_pld(loss: SampledTerms, interval: float) -> Any:
     """Return the PLD of Σ w_j N(j, σ²) against Σ w_j N(-j, σ²), pessimistic by connecting dots.
 
     The pair is symmetric and its loss increases in x, so that half-lines are optimal.
@@ -222,7 +224,7 @@ def _terms_pld(loss: SampledTerms, interval: float):
     return PrivacyLossDistribution(create_pmf_pessimistic_connect_dots(interval, epsilons, deltas))
 
 
-def _pure_pld(loss: PureLoss, interval: float):
+def _pure_pld(loss: PureLoss, interval: float) -> Any:
     """Return the PLD of one randomised response, pessimistic by connecting dots: δ(e) is linear in
     exp(e) between -ε and ε, so that the dots beside these two suffice."""
     from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots
@@ -271,7 +273,7 @@ def _gaussian_deltas(loss: Any, epsilons: np.ndarray) -> np.ndarray:
     return np.clip(deltas, 0, 1)
 
 
-def _gaussian_pld(noise: float, rate: float, relation: str, interval: float):
+def _gaussian_pld(noise: float, rate: float, relation: str, interval: float) -> Any:
     """Return the PLD of one Poisson-sampled Gaussian sum, as dp-accounting's
     ``from_gaussian_mechanism``."""
     from dp_accounting.pld.pld_pmf import create_pmf_pessimistic_connect_dots_fixed_gap
@@ -296,7 +298,7 @@ _AT_ONCE = 10**6
 """Most steps in one composition, whose time grows with them, to minutes."""
 
 
-def _composed(one: Any, steps: int):
+def _composed(one: Any, steps: int) -> Any:
     """Return the PLD of ``steps`` steps or slightly more: many steps compose in two levels.
 
     Truncated tails count as infinite loss each time, so the result stays pessimistic.
@@ -307,7 +309,7 @@ def _composed(one: Any, steps: int):
     return one.self_compose(group).self_compose(-(-steps // group))
 
 
-def _pld(loss: Loss, interval: float):
+def _pld(loss: Distributed, interval: float) -> Any:
     """Return dp-accounting's PLD of all steps of one loss."""
     from dp_accounting.pld import privacy_loss_distribution as library
 
@@ -337,12 +339,13 @@ def pld_of(losses: tuple[Loss, ...], delta: float) -> float:
     Raises UserError where PLD gives no finite ε, and for zCDP bounds, which have no loss
     distribution. The caller ensures that all losses belong to one claim (unit and relation).
     """
-    if any(isinstance(each, ConcentratedLoss) for each in losses):
+    known = [each for each in losses if not isinstance(each, ConcentratedLoss)]
+    if len(known) < len(losses):
         raise UserError("a zCDP bound has no privacy loss distribution to compose")
-    interval, too_large = _interval(losses), False
+    interval, too_large = _interval(known), False
     try:
-        total = _pld(losses[0], interval)
-        for each in losses[1:]:
+        total = _pld(known[0], interval)
+        for each in known[1:]:
             total = total.compose(_pld(each, interval))
         epsilon = float(total.get_epsilon_for_delta(delta))
     except OverflowError:  # a loss too large for the library's grid
@@ -361,10 +364,11 @@ def _no_answer(losses: tuple[Loss, ...], delta: float, too_large: bool) -> str:
             "it cuts tails of about 1e-15 off, which such a delta forbids",
             "a larger delta",
         )
-    gaussian = all(isinstance(each, SampledGaussian) for each in losses)
-    if gaussian and all(each.sampling_rate == 1 for each in losses):
+    gaussian = [each for each in losses if isinstance(each, SampledGaussian)]
+    alone = len(gaussian) == len(losses)
+    if alone and all(each.sampling_rate == 1 for each in gaussian):
         remedy = f"the accountant gdp, which is exact at sampling rate 1, or {remedy}"
-    elif gaussian and len(losses) == 1 and losses[0].relation == "add_remove":
+    elif alone and len(losses) == 1 and gaussian[0].relation == "add_remove":
         remedy = f"the accountant moments, which bounds it, or {remedy}"
     return f"the accountant pld has no finite epsilon at delta = {delta:g}: {why}; use {remedy}"
 

@@ -14,7 +14,13 @@ from functools import lru_cache
 from private_graphs.errors import UserError
 from private_graphs.privacy.accountants import PricedEvent, compose_groups, price
 from private_graphs.privacy.checks import delta_too_large
-from private_graphs.privacy.events import Event, NoisyGradients
+from private_graphs.privacy.events import (
+    Event,
+    ExponentialChoice,
+    GaussianQuery,
+    LaplaceQuery,
+    NoisyGradients,
+)
 
 Claim = tuple[str, str, float, int]
 """Unit, relation, delta and number of units."""
@@ -100,13 +106,19 @@ def price_runs(
         return Prices(proved, together, proof, priced, tuple(groups))
     aside, theirs, words = _proved(apart, claim)
     n_all = sum(count for _, count in groups)
+    everything = compose_groups([(aside, n_all)], delta) if theirs is not None else None
     return Prices(
-        proved=max(proved, theirs),
-        together=max(together, compose_groups([(aside, n_all)], delta)),
+        proved=_larger(proved, theirs),
+        together=_larger(together, everything),
         proof=f"{proof}; about units that no other mechanism reads: {words}; the larger of the two",
         own=(*priced, *aside),
         groups=(*groups, (aside, n_all)),
     )
+
+
+def _larger(first: float | None, second: float | None) -> float | None:
+    """Return the larger ε; None, which proves nothing, is larger than all."""
+    return None if first is None or second is None else max(first, second)
 
 
 @lru_cache(maxsize=64)
@@ -143,9 +155,10 @@ def price_file(claim: Claim, runs: tuple[SearchRuns, ...], not_counted: int) -> 
         ]
     except UserError as error:  # loss distributions have no finite ε
         return FileRows(None, f"none: {error}", counted, not_counted)
-    if None in totals:
+    proved = [each for each in totals if each is not None]
+    if len(proved) < len(totals):
         return FileRows(None, "none: nothing is proved for some of its rows", counted, not_counted)
-    return FileRows(max(totals), words, counted, not_counted)
+    return FileRows(max(proved), words, counted, not_counted)
 
 
 def _grouped(runs: Iterable[tuple[tuple[Event, ...], int]]) -> list[tuple[tuple[Event, ...], int]]:
@@ -163,11 +176,13 @@ def replacing_epsilon(claim: Claim, events: Sequence[Event]) -> float | None:
     A replacement is a removal and an addition, so that each sensitivity at most doubles. None if an
     event has no sensitivity to double, or nothing is proved.
     """
-    if not events or not all(hasattr(each, "sensitivity") for each in events):
-        return None
     doubled = [
-        replace(each, sensitivity=2 * each.sensitivity, relation="replace") for each in events
+        replace(each, sensitivity=2 * each.sensitivity, relation="replace")
+        for each in events
+        if isinstance(each, GaussianQuery | LaplaceQuery | ExponentialChoice)
     ]
+    if not events or len(doubled) < len(events):
+        return None
     return _proved(doubled, (claim[0], "replace", *claim[2:]))[1]
 
 

@@ -256,28 +256,28 @@ _QUERY_TYPES = {
 
 
 def _query_mechanism(event: Query) -> Mechanism:
-    sums = isinstance(event, PoissonSums)
+    sums = event if isinstance(event, PoissonSums) else None
     moved = getattr(event, "sensitivity", None)
     if sums:
-        moved = (2 if event.relation == "replace" else 1) * event.terms * event.clip_norm
+        moved = (2 if event.relation == "replace" else 1) * sums.terms * sums.clip_norm
     scale = getattr(event, "noise_std", getattr(event, "scale", None))
     return Mechanism(
         type=_QUERY_TYPES[type(event)],
         clipping=event.clipping,
-        clip_norm=event.clip_norm if sums else None,
+        clip_norm=sums.clip_norm if sums else None,
         sensitivity=moved,
-        noise_multiplier=event.noise_multiplier if sums else scale and scale / moved,
+        noise_multiplier=sums.noise_multiplier if sums else scale and scale / moved,
         count=event.count,
         parts=1,
-        sampling=Poisson(event.rate).describe() if sums else "none",
+        sampling=Poisson(sums.rate).describe() if sums else "none",
         relation=event.relation,
     )
 
 
-def _mechanism(event: Event, unit: Unit, relation: Relation) -> Mechanism:
+def _mechanism(event: NoisyGradients | Query, unit: Unit, relation: Relation) -> Mechanism:
     if not isinstance(event, NoisyGradients):
         return _query_mechanism(event)
-    sampled = isinstance(event.sampling, Poisson)
+    rate = event.sampling.rate if isinstance(event.sampling, Poisson) else None
     return Mechanism(
         type="gaussian_gradient",
         clipping=event.clipping,
@@ -285,7 +285,7 @@ def _mechanism(event: Event, unit: Unit, relation: Relation) -> Mechanism:
         sensitivity=sensitivity(event, unit, relation),
         noise_multiplier=event.noise_multiplier,
         count=event.releases,
-        parts=round(1 / event.sampling.rate) if sampled else event.parts,
+        parts=round(1 / rate) if rate else event.parts,
         sampling=event.sampling.describe(),
         relation=relation,
     )

@@ -104,9 +104,9 @@ def statements_of(run: Path, wanted: str | None = None) -> list[tuple[str, dict[
             f"{file}: no statement {wanted!r}; it holds {', '.join(statements)}"
             f"{suggest(wanted, statements)}"
         )
+    told = [] if rows is None else rows.to_dict("records")
     return [
-        ("" if rows is None else "; ".join(runs_of(rows[rows["statement_id"] == name])),
-         statements[name])
+        ("; ".join(runs_of(row for row in told if row["statement_id"] == name)), statements[name])
         for name in ([wanted] if wanted else names)
     ]  # fmt: skip
 
@@ -141,4 +141,11 @@ def _recorded(folder: Path, wanted: str | None) -> list[tuple[str, dict[str, Any
             "the column statement_id of its rows.parquet has them"
         )
     rows = read_rows(folder / "rows.parquet")
-    return [("; ".join(runs_of(rows[rows["statement_id"] == wanted])), statements[wanted])]
+    return [
+        (
+            "; ".join(
+                runs_of(row for row in rows.to_dict("records") if row["statement_id"] == wanted)
+            ),
+            statements[wanted],
+        )
+    ]

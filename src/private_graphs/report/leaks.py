@@ -196,7 +196,7 @@ def _strength(noun: str, frame: pd.DataFrame, results: Any) -> Table:
         Column("AUC of what is published", lambda row: number(row["published_auc"], 3)),
     ]
     notes = (*NOTES, "ε shown: a lower bound at 95 % from guesses about fresh models, by a design "
-             "that was fixed on other models; the larger of two tests, each at 95 %. It holds for "
+             "that was fixed on other models; the larger of two, jointly at 95 %. It holds for "
              "one record that is present or absent.")  # fmt: skip
     return Table(f"{noun}: the strongest attack on every model", frame, columns, notes)
 

@@ -116,7 +116,7 @@ def study_verdict(
     known, says = numbers(shelf, claims, found, of_study), shelf.results.study.says
     parts = (filled(each, known) for each in (says.prints, says.truth, says.instead))
     scores = filled("{met} of {scores} printed scores (within 2 s.d.)", known)
-    return StudyVerdict(*parts, scores or "not on the data of the paper", _data(shelf))
+    return StudyVerdict(*parts, scores or "not on the data of the paper", _data(shelf))  # type: ignore[call-arg]
 
 
 def finding(
@@ -181,8 +181,9 @@ def study_numbers(shelf: Shelf, claims: pd.DataFrame | None) -> dict[str, str]:
     """Return the ``numbers`` that are not those of verdicts."""
     study, known = shelf.results.study, {}
     printed = shelf.results.rows
+    others = ["claims", *(name for name, each in study.published.items() if each.by_others)]
     printed = printed[(printed["source"] == "published") & (printed["study"] == study.id)
-                      & (printed["group"] != "claims")]  # fmt: skip
+                      & ~printed["group"].isin(others)]  # fmt: skip
     printed = printed[_private(printed["epsilon"])]
     for where, rows in [("", printed), *printed.groupby("group")]:
         if epsilons := sorted(rows["epsilon"].unique()):
@@ -288,14 +289,18 @@ def _together(held: Sequence[PrivacyStatement]) -> float:
 
 
 def _data(shelf: Shelf) -> str:
-    """Return the datasets with runs, and those of the printed numbers that were not run."""
+    """Return the datasets with runs, the paper's own by name, and those that were not run."""
     rows = shelf.results.rows
     run = dict.fromkeys(shelf.own.runs["dataset"])
     run |= dict.fromkeys(shelf.runs["dataset"]) if not run else {}
     printed = rows[(rows["source"] == "published") & (rows["study"] == shelf.results.study.id)]
-    absent = [name for name in printed["dataset"].dropna().unique() if name not in run]
+    theirs = list(printed["dataset"].dropna().unique())
+    absent = [name for name in theirs if name not in run]
     called = shelf.called([*run, *absent])
-    text = ", ".join(called[name] for name in run)
+    shown = [name for name in run if name in theirs] or [*run]
+    text = ", ".join(called[name] for name in shown)
+    if len(shown) < len(run):
+        text += f" and {len(run) - len(shown)} other graphs"
     return f"{text} (not run: {', '.join(called[name] for name in absent)})" if absent else text
 
 
@@ -364,8 +369,8 @@ def guarantees(shelf: Shelf, method: str = "") -> Table:
     scores = rows.groupby([*keys, *setting], dropna=False)[score].mean().groupby(keys)
     low, high = scores.min(), scores.max()
     found = []
-    for place, group in runs.groupby(keys, sort=True):
-        held = shelf.statements_of(group)
+    for place, names in runs.groupby(keys, sort=True)["statement_id"]:
+        held = [shelf.statements[name] for name in names.dropna().unique()]
         weakest = max(held, key=lambda each: _weakness(each.epsilon_proved))
         shown = [each.audit.epsilon_lower for each in held if each.audit is not None]
         refuted = any(each.status == "refuted" for each in held)
@@ -378,7 +383,7 @@ def guarantees(shelf: Shelf, method: str = "") -> Table:
             "claimed": max(each.epsilon_published or 0 for each in held) or None,
             "proved": weakest.epsilon_proved,
             "together": max((each.epsilon_all_runs for each in held), key=_weakness),
-            "shown": max(shown, default=None), "runs": len(group),
+            "shown": max(shown, default=None), "runs": len(names),
         })  # fmt: skip
     title = shelf.results.title
     heads = {"dataset": str, "method": title, "scenario": str, "protocol": str}

@@ -30,7 +30,7 @@ import safetensors.numpy
 from private_graphs import __version__
 from private_graphs.datasets.outline import sizes_of
 from private_graphs.errors import UserError
-from private_graphs.files import atomic_path, write_json, write_text
+from private_graphs.files import SCHEMA, atomic_path, other_schema, write_json, write_text
 from private_graphs.jobs import JOB_FILE, finished_folders, read_job
 from private_graphs.report.rows import collect, read_statistics
 from private_graphs.report.store import (
@@ -81,7 +81,7 @@ class Recorded(Store):
     def save(self, folder: str | Path) -> list[Path]:
         """Write the files; return their paths."""
         folder = Path(folder)
-        about = {"made": asdict(self.made), "statistics": self.statistics,
+        about = {"schema": SCHEMA, "made": asdict(self.made), "statistics": self.statistics,
                  "datasets": self.datasets}  # fmt: skip
         table = pyarrow.Table.from_pandas(self.rows, preserve_index=False)
         text = json.dumps(about, sort_keys=True, allow_nan=False)
@@ -203,6 +203,8 @@ def read_recorded(folder: str | Path) -> Recorded:
         store = read_store(folder, artifacts=True)
         with readable(folder / ROWS) as path:
             about = json.loads(pyarrow.parquet.read_metadata(path).metadata[_ABOUT])
+            if reason := other_schema(about.get("schema", SCHEMA)):
+                raise UserError(f"{path}: {reason}")
             made = about["made"] | {"commands": tuple(about["made"]["commands"])}
     return Recorded(
         **{each.name: getattr(store, each.name) for each in fields(store)}, made=Made(**made),
@@ -213,8 +215,8 @@ def read_recorded(folder: str | Path) -> Recorded:
 def _arrays(folder: Path, runs: pd.DataFrame) -> dict[str, dict[str, np.ndarray]]:
     """Return predictions, test records, labels and artifacts of all jobs of ``runs``.
 
-    Artifacts that another job needs stay out; so do learning curves and the parameters of models,
-    which no exhibit reads.
+    Artifacts that another job needs stay out; so do learning curves, partitions and the parameters
+    of models, which no exhibit reads.
     """
     plans = {name: read_job(path / JOB_FILE) for name, path in finished_folders(folder).items()}
     needed = {other for job in plans.values() if job for other in job.needs.values()}
@@ -239,7 +241,7 @@ def _arrays(folder: Path, runs: pd.DataFrame) -> dict[str, dict[str, np.ndarray]
         if plans[name].id not in needed:
             found["artifacts"] |= {
                 key: array for key, array in part.artifacts.items()
-                if f"/{CURVE}" not in key and not key.endswith("/parameters")
+                if f"/{CURVE}" not in key and not key.endswith(("/parameters", "/partition"))
             }  # fmt: skip
     return found
 

@@ -328,13 +328,13 @@ class _Site:
                     entry, CLAIMS, "What the text of the paper says, and what the runs say of it.",
                     lambda shelf, entry=entry: _verdicts(entry.claims[shelf.name]),
                 )  # fmt: skip
-        for name, known in self.statistics.items():
+        for name, graphs in self.statistics.items():
             address = self.dataset(name)
             held = self.with_runs(dataset=name)
             every = {entry.study.id: entry.address(PRIVACY) for entry in self.entries}
             yield self.page(
                 address, "dataset", held, name=name, public=self.public(name),
-                known=[{**each, "degrees": _by_number(each.get("degrees"))} for each in known],
+                known=[{**each, "degrees": _by_number(each.get("degrees"))} for each in graphs],
                 scores=[(shelf, every[shelf.results.study.id]) for shelf in held],
             )  # fmt: skip
         for name, method in self.methods.items():
@@ -463,11 +463,12 @@ class _Site:
     def statements(self, entry: StudyEntry, shelf: Shelf) -> Iterator[tuple[Path, str]]:
         """Yield the pages of a set's privacy statements, one per kind of runs, and their file."""
         fields, every = f"{SITE}/{entry.study.id}/statements-{shelf.name}.json.gz", {}
-        keys = ("study", *says.RUN_KEYS, "selected")
-        runs = shelf.runs[[each for each in keys if each in shelf.runs]]
-        rows = dict(iter(runs.groupby(shelf.runs["statement_id"])))
+        keys = ("statement_id", *says.RUN_KEYS, "selected")
+        rows: dict[str, list[dict[str, Any]]] = {}
+        for row in shelf.runs[[each for each in keys if each in shelf.runs]].to_dict("records"):
+            rows.setdefault(row["statement_id"], []).append(row)
         for address, members in self.members(entry, shelf).items():
-            members.sort(key=lambda each: (rows[each.statement_id]["epsilon"].min(),
+            members.sort(key=lambda each: (min(row["epsilon"] for row in rows[each.statement_id]),
                                            each.statement_id))  # fmt: skip
             every |= {each.statement_id: each.model_dump(mode="json") for each in members}
             methods = dict.fromkeys(each.method for each in members)

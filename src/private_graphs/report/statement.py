@@ -10,11 +10,9 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
-
-import pandas as pd
 
 from private_graphs.privacy.explain import (
     RELEASES,
@@ -128,17 +126,17 @@ RUN_KEYS = ("dataset", "features", "view", "method", "scenario", "protocol", "se
 """Columns that tell runs of a statement apart."""
 
 
-def runs_of(rows: pd.DataFrame) -> list[str]:
+def runs_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return in words which runs ``rows`` (tidy rows of one statement) are, a line per group."""
-    keys = [name for name in RUN_KEYS if name in rows]
     groups: dict[tuple[Any, ...], list[bool]] = {}
-    chosen = rows["selected"].tolist() if "selected" in rows else [True] * len(rows)
-    for values, selected in zip(rows[keys].to_numpy(dtype=object), chosen, strict=True):
+    for row in rows:
+        values = [row.get(name) for name in RUN_KEYS]
         key = tuple((missing(value), None if missing(value) else value) for value in values)
+        selected = row.get("selected")
         groups.setdefault(key, []).append(missing(selected) or bool(selected))
     lines = []
     for key, selected in sorted(groups.items(), key=lambda item: item[0]):
-        row = {name: value for name, (none, value) in zip(keys, key, strict=True) if not none}
+        row = {name: value for name, (none, value) in zip(RUN_KEYS, key, strict=True) if not none}
         lines.append(", ".join(part for part in _parts(row, selected) if part))
     return lines
 

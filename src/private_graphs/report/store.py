@@ -7,7 +7,6 @@ predictions, scores against the predictions that they were computed from.
 
 from __future__ import annotations
 
-import gzip
 import json
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +24,7 @@ import safetensors
 from pydantic import ValidationError
 
 from private_graphs.errors import UserError
-from private_graphs.files import atomic_path, check_manifest
+from private_graphs.files import atomic_path, check_manifest, read_bounded, unpacked_gzip
 from private_graphs.jobs import FILES
 from private_graphs.methods import method_named
 from private_graphs.privacy.statements import PrivacyStatement, check_row
@@ -347,8 +346,8 @@ def read_statements(path: Path) -> dict[str, dict[str, Any]]:
 def read_json(path: Path) -> Any:
     """Return what a file holds, which may be compressed; UserError for a damaged one."""
     with readable(path):
-        data = path.read_bytes()
-        return json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
+        data = read_bounded(path)
+        return json.loads(unpacked_gzip(data) if path.suffix == ".gz" else data)
 
 
 @contextmanager
@@ -358,8 +357,8 @@ def readable(path: Path) -> Iterator[Path]:
         yield path
     except UserError:
         raise
-    except (OSError, EOFError, ValueError, LookupError, TypeError, zlib.error,
-            pyarrow.ArrowException, safetensors.SafetensorError) as error:  # fmt: skip
+    except (OSError, EOFError, ValueError, LookupError, TypeError, RecursionError,
+            zlib.error, pyarrow.ArrowException, safetensors.SafetensorError) as error:  # fmt: skip
         line = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(f"{path}: not readable ({line})") from None
 

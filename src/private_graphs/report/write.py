@@ -51,14 +51,14 @@ def write_exhibits(
         name = ".".join(filter(None, (about["name"], about.get("view"))))
         write_json(scale_folder / "datasets" / f"{name}.json", about)
     rows, statements = collect(scale_folder, processed, jobs)
-    exhibits = [name.split(".", 1) for name in exhibits]
-    studies = {name: load_study(name, scale_folder.name) for name, _ in exhibits}
+    shown = [name.split(".", 1) for name in exhibits]
+    studies = {name: load_study(name, scale_folder.name) for name, _ in shown}
     printed = map(published_rows, studies.values())
     write_rows(tidy([rows, *printed]), scale_folder / "rows.parquet")
     written: list[Path] = []
     drawings: list[Drawing] = []
     results: dict[str, Results] = {}
-    for study, exhibit in exhibits:
+    for study, exhibit in shown:
         if study not in results:
             results[study] = Results.of(
                 studies[study], scale_folder.name, rows, statements,

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -42,9 +42,6 @@ CANCELLED = 2.0**-40
 """Rounding error of a Gram matrix, relative to its largest possible sum; for layers of 8,000
 inputs."""
 
-Array = TypeVar("Array")
-"""NumPy array or tensor."""
-
 
 def dropout_threshold(dropout: float) -> int:
     """Return the smallest random byte that keeps a hidden unit."""
@@ -65,8 +62,8 @@ class Net:
     def _shapes(self) -> list[tuple[int, int]]:
         return list(zip(self.sizes[:-1], self.sizes[1:], strict=True))
 
-    def layers(self, flat: Array) -> list[tuple[Array, Array]]:
-        """Return views of flat vectors (…, P): weights (…, in, out), biases (…, out)."""
+    def layers(self, flat: Any) -> list[tuple[Any, Any]]:
+        """Return views of flat arrays or tensors (…, P): weights (…, in, out), biases (…, out)."""
         views, begin = [], 0
         for rows, columns in self._shapes():
             end = begin + rows * columns

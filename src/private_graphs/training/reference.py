@@ -14,21 +14,24 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from opacus.optimizers import DPOptimizer
 from torch import Tensor
 from torch.nn import functional
-from torch_geometric.data import Data
-from torch_geometric.nn import GCNConv
-from torch_geometric.utils import subgraph
 
 from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
+from private_graphs.errors import from_extra
 from private_graphs.mechanisms.door import Descent
 from private_graphs.training import engine
 from private_graphs.training.blocks import parts_of, sample_training_nodes, training_labels
+
+with from_extra("reference"):
+    from opacus.optimizers import DPOptimizer
+    from torch_geometric.data import Data
+    from torch_geometric.nn import GCNConv
+    from torch_geometric.utils import subgraph
 
 if TYPE_CHECKING:
     from private_graphs.methods.gcn_protocols import GcnProtocol
@@ -151,7 +154,8 @@ class Replica:
     def step(self, parts: Sequence[Data]) -> None:
         """Take a step on some parts, each of which is one example for Opacus."""
         found = [self.gradients(part) for part in parts]
-        for place, weight in enumerate(self.model.parameters()):
+        parameters: Iterator[Any] = self.model.parameters()  # Opacus adds an attribute to them
+        for place, weight in enumerate(parameters):
             own = [each[place] for each in found]
             weight.grad_sample = torch.stack(own) if own else weight.new_zeros(0, *weight.shape)
         self.optimizer.step()
@@ -197,4 +201,4 @@ def train(
         if progress is not None:
             progress((place + 1) * settings.epochs, len(replicas) * settings.epochs)
     *trained, majority = map(np.array, zip(*rows, strict=True))
-    return engine.Trained(*trained, losses, majority, clock() - started)
+    return engine.Trained(*trained, losses, majority, clock() - started)  # type: ignore[call-arg]

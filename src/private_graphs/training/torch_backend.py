@@ -354,7 +354,7 @@ class TorchBackend:
         blocks: np.ndarray,
     ) -> _Group:  # fmt: skip
         """Return the group of replicas that step together; ``blocks`` are the padded ones."""
-        return _Group(
+        return _Group(  # type: ignore[call-arg]
             bool(self.noisy[replicas].any()), bool((np.diff(starts) != 1).any()),
             *map(self._sent, (replicas, starts, owners)), dropout, self.trained, blocks,
             _Repeated(None if self.trained is None else self.pool),
@@ -452,7 +452,7 @@ class TorchBackend:
         weights = torch.zeros(count, widths[3], dtype=self.dtype, device=self.device)
         labels[block, within] = self.labels[nodes].long()
         weights[block, within] = (1 / lengths.to(self.dtype))[block]
-        return _Shelf(numbers, *matrices, labels, weights)
+        return _Shelf(numbers, *matrices, labels, weights)  # type: ignore[call-arg]
 
     def _logits(
         self, shelf: _Shelf, places: torch.Tensor, theta: torch.Tensor, drop: torch.Tensor | None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -131,7 +132,7 @@ class _DeviceBatch:
         self.epochs += 1
         if self.watched is not None:
             self._leave(np.array([
-                watch.stops(_mean_loss(self.net, theta, *self.watched, watch.batch()))
+                watch.stops(_mean_loss(self.net, theta, *self.watched, watch.batch()))  # type: ignore[call-arg]
                 for watch, theta in zip(self.watches, self.theta, strict=True)
             ]))  # fmt: skip
 
@@ -284,7 +285,7 @@ def _squared_norms(pairs: list[tuple[torch.Tensor, torch.Tensor]], microbatch: i
     )
     if microbatch == 1:
         return alone
-    squared = 0.0
+    squared: Any = 0.0
     for pair in pairs:
         inputs, errors = (each.unflatten(1, (-1, microbatch)) for each in pair)
         inputs, errors = inputs @ inputs.transpose(2, 3), errors @ errors.transpose(2, 3)

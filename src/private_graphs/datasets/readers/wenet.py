@@ -10,7 +10,7 @@ from private_graphs.datasets.arrays import undirected_edges
 from private_graphs.datasets.graph_dataset import ParsedGraph
 from private_graphs.datasets.prepared import prepared
 from private_graphs.datasets.spec import DatasetSpec, GraphSize, numbered
-from private_graphs.errors import UserError
+from private_graphs.errors import UserError, from_extra
 
 N_CLASSES = 4
 
@@ -25,8 +25,10 @@ def read_wenet(path: Path) -> ParsedGraph:
         UserError: the file is missing, hostile or malformed, or its parts contradict each other.
     """
     import torch
-    from torch_geometric.data.data import Data, DataEdgeAttr, DataTensorAttr  # takes seconds
-    from torch_geometric.data.storage import GlobalStorage
+
+    with from_extra("reference"):
+        from torch_geometric.data.data import Data, DataEdgeAttr, DataTensorAttr  # takes seconds
+        from torch_geometric.data.storage import GlobalStorage
 
     of_a_graph = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
     try:

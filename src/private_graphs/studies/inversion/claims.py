@@ -181,7 +181,7 @@ def farther(results: Results, place: Place) -> Measured | None:
     Undecided without such a pair: a model that has learned little leaks little.
     """
     attacks = partial(attacked, results, "enhanced")
-    equal = [pair for pair in _PAIRS if alike(*_sides(attacks, pair, "test_accuracy"), _CLOSE)]
+    equal = [pair for pair in _PAIRS if alike(*_sides(attacks, pair, "test_accuracy"), _CLOSE)]  # type: ignore[call-arg]
     return provided(_by_pairs(attacks, "distance", equal or _PAIRS), bool(equal))
 
 

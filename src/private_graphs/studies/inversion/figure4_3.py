@@ -24,6 +24,7 @@ def build(results: Any) -> list[Block]:
     rows = rows.assign(examples=results.artifacts(rows, "examples"))
     rows = rows[rows["examples"].notna()]
     blocks: list[Block] = []
+    protocols: Any = method_named(MODEL).protocols
     for (dataset, protocol), part in rows.groupby(["dataset", "protocol"], sort=True):
         examples = part["examples"].iloc[0] / 255
         pictures, n_parts = examples[:, :SHOWN], examples.shape[1]
@@ -31,7 +32,7 @@ def build(results: Any) -> list[Block]:
             Pictures(
                 f"Figure 4.3: {dataset}, {protocol}", pictures,
                 [str(label) for label in range(len(pictures))], [""] * pictures.shape[1],
-                [NOTES[method_named(MODEL).protocols[protocol].parts],
+                [NOTES[protocols[protocol].parts],
                  f"The first {pictures.shape[1]} of {n_parts} parts of each digit."],
             )
         )  # fmt: skip

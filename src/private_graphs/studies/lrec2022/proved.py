@@ -139,4 +139,4 @@ def compose(parts: Iterable[Together]) -> Together:
         delta = max(part.delta for part in exact)
         mu = math.hypot(*(gdp_mu(part.epsilon, part.delta) for part in exact))
         others.append((gdp_epsilon(mu, delta), delta))
-    return Together(*(sum(values) for values in zip(*others, strict=True)), runs)
+    return Together(*(sum(values) for values in zip(*others, strict=True)), runs)  # type: ignore[call-arg]

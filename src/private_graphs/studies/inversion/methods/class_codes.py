@@ -188,7 +188,7 @@ def _released(
     rows: np.ndarray,
     labels: np.ndarray,
     door: Door,
-    query: PureQuery | GaussianQuery | None,
+    query: Any,
 ) -> np.ndarray:
     """Return the (K,) cells of the classes.
 

@@ -201,8 +201,8 @@ def _attacked(
 class _Scale:
     """Measures of reconstructions for a task."""
 
-    references: object
-    judge: object
+    references: Any
+    judge: Any
     nothing: np.ndarray
     """(3, K) distances of black, grey and the public mean to each class."""
     real: np.ndarray

@@ -250,7 +250,7 @@ def _graph(data: SumsData, request: Request, door: Door) -> scipy.sparse.csr_mat
     if data.task.protocol.pairs == "once":
         first, second = randomised(edges, n, door, plan)
         return _means(np.r_[first, second], np.r_[second, first], n)
-    return _means(*randomised_rows(edges, n, door, plan), n)
+    return _means(*randomised_rows(edges, n, door, plan), n)  # type: ignore[call-arg]
 
 
 def _train(data: SumsData, requests: Sequence[Request], door: Door) -> list[Outcome]:
