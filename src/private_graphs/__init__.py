@@ -1,15 +1,15 @@
 """Differentially private graph learning: published results, recomputed with their real privacy.
 
-Documents of an owner: ``declare``, ``classify``, ``predict``, ``explain`` and ``ledger`` do what
-the commands of these names do and return dataclasses; ``load`` reads a released model, ``epsilon``
-prices noisy steps (docs/your-own-graph.md).
+Documents of an owner: ``declare``, ``classify``, ``predict``, ``explain``, ``ledger`` and
+``attack`` do what the commands of these names do and return dataclasses; ``load`` reads a released
+model, ``epsilon`` prices noisy steps (docs/your-own-graph.md).
 """
 
 from importlib import import_module
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["classify", "declare", "epsilon", "explain", "ledger", "load", "predict"]
+__all__ = ["attack", "classify", "declare", "epsilon", "explain", "ledger", "load", "predict"]
 
 
 def __getattr__(name: str) -> Any:

@@ -291,7 +291,7 @@ def test_a_replayed_release_reads_a_person_through_the_door_alone(
     def drawn(rows, watch):
         write(given["nodes"], rows)
         spec = checked(given)
-        plan = releases._planned(spec, read_documents(spec), BudgetLedger(data), 2.0, method)
+        plan = releases.planned_release(spec, read_documents(spec), BudgetLedger(data), 2.0, method)
         free = releases._free_row(plan) if public else None
         model, quality = releases._drawn(plan, free, Door.of([Streams.of({"test": 1})], watch))
         planned = releases._plan_lines(plan, 0, 0, free), releases._trees(plan), repr(plan.costs)
@@ -309,7 +309,8 @@ def test_a_replayed_release_reads_a_person_through_the_door_alone(
     for every in (rows, [row | {"topic": ""} for row in rows]):
         write(given["nodes"], every)
         spec = checked(given)
-        plan = releases._planned(spec, read_documents(spec), BudgetLedger(data), 100.0, method)
+        docs, ledger = read_documents(spec), BudgetLedger(data)
+        plan = releases.planned_release(spec, docs, ledger, 100.0, method)
         lattices.append(plan.queries)
     assert lattices[0] == lattices[1], "columns and noise follow from ids, not from labels"
 
@@ -594,3 +595,30 @@ def test_delta_of_several_releases_is_that_of_all_of_them():
     assert together([two, two]) == (2.0, 2e-5)
     assert together([one, two])[1] == 2e-5
     assert together([one, three])[0] is None
+
+
+# --- attack on releases like the owner's --------------------------------------------------------
+
+
+def test_an_attack_stays_private_and_sees_something_but_no_more_than_is_proved(run, data, tmp_path):
+    rows = [row | {"body": f"{row['body']} rare{row['id']}"} for row in rows_of(240)]
+    declared("bar", write(tmp_path / "n.csv", rows), unit="who", budget=30)
+    run("classify", "bar", "--epsilon", 20, "--out", tmp_path / "out")
+    before = {path: path.read_bytes() for path in (tmp_path / "out" / "release").iterdir()}
+    spent = private_graphs.ledger("bar").spent
+    found = run("attack", tmp_path / "out", "--models", 64, "--json").json
+    assert {path: path.read_bytes() for path in (tmp_path / "out" / "release").iterdir()} == before
+    assert private_graphs.ledger("bar").spent == spent
+    file = tmp_path / "out" / "private" / "leaks.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert json.loads(file.read_text())["seen"] == found["seen"]
+    assert [each["what"] for each in found["seen"]] == ["sums", "classifier", "rare words"]
+    for each in found["seen"]:
+        assert each["auc"][1] <= found["auc_allowed"] and each["tpr_01"][1] <= found["tpr_allowed"]
+    assert found["seen"][0]["auc"][1] > 0.55
+    answer = run("attack", tmp_path / "out" / "release", "--models", 8)
+    assert answer.code == 0 and "never a bound" in answer.out and "understate" in answer.out
+    run("classify", "bar", "--epsilon", 2, "--method", "dp_linear", "--out", tmp_path / "steps")
+    found = run("attack", tmp_path / "steps", "--models", 8, "--json").json
+    assert [each["what"] for each in found["seen"]] == ["classifier"] and found["accuracy"] > 0
+    refused(run("attack", tmp_path / "nowhere"), 1, "nowhere", "classify")

@@ -26,7 +26,7 @@ def test_the_guide_runs_as_it_is_written(run, root, tmp_path, monkeypatch, capsy
             else:
                 program = sys.executable if program == "python" else program
                 subprocess.run([program, *arguments], check=True)
-    assert set(seen) == {"declare", "classify", "predict", "explain", "ledger"}
+    assert set(seen) == {"declare", "classify", "predict", "explain", "ledger", "attack"}
     [code] = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     exec(compile(code, "your-own-graph.md", "exec"), {})
     said = capsys.readouterr().out.splitlines()

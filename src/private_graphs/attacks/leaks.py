@@ -133,9 +133,9 @@ Attacker = Callable[[Job, GraphDataset, Guarantee, Context], Iterable[Measuremen
 
 def attacker(name: str) -> Attacker:
     """Return the attack that ``LeakAttack.attack`` names."""
-    from private_graphs.attacks import membership
+    from private_graphs.attacks import links, membership, words
 
-    return {"membership": membership.attack}[name]
+    return {"membership": membership, "links": links, "words": words}[name].attack
 
 
 def run_job(

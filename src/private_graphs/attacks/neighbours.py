@@ -150,10 +150,10 @@ def _links(task: NodeTask, number: int, generator: np.random.Generator, _: Any) 
     edges = graph.edge_index[:, ~same]
     if not same.any():
         edges = np.concatenate([edges, edge], axis=1)
-    return replace(task, graph=_with_edges(graph, edges))
+    return replace(task, graph=with_edges(graph, edges))
 
 
-def _with_edges(graph: GraphDataset, edges: np.ndarray) -> GraphDataset:
+def with_edges(graph: GraphDataset, edges: np.ndarray) -> GraphDataset:
     order = np.lexsort(edges[::-1])
     info = graph.info.model_copy(update={"n_edges": edges.shape[1]})
     return replace(graph, edge_index=np.ascontiguousarray(edges[:, order]), info=info)
@@ -187,7 +187,7 @@ def _node(task: NodeTask, number: int, generator: np.random.Generator, _: Any) -
     touches = (graph.edge_index == node).any(axis=0)
     kept = graph.edge_index[:, ~touches]
     own = np.stack([np.minimum(near, node), np.maximum(near, node)])
-    return replace(task, graph=_with_edges(changed, np.concatenate([kept, own], axis=1)))
+    return replace(task, graph=with_edges(changed, np.concatenate([kept, own], axis=1)))
 
 
 def _lists(task: NodeTask, number: int, generator: np.random.Generator, _: Any) -> Neighbour:

@@ -22,6 +22,7 @@ COMMANDS = {
     "declare": "declared",
     "classify": "classify",
     "predict": "declared",
+    "attack": "declared",
     "explain": "explain",
     "ledger": "declared",
     "epsilon": "accounting",

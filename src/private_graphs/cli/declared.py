@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from private_graphs.cli.options import DATA, AsJson, DataFolder
+from private_graphs.cli.options import DATA, AsJson, DataFolder, FirstSeed
 from private_graphs.cli.terminal import print_json, say
 from private_graphs.errors import counted
 
@@ -130,6 +130,35 @@ def predict(
     if found.accuracy is not None:
         lines.append(f"{100 * found.accuracy:.1f} % of those with a class are right")
     typer.echo("\n".join(lines))
+
+
+def attack(
+    folder: Annotated[
+        Path, typer.Argument(help="Folder of classify --out DIR, for declared documents.")
+    ],
+    models: Annotated[
+        int, typer.Option(help="Classifiers that are trained and attacked.", min=8)
+    ] = 256,
+    seed: FirstSeed = 0,
+    as_json: AsJson = False,
+    data: DataFolder = DATA,
+) -> None:  # fmt: skip
+    """Attack classifiers like a release: how well is seen who was among the training units?
+
+    Classifiers are trained as the release was, on random halves of the units, and attacked by
+    somebody who knows all documents, but not who is in. What comes out is evidence and no bound. It
+    reads private documents without noise: it is written to DIR/private, for your eyes, and only
+    because it stays there it costs no epsilon.
+
+    Example: private-graphs attack results
+    """
+    from private_graphs.documents import api
+
+    found = api.attack(folder, data=data, models=models, seed=seed or 0)
+    if as_json:
+        print_json(dataclasses.asdict(found) | {"file": str(found.file)})
+        return
+    typer.echo("\n".join(found.lines()))
 
 
 def ledger(

@@ -1,4 +1,4 @@
-"""The five verbs for declared documents, with the same names in the shell and in Python."""
+"""The six verbs for declared documents, with the same names in the shell and in Python."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,10 +16,13 @@ from private_graphs.documents.release import Classified, classify
 from private_graphs.errors import UsageError, UserError
 from private_graphs.report.explained import Explained, explained
 
+if TYPE_CHECKING:
+    from private_graphs.documents.attack import Attacked
+
 DATA = Path("data/raw")
 __all__ = [
-    "Classified", "Declared", "Explained", "Predicted", "ReleasedModel", "Spent", "classify",
-    "declare", "epsilon", "explain", "ledger", "load", "predict",
+    "Classified", "Declared", "Explained", "Predicted", "ReleasedModel", "Spent", "attack",
+    "classify", "declare", "epsilon", "explain", "ledger", "load", "predict",
 ]  # fmt: skip
 
 
@@ -223,6 +226,21 @@ def _spent(name: str, data: Path) -> Spent:
         or np.isin(each.people.units, people.units).any()
     ]  # fmt: skip
     return Spent(name, spec.unit or "document", delta, spec.budget, spent, held)
+
+
+def attack(
+    folder: str | Path, *, data: str | Path = DATA, models: int = 256, seed: int = 0
+) -> Attacked:
+    """Attack classifiers of random halves, trained like a release; see ``documents.attack``.
+
+    What is found is private, and is written into the release's folder ``private``.
+
+    Raises:
+        UserError: no release of declared documents in the folder.
+    """
+    from private_graphs.documents.attack import attack
+
+    return attack(folder, data=data, models=models, seed=seed)
 
 
 def explain(*folders: str | Path, full: bool = False) -> Explained:

@@ -26,7 +26,8 @@ _KEEP = """# Not to be given away
 
 `predictions.csv` has the predicted class of every protected document. Each is an exact function of
 a protected text, which no guarantee covers: it is for the owner, or for each person their own. What
-may be given away is in `release`.
+may be given away is in `release`. `leaks.json` has what 'private-graphs attack' has found, from
+protected texts without noise: for the owner alone.
 """
 
 

@@ -133,7 +133,7 @@ class Classified:
 
 
 @dataclass(frozen=True, eq=False)
-class _Plan:
+class PlannedRelease:
     """Everything that is decided before a private value is read."""
 
     spec: Declaration
@@ -197,7 +197,7 @@ def classify(
     say(f"reading {spec.nodes.name}")
     docs = read_documents(spec)
     ledger = BudgetLedger(data)
-    plan = _planned(spec, docs, ledger, epsilon, method)
+    plan = planned_release(spec, docs, ledger, epsilon, method)
     sides = tuple(plan.costs)
     before = most_spent(ledger.entries(), plan.people, plan.delta, sides)
     free = _free_row(plan) if len(docs.units_on(KNOWN)) else None
@@ -302,9 +302,10 @@ def delta_of(spec: Declaration, protected: int) -> float:
     return spec.delta or default_delta(protected)
 
 
-def _planned(
+def planned_release(
     spec: Declaration, docs: Documents, ledger: BudgetLedger, epsilon: float, method: str
-) -> _Plan:
+) -> PlannedRelease:
+    """Decide everything about a release, without reading a label."""
     from private_graphs.privacy.calibration import refuse_large_delta
 
     earlier_releases(spec, docs, ledger)  # refuses documents that are public now
@@ -319,7 +320,7 @@ def _planned(
     training = METHODS[method].of(known, words, trained, n_classes, epsilon, delta, unit)
     training.check_total(protected)
     tested = len(docs.units_on(TEST))
-    return _Plan(
+    return PlannedRelease(
         spec=spec, docs=docs, people=people_of(spec, docs, ledger), epsilon=epsilon, delta=delta,
         protected=protected, trained=trained, training=training, unit=unit,
         count_lattice=calibrated_count(epsilon, delta) if tested else None,
@@ -327,7 +328,7 @@ def _planned(
 
 
 def _plan_lines(
-    plan: _Plan, before: float, after: float, free: np.ndarray | None
+    plan: PlannedRelease, before: float, after: float, free: np.ndarray | None
 ) -> tuple[str, ...]:
     """Return what a dry run prints, from public numbers alone."""
     n_classes = len(plan.docs.classes)
@@ -350,12 +351,13 @@ def _plan_lines(
     return tuple(lines)
 
 
-def _terms(docs: Documents, *sides: int) -> Terms:
+def terms_of(docs: Documents, *sides: int) -> Terms:
+    """Return the units on some sides, as they are summed."""
     rows = docs.on(*sides)
     return Terms([docs.texts[row] for row in rows], docs.labels[rows], docs.unit_of[rows])
 
 
-def _free_row(plan: _Plan) -> np.ndarray:
+def _free_row(plan: PlannedRelease) -> np.ndarray:
     """Return the classes of the public test documents by public documents alone."""
     import scipy.sparse
 
@@ -363,7 +365,7 @@ def _free_row(plan: _Plan) -> np.ndarray:
     from private_graphs.methods.method import ALONE, Request
     from private_graphs.tasks import SCENARIOS, GraphTask
 
-    known, asked = _terms(plan.docs, KNOWN), _terms(plan.docs, PUBLIC_TEST)
+    known, asked = terms_of(plan.docs, KNOWN), terms_of(plan.docs, PUBLIC_TEST)
     assert isinstance(plan.training.features, PublicWords)
     rows, labelled = plan.training.features.weighted(known.texts), np.flatnonzero(known.labels >= 0)
     task = GraphTask(
@@ -379,18 +381,18 @@ def _free_row(plan: _Plan) -> np.ndarray:
     return outcome.test_predictions
 
 
-def _public_score(plan: _Plan, free: np.ndarray) -> float:
-    asked = _terms(plan.docs, PUBLIC_TEST)
+def _public_score(plan: PlannedRelease, free: np.ndarray) -> float:
+    asked = terms_of(plan.docs, PUBLIC_TEST)
     cells = cells_of(free, free, asked.labels, asked.unit_of)
     return float(cells[:, 0].mean()) if len(cells) else math.nan
 
 
 def _drawn(
-    plan: _Plan, free: np.ndarray | None, door: Door
+    plan: PlannedRelease, free: np.ndarray | None, door: Door
 ) -> tuple[ReleasedModel, Quality | None]:
     """Read the private documents through the door, and return what follows from its answers."""
     docs, training = plan.docs, plan.training
-    weights, sizes = training.weights(_terms(docs, TRAINING), _terms(docs, KNOWN), door)
+    weights, sizes = training.weights(terms_of(docs, TRAINING), terms_of(docs, KNOWN), door)
     model = ReleasedModel(
         training.features, weights, docs.classes, plan.spec.text, plan.spec.id, plan.spec.name
     )
@@ -404,9 +406,9 @@ def _drawn(
     return model, quality
 
 
-def _noisy_quality(plan: _Plan, weights: np.ndarray, majority: int, door: Door) -> Quality:
+def _noisy_quality(plan: PlannedRelease, weights: np.ndarray, majority: int, door: Door) -> Quality:
     """Release four noisy counts of private test units, and compare with the largest class."""
-    asked, lattice = _terms(plan.docs, TEST), plan.count_lattice
+    asked, lattice = terms_of(plan.docs, TEST), plan.count_lattice
     assert lattice is not None
     predicted = scores_of(weights, plan.training.features, asked.texts).argmax(axis=1)
     other = np.full(len(predicted), majority)
@@ -428,10 +430,10 @@ def _noisy_quality(plan: _Plan, weights: np.ndarray, majority: int, door: Door) 
 
 
 def _public_quality(
-    plan: _Plan, weights: np.ndarray, majority: int, free: np.ndarray | None
+    plan: PlannedRelease, weights: np.ndarray, majority: int, free: np.ndarray | None
 ) -> Quality | None:
     """Compare exact answers on public test units with public documents alone and the majority."""
-    asked = _terms(plan.docs, PUBLIC_TEST)
+    asked = terms_of(plan.docs, PUBLIC_TEST)
     if free is None or not (asked.labels >= 0).any():
         return None
     predicted = scores_of(weights, plan.training.features, asked.texts).argmax(axis=1)
@@ -464,7 +466,7 @@ def _exact_verdict(cells: np.ndarray) -> str:
 # --- statement ---
 
 
-def _trees(plan: _Plan) -> list[dict[str, Any]]:
+def _trees(plan: PlannedRelease) -> list[dict[str, Any]]:
     """Return the planned mechanisms as event trees of dp-accounting."""
     from private_graphs.privacy.dp_events import dp_events
 
@@ -472,7 +474,7 @@ def _trees(plan: _Plan) -> list[dict[str, Any]]:
     return [each.model_dump(mode="json") for each in trees]
 
 
-def _statement(plan: _Plan, method: str) -> Any:
+def _statement(plan: PlannedRelease, method: str) -> Any:
     from private_graphs.files import sha256_of
     from private_graphs.privacy.prices import SearchRuns, price_file
     from private_graphs.privacy.statements import About, Selection, build_statement

@@ -10,7 +10,7 @@ several documents: a sum that is clipped would move by more.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -71,29 +71,38 @@ class Terms:
         number of the other units leave no trace.
         """
         total = np.zeros((features.columns + 1, n_classes), np.int64)
+        for _, label, terms in self.blocks(features, lattice):
+            np.add.at(total[:, label], terms.indices, terms.data)
+        return total
+
+    def blocks(
+        self, features: Map, lattice: LatticeGaussian
+    ) -> Iterator[tuple[np.ndarray, int, scipy.sparse.csr_matrix]]:
+        """Yield units, a class, and the (units, columns + 1) rounded terms of that class."""
         labelled = np.flatnonzero(self.labels >= 0)
         starts = np.flatnonzero(np.diff(self.unit_of[labelled], prepend=-1))
         begin = 0
         while begin < len(starts):
             end = min(begin + _BLOCK, len(starts))
             last = starts[end] if end < len(starts) else len(labelled)
-            self._add(total, labelled[starts[begin] : last], features, lattice)
+            yield from self._block(labelled[starts[begin] : last], features, lattice)
             begin = end
-        return total
 
-    def _add(
-        self, total: np.ndarray, rows: np.ndarray, features: Map, lattice: LatticeGaussian
-    ) -> None:
-        """Add the terms of the units of some labelled documents."""
+    def _block(
+        self, rows: np.ndarray, features: Map, lattice: LatticeGaussian
+    ) -> Iterator[tuple[np.ndarray, int, scipy.sparse.csr_matrix]]:
+        """Yield the terms of the units of some labelled documents."""
         z = features.rows([self.texts[row] for row in rows])
         z = scipy.sparse.hstack([z, np.ones((len(rows), 1))], format="csr") * math.sqrt(0.5)
-        _, units = np.unique(self.unit_of[rows], return_inverse=True)
+        names, units = np.unique(self.unit_of[rows], return_inverse=True)
         weights = 1.0 / np.bincount(units)[units]
         shape = (units.max() + 1, len(rows))
         for label in np.unique(self.labels[rows]):
             own = np.flatnonzero(self.labels[rows] == label)
             mean = scipy.sparse.csr_matrix((weights[own], (units[own], own)), shape) @ z
-            np.add.at(total[:, label], mean.indices, lattice.rounded(mean.data))
+            terms = lattice.rounded(mean.data)
+            whole = (terms, mean.indices, mean.indptr)
+            yield names, label, scipy.sparse.csr_matrix(whole, mean.shape)
 
 
 def calibrated(epsilon: float, delta: float, columns: int, n_classes: int) -> LatticeGaussian:
@@ -182,9 +191,9 @@ class ClassSums:
         exact = terms.sum(self.features, self.n_classes, self.lattice)
         [noisy] = door.gaussian(exact[None], queries, stream="class_sums")
         private = ClassMeans.of(noisy, self.lattice.noise_std)
-        return weights_of(private, *self._public_means(known)), private.sizes
+        return weights_of(private, *self.public_means(known)), private.sizes
 
-    def _public_means(self, known: Terms) -> tuple[ClassMeans | None, float]:
+    def public_means(self, known: Terms) -> tuple[ClassMeans | None, float]:
         """Return the sums of public documents by class, and the mean variance of a coordinate."""
         if not known.texts:
             return None, 1 / self.features.columns

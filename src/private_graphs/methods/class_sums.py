@@ -196,10 +196,10 @@ def class_sums(task: GraphTask, rows: RowMap, lattice: LatticeGaussian) -> np.nd
         total = query.zeros()
         for start in range(0, task.n_train, _BLOCK):
             query.add(total, task.training(slice(start, start + _BLOCK)))
-    return _centred_sums(total, lattice)
+    return centred_sums(total, lattice)
 
 
-def _centred_sums(total: np.ndarray, lattice: LatticeGaussian) -> np.ndarray:
+def centred_sums(total: np.ndarray, lattice: LatticeGaussian) -> np.ndarray:
     """Return (..., m, K) sums of rows by class as sums of z (e_y - 1/K)^T, in spacings."""
     n_classes = total.shape[-1]
     centred = n_classes * total - total.sum(axis=-1, keepdims=True)
@@ -215,7 +215,7 @@ def member_sums(
     """
     lattice.check_total(len(labels) * k)
     total = np.stack([(members * (labels == y)) @ grid for y in range(k)], axis=-1)
-    return _centred_sums(total.astype(np.int64), lattice)
+    return centred_sums(total.astype(np.int64), lattice)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -15,6 +16,7 @@ from private_graphs.jobs import Job
 from private_graphs.methods import method_named
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.report.exhibit import Block, Chart, Column, Table
+from private_graphs.report.link_leaks import link_blocks
 from private_graphs.report.words import bound, budget, missing, number
 from private_graphs.run import settings_text
 
@@ -62,6 +64,8 @@ NOTES = (
     "Every model learns from a random half of the candidates, by independent coins. Models that "
     "learn from more of them leak more of each. Rates are pooled over models; intervals (95 %) "
     "resample models and records.",
+    "found: the share of members, or of words that are there, which the attacker names when it is "
+    "wrong about 1 % of the others; ruled out: the share of the others in the same way.",
     "allowed: the most that any attack reaches where the proved ε holds. accuracy: of the model "
     "that learns from everybody; in brackets that of always guessing the largest class: an attack "
     "at chance on a model at chance shows nothing.",
@@ -115,6 +119,9 @@ def blocks(results: Any) -> list[Block]:
     """Return what leaks: a chart against ε, a row per model, every view, who is exposed."""
     found: list[Block] = []
     for attack, rows in results.leaks.groupby("attack", sort=False):
+        if attack == "links":
+            found += link_blocks(rows, partial(_model, results=results), partial(_name, results))
+            continue
         frame = cells(rows)
         frame["model"] = [_model(row, results) for row in frame.to_dict("records")]
         noun = _NOUNS[attack]
@@ -161,7 +168,7 @@ def _chart(noun: str, frame: pd.DataFrame, results: Any) -> Chart:
                   "line": row["model"], "protocol": row["protocol"]}  # fmt: skip
         mu = math.inf if math.isinf(row["epsilon"]) else gdp_mu(row["epsilon"], row["delta"])
         allowed = 1.0 if math.isinf(mu) else float(ndtr(ndtri(0.01) + mu))
-        points.append(common | {"what": "members found at 1 % false alarms", "mean": row[_RATE],
+        points.append(common | {"what": "found at 1 % false alarms", "mean": row[_RATE],
                                 "chance": 0.01, "allowed": allowed})  # fmt: skip
         points.append(common | {"what": "accuracy of the model", "mean": row["accuracy"],
                                 "chance": row.get("majority"), "allowed": None})  # fmt: skip
@@ -183,9 +190,9 @@ def _strength(noun: str, frame: pd.DataFrame, results: Any) -> Table:
         Column("attacker", lambda row: f"{row['sees']}, {row['score']}"),
         Column("AUC", lambda row: _interval(row, "auc")),
         Column("allowed", lambda row: number(row.get("allowed_auc"), 3)),
-        Column("members found", lambda row: _interval(row, "tpr_01"), "at 1 % false alarms"),
+        Column("found", lambda row: _interval(row, "tpr_01"), "at 1 % false alarms"),
         Column("allowed", lambda row: number(row.get("allowed_tpr_01"), 3), "at 1 % false alarms"),
-        Column("others found", lambda row: _interval(row, "tnr_01"), "at 1 % false alarms"),
+        Column("ruled out", lambda row: _interval(row, "tnr_01"), "at 1 % false alarms"),
         Column("ε shown", lambda row: _shown(row)),
         Column("AUC of what is published", lambda row: number(row["published_auc"], 3)),
     ]
@@ -250,8 +257,8 @@ def _views(noun: str, rows: pd.DataFrame, results: Any) -> Table:
 
 
 _MEASURES = {
-    "auc": "AUC", "tpr_01": "members at 1 %", "tpr_001": "members at .1 %",
-    "tnr_01": "others at 1 %", "tnr_001": "others at .1 %", "precision": "precision",
+    "auc": "AUC", "tpr_01": "found at 1 %", "tpr_001": "found at .1 %",
+    "tnr_01": "ruled out at 1 %", "tnr_001": "ruled out at .1 %", "precision": "precision",
     "rank_correlation": "rank correlation",
 }  # fmt: skip
 

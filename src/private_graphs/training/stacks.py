@@ -168,7 +168,9 @@ class _Compiled(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad: torch.Tensor):
-        return None, None, ctx.back(grad)
+        # ``back`` holds the record of the pass, which holds this node: no collector sees that cycle
+        back, ctx.back = ctx.back, None
+        return None, None, back(grad)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,10 @@ EXHIBIT = Exhibit(
     "What leaks in practice",
     groups=(
         "leaks_without_dp", "leaks_unlabelled", "leaks_pubmed", "leaks_refuted", "leaks_private",
-        "leaks_sgd", "leaks_proved",
+        "leaks_sgd", "leaks_proved", "leaks_links", "leaks_edges", "leaks_noisy_graph",
+        "leaks_words",
     ),
     build=blocks,
-    meaning="How well an attacker guesses who was a training node, beside the printed and the "
-    "proved ε. It is evidence: no bound, and no audit.",
+    meaning="How well an attacker guesses who was a training node, which edges there are, and who "
+    "used a rare word, beside the printed and the proved ε. Evidence: no bound, and no audit.",
 )  # fmt: skip

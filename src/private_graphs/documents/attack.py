@@ -1,0 +1,303 @@
+"""``attack`` for declared documents: what releases like the owner's show of who was in them.
+
+Classifiers are trained as the owner's was, on random halves of the training units, and attacked by
+somebody who knows all documents and labels but not who is in. The result reads private documents
+without noise: it stays in the folder ``private``, and only so it costs no ε.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import ndtr, ndtri
+
+from private_graphs.attacks.decoding import decoded
+from private_graphs.attacks.membership import Shadows, node_aucs, rates
+from private_graphs.attacks.views import margins
+from private_graphs.documents.declaration import needed
+from private_graphs.documents.hashing import tokens
+from private_graphs.documents.ledger import BudgetLedger
+from private_graphs.documents.model import load
+from private_graphs.documents.release import PlannedRelease, planned_release, terms_of
+from private_graphs.documents.tables import KNOWN, PUBLIC_TEST, TEST, TRAINING, read_documents
+from private_graphs.documents.unit_sums import (
+    ClassMeans,
+    ClassSums,
+    Terms,
+    cells_of,
+    mu_of,
+    scores_of,
+    weights_of,
+)
+from private_graphs.errors import UsageError, UserError
+from private_graphs.files import private_folder, write_json
+from private_graphs.mechanisms.door import Door
+from private_graphs.training.streams import Streams
+
+SHADOWS = 256
+FILE = "leaks.json"
+_MOST_UNITS = 2000
+"""Units with a coin; of more units the others are always in."""
+_EXPOSED = 0.01
+"""Share of the units that are shown as most exposed."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How well an attacker tells units that are in from others, each value with its interval."""
+
+    what: str
+    """What the attacker reads."""
+    auc: tuple[float, float, float]
+    tpr_01: tuple[float, float, float]
+    """True positive rate at 1 % false positives."""
+    most_exposed: float
+    """AUC of the hundredth of the units whom half of the models name, measured on the others."""
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """Result of ``attack``."""
+
+    graph: str
+    unit: str
+    epsilon: float
+    """ε of the attacked releases."""
+    delta: float
+    models: int
+    units: int
+    """Units with a coin: training units with a class."""
+    always_in: int
+    seen: tuple[Seen, ...]
+    auc_allowed: float
+    """Largest AUC that the proof allows for any attack on one unit."""
+    tpr_allowed: float
+    accuracy: float | None
+    """Share of right answers of the models of random halves, by unit; None without a test unit."""
+    file: Path
+
+    def lines(self) -> list[str]:
+        """Return what was seen, and what that cannot rule out."""
+
+        def with_interval(found: tuple[float, float, float], digits: int) -> str:
+            value, low, high = (f"{each:.{digits}f}" for each in found)
+            return f"{value} ({low} to {high})"
+
+        found = [
+            f"models      {self.models:,} classifiers like the release of {self.graph!r} at "
+            f"epsilon {self.epsilon:g}, each of a random half of {self.units:,} {self.unit}s with "
+            "a class" + (f" and always of {self.always_in:,} others" if self.always_in else ""),
+            "accuracy    "
+            + ("no labelled test unit" if self.accuracy is None else f"{self.accuracy:.3f}"),
+            *(
+                f"{each.what:11} AUC {with_interval(each.auc, 3)}, true positives at 1 % false "
+                f"positives {with_interval(each.tpr_01, 4)}, AUC of the most exposed 1 % "
+                f"{each.most_exposed:.3f}"
+                for each in self.seen
+            ),
+            f"proved      AUC at most {self.auc_allowed:.3f}, true positives at most "
+            f"{self.tpr_allowed:.4f}, for any attack on one {self.unit}",
+            *LIMITS,
+            f"file        {self.file}",
+        ]
+        return found
+
+
+LIMITS = (
+    "This is evidence, never a bound: an attacker who knows more may see more.",
+    "Random halves understate: somebody who knows nine of ten units sees more of the tenth.",
+    "Means hide people: a few may be exposed where most are not. The proof holds for each.",
+    "Keep this private: it reads protected documents without noise, and spends no epsilon only "
+    "because nobody else sees it.",
+)
+"""What no attack can rule out, and whom its result is for."""
+
+
+def attack(
+    folder: str | Path,
+    *,
+    data: str | Path = Path("data/raw"),
+    models: int = SHADOWS,
+    seed: int = 0,
+) -> Attacked:
+    """Attack classifiers like the release in ``folder``, and write to its private part.
+
+    Raises:
+        UserError: no release of declared documents in the folder.
+    """
+    folder = Path(folder)
+    folder = folder.parent if folder.name == "release" else folder
+    if models < 8:
+        raise UsageError(f"--models is {models}; expected at least 8, half of which are compared")
+    name = load(folder).graph
+    spec, (epsilon, method) = needed(name, Path(data)), _released(folder)
+    plan = planned_release(spec, read_documents(spec), BudgetLedger(Path(data)), epsilon, method)
+    own = terms_of(plan.docs, TRAINING)
+    units = np.unique(own.unit_of[own.labels >= 0])
+    if len(units) < 2:
+        raise UserError(f"{spec.name}: fewer than two training units have a class; expected more")
+    generator = np.random.default_rng([seed, 43])
+    order = generator.permutation(len(units))
+    asked, rest = np.sort(order[:_MOST_UNITS]), order[_MOST_UNITS:]
+    if isinstance(plan.training, ClassSums):
+        scores, weights = _of_sums(plan, plan.training, asked, rest, models, generator, seed)
+    else:
+        scores, weights = _of_steps(plan, units[asked], models, generator, seed)
+    mu = mu_of(plan.training.queries)
+    result = Attacked(
+        graph=name, unit=spec.unit or "document", epsilon=plan.epsilon, delta=plan.delta,
+        models=models, units=len(asked), always_in=len(rest),
+        seen=tuple(_seen(what, *each) for what, each in scores.items()),
+        auc_allowed=float(ndtr(mu / math.sqrt(2))), tpr_allowed=float(ndtr(ndtri(0.01) + mu)),
+        accuracy=_accuracy(plan, weights), file=folder / "private" / FILE,
+    )  # fmt: skip
+    with private_folder(result.file.parent):
+        fields = asdict(result) | {"limits": LIMITS}
+        del fields["file"]
+        write_json(result.file, fields)
+    return result
+
+
+def _released(folder: Path) -> tuple[float, str]:
+    """Return the ε for which the release in a folder was calibrated, and its method."""
+    from private_graphs.report.explained import statements_of
+
+    [(_, statement)] = statements_of(folder)
+    if statement["epsilon_target"] is None:
+        raise UserError(f"{folder}: a release without a target epsilon; expected one of classify")
+    return float(statement["epsilon_target"]), statement["method"]
+
+
+Scored = dict[str, tuple[np.ndarray, np.ndarray]]
+"""By what the attacker reads: (R, units) scores and coins."""
+
+
+def _of_sums(
+    plan: PlannedRelease, training: ClassSums, asked: np.ndarray, rest: np.ndarray, models: int,
+    generator: np.random.Generator, seed: int,
+) -> tuple[Scored, list[np.ndarray]]:  # fmt: skip
+    """Release sums of random halves, a matrix product for all, and decode them."""
+    own, known = terms_of(plan.docs, TRAINING), terms_of(plan.docs, KNOWN)
+    names, terms = _terms(training, own)
+    _, without = _terms(training, _without_rare_words(own))
+    lattice, public = training.lattice, training.public_means(known)
+    scores: Scored = {}
+    weights: list[np.ndarray] = []
+    for what, moved, always in (
+        ("sums", terms[asked], terms[rest].sum(axis=0)),
+        ("rare words", (terms - without)[asked],
+         without[asked].sum(axis=0) + terms[rest].sum(axis=0)),
+    ):  # fmt: skip
+        coins = generator.random((models, len(asked))) < 0.5
+        base = np.asarray(always).ravel()
+        exact = (coins.astype(np.int64) @ moved + base).astype(np.int64)
+        door = _door(plan, models, {"seed": seed, "of": what})
+        door.plan([training.queries] * models)
+        exact = exact.reshape(models, -1, training.n_classes)
+        noisy = door.gaussian(exact, list(training.queries) * models, stream="class_sums")
+        door.close()
+        flat = noisy.reshape(models, -1) - base * lattice.spacing
+        scores[what] = decoded(moved * lattice.spacing, flat, lattice.noise_std), coins
+        if what == "sums":
+            means = (ClassMeans.of(each, lattice.noise_std) for each in noisy)
+            weights = [weights_of(each, *public) for each in means]
+            ratios = Shadows(_margins(plan, weights, names[asked]), coins).ratios()
+            scores["classifier"] = ratios["online"], coins
+    return scores, weights
+
+
+def _of_steps(
+    plan: PlannedRelease, asked: np.ndarray, models: int, generator: np.random.Generator, seed: int
+) -> tuple[Scored, list[np.ndarray]]:
+    """Train a classifier of each random half, one after the other."""
+    own, known = terms_of(plan.docs, TRAINING), terms_of(plan.docs, KNOWN)
+    coins = generator.random((models, len(asked))) < 0.5
+    weights = []
+    for number, each in enumerate(coins):
+        out = np.isin(own.unit_of, asked[~each])
+        half = replace(own, labels=np.where(out, -1, own.labels))
+        door = _door(plan, 1, {"seed": seed, "number": number})
+        weights.append(plan.training.weights(half, known, door)[0])
+        door.close()
+    ratios = Shadows(_margins(plan, weights, asked), coins).ratios()
+    return {"classifier": (ratios["online"], coins)}, weights
+
+
+def _door(plan: PlannedRelease, models: int, told: dict[str, Any]) -> Door:
+    """Return a door with seeded noise: what passes it stays private."""
+    return Door.of([
+        Streams.of({"attack": plan.spec.name, "model": place, **told}) for place in range(models)
+    ])  # fmt: skip
+
+
+def _without_rare_words(terms: Terms) -> Terms:
+    """Return units whose first labelled document lacks the word that the fewest documents have."""
+    listed = [tokens(text) for text in terms.texts]
+    frequency = Counter(word for words in listed for word in set(words))
+    texts = list(terms.texts)
+    labelled = np.flatnonzero(terms.labels >= 0)
+    _, first = np.unique(terms.unit_of[labelled], return_index=True)
+    for row in labelled[first]:
+        rare = min(listed[row], key=lambda word: (frequency[word], word), default=None)
+        texts[row] = " ".join(word for word in listed[row] if word != rare)
+    return replace(terms, texts=texts)
+
+
+def _terms(training: ClassSums, own: Terms) -> tuple[np.ndarray, sp.csr_matrix]:
+    """Return the numbers of the units with a class, and their rounded terms in a row."""
+    columns, n_classes = training.features.columns + 1, training.n_classes
+    rows, places, values = [], [], []
+    for units, label, terms in own.blocks(training.features, training.lattice):
+        of_class = terms.tocoo()
+        rows.append(units[of_class.row])
+        places.append(of_class.col.astype(np.int64) * n_classes + label)
+        values.append(of_class.data)
+    names, row = np.unique(np.concatenate(rows), return_inverse=True)
+    entries = (np.concatenate(values), (row, np.concatenate(places)))
+    return names, sp.csr_matrix(entries, (len(names), columns * n_classes))
+
+
+def _margins(plan: PlannedRelease, weights: Sequence[np.ndarray], units: np.ndarray) -> np.ndarray:
+    """Return (R, units) mean margins of the labelled documents of each unit."""
+    own = terms_of(plan.docs, TRAINING)
+    rows = np.flatnonzero((own.labels >= 0) & np.isin(own.unit_of, units))
+    scores = _scores(plan, weights, [own.texts[row] for row in rows])
+    found = margins(scores, own.labels[rows])  # (R, documents)
+    _, place = np.unique(own.unit_of[rows], return_inverse=True)
+    mean = sp.csr_matrix((1 / np.bincount(place)[place], (np.arange(len(rows)), place)))
+    return np.asarray(found @ mean)
+
+
+def _scores(
+    plan: PlannedRelease, weights: Sequence[np.ndarray], texts: Sequence[str]
+) -> np.ndarray:
+    """Return (R, documents, K) scores of R classifiers."""
+    joined = scores_of(np.hstack(weights), plan.training.features, texts)
+    return joined.reshape(len(texts), len(weights), -1).transpose(1, 0, 2)
+
+
+def _accuracy(plan: PlannedRelease, weights: Sequence[np.ndarray]) -> float | None:
+    """Return the share of right answers on test units, in the mean over the classifiers."""
+    own = terms_of(plan.docs, TEST, PUBLIC_TEST)
+    rows = np.flatnonzero(own.labels >= 0)
+    if not len(rows):
+        return None
+    labels, units = own.labels[rows], own.unit_of[rows]
+    answers = _scores(plan, weights, [own.texts[row] for row in rows]).argmax(axis=2)
+    right = [cells_of(each, each, labels, units)[:, 0].mean() for each in answers]
+    return float(np.mean(right))
+
+
+def _seen(what: str, scores: np.ndarray, coins: np.ndarray) -> Seen:
+    found = rates(scores, coins)
+    even, odd = (node_aucs(scores[half::2], coins[half::2]) for half in (0, 1))
+    number = max(1, math.ceil(_EXPOSED * len(even)))
+    most = np.argsort(-even, kind="stable")[:number]
+    return Seen(what, found["auc"], found["tpr_01"], float(odd[most].mean()))
