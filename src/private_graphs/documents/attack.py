@@ -268,7 +268,7 @@ def _margins(plan: PlannedRelease, weights: Sequence[np.ndarray], units: np.ndar
     """Return (R, units) mean margins of the labelled documents of each unit."""
     own = terms_of(plan.docs, TRAINING)
     rows = np.flatnonzero((own.labels >= 0) & np.isin(own.unit_of, units))
-    scores = _scores(plan, weights, [own.texts[row] for row in rows])
+    scores = _scores(plan, weights, [own.texts[row] for row in rows.tolist()])
     found = margins(scores, own.labels[rows])  # (R, documents)
     _, place = np.unique(own.unit_of[rows], return_inverse=True)
     mean = sp.csr_matrix((1 / np.bincount(place)[place], (np.arange(len(rows)), place)))
@@ -290,7 +290,7 @@ def _accuracy(plan: PlannedRelease, weights: Sequence[np.ndarray]) -> float | No
     if not len(rows):
         return None
     labels, units = own.labels[rows], own.unit_of[rows]
-    answers = _scores(plan, weights, [own.texts[row] for row in rows]).argmax(axis=2)
+    answers = _scores(plan, weights, [own.texts[row] for row in rows.tolist()]).argmax(axis=2)
     right = [cells_of(each, each, labels, units)[:, 0].mean() for each in answers]
     return float(np.mean(right))
 
