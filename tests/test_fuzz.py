@@ -111,9 +111,9 @@ def altered(draw, value):
         if action == "remove":
             del holder[key]
         elif action == "replace" or isinstance(holder, list):
-            holder[key] = draw(values)
+            holder[key] = copy.deepcopy(draw(values))
         else:
-            holder[draw(st.text(max_size=5))] = draw(values)
+            holder[draw(st.text(max_size=5))] = copy.deepcopy(draw(values))
     return made
 
 

@@ -22,7 +22,8 @@ def declare_graphs(raw: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(entries, Mapping) and "name" in entries:
         entries = [entries]
     elif isinstance(entries, Mapping):
-        if wrong := [name for name, fields in entries.items() if isinstance(fields, str)]:
+        if wrong := [name for name, fields in entries.items()
+                     if fields and not isinstance(fields, Mapping)]:  # fmt: skip
             raise UsageError(
                 f"configuration: datasets: {wrong[0]}: found {entries[wrong[0]]!r}; expected a "
                 "list, such as [cora, {name: my_graph, nodes: ...}]"
