@@ -408,7 +408,7 @@ STORED: dict[str, tuple[str, tuple[str, ...], Callable[[Path], object]]] = {
             read_store),
     "explained": ("job", ("statement.json", "runs.parquet", "manifest.json"), _explain),
     "release": ("kept-out/release", ("statement.json", "manifest.json"), _explain),
-    "model": ("kept-out/release", ("model.safetensors",), _predict),
+    "model": ("kept-out/release", ("model.safetensors", "manifest.json"), _predict),
     "ledger": ("kept/ledgers", ("releases.jsonl", "lines", "key"), _ledger),
     "declaration": ("kept/declared", ("letters.json",), _ledger),
     "statement": ("job", ("statement.json",), lambda folder: explained(
