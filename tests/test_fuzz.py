@@ -23,7 +23,7 @@ import pytest
 import scipy.sparse as sp
 import torch
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from small_graphs import random_graph
 from torch_geometric.data import Data
@@ -181,6 +181,7 @@ CONFIGURATION = {
 
 
 @fuzzed
+@example({"datasets": {"a": 1}})
 @given(altered(CONFIGURATION))
 def test_configurations(place, raw):
     with survived(place):
@@ -216,6 +217,7 @@ EDGES = "source,target\n" + "".join(f"d{n},d{n + 1}\n" for n in range(39))
 
 
 @fuzzed
+@example(b"", b"")
 @given(damaged(NODES.encode()), damaged(EDGES.encode()))
 def test_tables(place, nodes, edges):
     (place / "n.csv").write_bytes(nodes)

@@ -126,8 +126,8 @@ def column_names(path: Path, encoding: str = "utf-8") -> list[str]:
         if data[:4] == b"PAR1":
             return pyarrow.parquet.ParquetFile(pa.BufferReader(data)).schema_arrow.names
         text = _checked_text(path, data, encoding)
-        return max((next(_rows(text, each))[1] for each in _DELIMITERS), key=len)
-    except (UserError, OSError, ValueError, StopIteration, csv.Error, pa.ArrowException):
+        return max((next(_rows(text, each), (0, []))[1] for each in _DELIMITERS), key=len)
+    except (UserError, OSError, ValueError, csv.Error, pa.ArrowException):
         return []
 
 
