@@ -10,12 +10,12 @@ import pytest
 from private_graphs.cost import (
     START_SECONDS,
     Costs,
-    counted,
     duration,
     duration_on,
     recorded_times,
     rough_seconds,
 )
+from private_graphs.errors import counted
 from private_graphs.jobs import Attack, Job
 
 JOB = Job(study="s", group="g", name="cora/raw/m", dataset="cora", method="m", scenario="nodes",
