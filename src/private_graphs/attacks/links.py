@@ -484,11 +484,12 @@ def _shown(
     watch = SeenReleases()
     task, [found] = answer(job, dataset, watch, context=context)
     nodes = released_nodes(task, found.request, dataset)
-    if any(each.kind == "flip" for each in watch.kept):
-        told = [each for each in watch.kept if each.kind == "flip"]
+    if flips := [each.noisy for each in watch.kept if each.kind == "flip"]:
+        told, n = np.concatenate(flips), dataset.n_nodes
 
         def noisy_graph(asked: np.ndarray) -> np.ndarray:
-            return sum(_flipped(each, asked, dataset.n_nodes) for each in told)
+            u, v = asked
+            return np.isin(u * n + v, told).astype(np.float64) + np.isin(v * n + u, told)
 
         yield from pairs.measured(RELEASES, "noisy graph", noisy_graph)
     counts = watch.kept[0]
