@@ -244,7 +244,7 @@ class Scored:
     shadows: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
     targets: dict[tuple[str, str], np.ndarray] = field(default_factory=dict)
 
-    def strongest(self) -> tuple[str, str]:
+    def fixed_in_advance(self) -> tuple[str, str]:
         """Return what the bounds read, fixed in advance: the decoded release, else all views."""
         asked = [key for key in self.shadows if key[1] == "decoding"]
         asked += [key for key in self.shadows if key == (TOGETHER, "online")]
@@ -320,7 +320,7 @@ def bounds(
     scores: Scored, shadow_coins: np.ndarray, coins: np.ndarray, guarantee: Guarantee
 ) -> list[Measurement]:
     """Return the ε that two fixed designs show on fresh targets; UserError above a proved one."""
-    view, kind = key = scores.strongest()
+    view, kind = key = scores.fixed_in_advance()
     design = FixedDesign.of(scores.shadows[key], shadow_coins)
     tests = (
         ("epsilon_shown", design.guess(scores.targets[key], coins), guarantee.delta),

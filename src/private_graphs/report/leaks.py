@@ -76,7 +76,7 @@ _RATE = "tpr_01"
 
 
 def cells(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per attacked job: what identifies it, and its strongest score's numbers.
+    """Return one row per attacked job: what identifies it, and the numbers of one score.
 
     The score is fixed in advance: the decoded release where there is one, else all views together,
     else the only view.
@@ -86,8 +86,8 @@ def cells(rows: pd.DataFrame) -> pd.DataFrame:
         whole = part[part["who"] == "all"]
         numbers = {}
         kinds = list(zip(whole["sees"], whole["score"], strict=True))
-        best = min(kinds, key=_rank)
-        own = whole[[kind == best for kind in kinds]]
+        fixed = min(kinds, key=_rank)
+        own = whole[[kind == fixed for kind in kinds]]
         for name, value, low, high in own[["measure", "value", "low", "high"]].itertuples(
             index=False, name=None
         ):
@@ -99,7 +99,7 @@ def cells(rows: pd.DataFrame) -> pd.DataFrame:
             )
         }
         shown = whole[(whole["sees"] == "published") & (whole["measure"] == "auc")]["value"]
-        row = part.iloc[0].to_dict() | numbers | {"sees": best[0], "score": best[1]}
+        row = part.iloc[0].to_dict() | numbers | {"sees": fixed[0], "score": fixed[1]}
         found.append(row | {"published_auc": shown.iloc[0] if len(shown) else None})
     order = ["attack", "dataset", "method", "scenario", "protocol", "epsilon"]
     return pd.DataFrame(found).sort_values(order, kind="stable", ignore_index=True)
@@ -199,7 +199,7 @@ def _strength(noun: str, frame: pd.DataFrame, results: Any) -> Table:
     notes = (*NOTES, "ε shown: a lower bound at 95 % from guesses about fresh models, by a design "
              "that was fixed on other models; the larger of two, jointly at 95 %. It holds for "
              "one record that is present or absent.")  # fmt: skip
-    return Table(f"{noun}: the strongest attack on every model", frame, columns, notes)
+    return Table(f"{noun}: one attack on every model, fixed in advance", frame, columns, notes)
 
 
 def _printed(row: Mapping[str, Any]) -> Any:
