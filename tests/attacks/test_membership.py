@@ -222,7 +222,7 @@ def test_class_sums_without_noise_but_with_a_proof_of_eight_end_the_run(dataset)
     shadows, targets = train(range(6)), train(range(6, 18))
     assert not (shadows.coins[:, None] == targets.coins[None]).all(axis=2).any()
     scores = membership.scored(shadows, targets)
-    assert scores.strongest() == ("noisy sums", "decoding")
+    assert scores.fixed_in_advance() == ("noisy sums", "decoding")
     with pytest.raises(UserError, match="breaks its proof"):
         membership.bounds(scores, shadows.coins, targets.coins, guarantee_of(1.0))
     free = membership.bounds(scores, shadows.coins, targets.coins, guarantee_of())
@@ -239,7 +239,7 @@ def test_class_sums_without_noise_but_with_a_proof_of_eight_end_the_run(dataset)
 
 def test_bounds_read_all_views_together_where_nothing_is_decoded():
     keys = (("features", "online"), ("whole", "plain"), (TOGETHER, "online"), (PUBLISHED, "online"))
-    assert Scored(dict.fromkeys(keys)).strongest() == (TOGETHER, "online")
+    assert Scored(dict.fromkeys(keys)).fixed_in_advance() == (TOGETHER, "online")
 
 
 # --- jobs ----------------------------------------------------------------------------------------
