@@ -118,13 +118,15 @@ def _rank(kind: tuple[str, str]) -> tuple[int, ...]:
 def blocks(results: Any) -> list[Block]:
     """Return what leaks: a chart against ε, a row per model, every view, who is exposed."""
     found: list[Block] = []
-    for attack, rows in results.leaks.groupby("attack", sort=False):
+    for attack, noun in _NOUNS.items():
+        rows = results.leaks[results.leaks["attack"] == attack]
+        if rows.empty:
+            continue
         if attack == "links":
             found += link_blocks(rows, partial(_model, results=results), partial(_name, results))
             continue
         frame = cells(rows)
         frame["model"] = [_model(row, results) for row in frame.to_dict("records")]
-        noun = _NOUNS[attack]
         found += [_chart(noun, frame, results), _strength(noun, frame, results)]
         found += [_views(noun, rows, results)]
         parts = rows[(rows["who"] != "all")]
