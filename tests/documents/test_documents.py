@@ -259,6 +259,18 @@ def test_a_unit_is_rounded_by_itself(sums):
     units = [[(f"w{n} w{n + place} again", place % 3) for n in range(3)] for place in range(40)]
     alone = sum(sums(terms_of([each])) for each in units)
     np.testing.assert_array_equal(sums(terms_of(units)), alone)
+    assert not sums(terms_of([[("x", -1)]])).any(), "a unit without a label adds nothing"
+
+
+@pytest.mark.parametrize("kind", list(releases.METHODS.values()), ids=list(releases.METHODS))
+def test_units_of_every_class_are_counted(kind):
+    units = terms_of([[("x", each)] for each in (0,) * 10 + (1,) * 20 + (2,) * 30])
+    training, door = (
+        kind.of([], (), 60, 3, 100.0, 1e-5, "document"),
+        Door.of([Streams.of({"t": 1})]),
+    )
+    _, sizes = training.weights(units, unit_sums.Terms([], NONE, NONE), door)
+    assert sizes == pytest.approx([10, 20, 30], abs=5)
 
 
 def neighbours_of(rows: list[dict[str, str]], people: list[str]) -> list[list[dict[str, str]]]:
