@@ -149,7 +149,8 @@ def test_ids_that_look_alike_spend_from_one_budget_and_none_is_public_and_privat
 
 
 def test_what_a_release_protected_is_not_made_public_and_a_larger_budget_is_said(data, tmp_path):
-    rows = [row | {"open": "yes" if row["id"] in ("d4", "d7") else ""} for row in rows_of(60)]
+    train_and_test = ("d4", "d6")
+    rows = [row | {"open": "yes" if row["id"] in train_and_test else ""} for row in rows_of(60)]
     nodes = write(tmp_path / "n.csv", rows)
     declared("x", nodes)
     declared("late", nodes, public="open")
@@ -260,6 +261,16 @@ def test_a_unit_is_rounded_by_itself(sums):
     alone = sum(sums(terms_of([each])) for each in units)
     np.testing.assert_array_equal(sums(terms_of(units)), alone)
     assert not sums(terms_of([[("x", -1)]])).any(), "a unit without a label adds nothing"
+
+
+def test_a_unit_has_the_clip_norm_in_a_step_at_most():
+    units = [[(f"w{n} again", n % 3)] * (n % 4 + 1) for n in range(40)]
+    weights = np.linspace(-9, 9, 195).reshape(65, 3)
+    sizes = [
+        np.linalg.norm(STEPS.sums(terms_of([each])).exact(times * weights)) / 2.0**36
+        for each in units for times in (0, 1, -1)
+    ]  # fmt: skip
+    assert 0.4999 < max(sizes) <= unit_steps.CLIP_NORM
 
 
 @pytest.mark.parametrize("kind", list(releases.METHODS.values()), ids=list(releases.METHODS))
