@@ -88,11 +88,12 @@ class Texts:
         return torch.from_numpy(self.rows(columns).toarray().astype(np.float32))
 
 
-def letters(size: int) -> Texts:
-    """Return invented letters."""
+def letters(size: int, seed: int | None = None) -> Texts:
+    """Return invented letters; with a ``seed`` others than those that are compared."""
     spec = importlib.util.spec_from_file_location("make", ROOT / "examples" / "make_letters.py")
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
+    script.SEED = seed or script.SEED
     rows, _, truth = script.tables(size, False)
     names = list(script.DEPARTMENTS)
     trained, choosing, tested = np.split(np.arange(size), [size - TESTED - CHOOSING, size - TESTED])
@@ -343,9 +344,9 @@ replace, the same for all rows.
 Every other method has the best of {len(LINEAR)} settings at each ε, chosen on {CHOOSING} further
 documents as if that cost nothing; among private documents the choice would have to be paid for.
 Ours follow fixed rules, and where nobody is public they train on four fifths and answer with the
-rest whether it was worth it. The constants of `dp_linear` were set on the letters and on PubMed,
-with these test documents; Cora was no part of that. CPU s: one run on the slowest of the three,
-for ours with its tables.
+rest whether it was worth it. The constants of `dp_linear` were [chosen](benchmarks/unit_steps.md)
+on other letters and on PubMed without these test documents; Cora was no part of that. CPU s: one
+run on the slowest of the three, for ours with its tables.
 
 {table}
 

@@ -416,12 +416,14 @@ def test_a_users_graph_runs_with_its_declared_features_unless_others_are_asked_f
     assert kinds == {"all": {"fasttext"}, "bow,fasttext": {"bow", "fasttext"}}
 
 
-def test_metis_never_cuts_a_users_graph(declared: dict) -> None:
+def test_metis_never_cuts_a_users_graph_and_no_attack_is_made_on_it(declared: dict) -> None:
     declarations.declare_graphs({"datasets": [{"name": "my_graph", **OWN}]})
-    run = Run(scale="full", datasets=("my_graph", "cora-ml"))
-    jobs = {group: {job.dataset for job in group_jobs(load_study("dpappr", "full"), group, run)}
-            for group in ("appr_edges", "appr_metis")}  # fmt: skip
-    assert jobs == {"appr_edges": {"my_graph", "cora-ml"}, "appr_metis": {"cora-ml"}}
+    for study, mine, others in (("dpappr", "appr_edges", "appr_metis"),
+                                ("lrec2022", "table1", "leaks_without_dp")):  # fmt: skip
+        run = Run(scale="full", datasets=("my_graph", "cora-ml" if study == "dpappr" else "cora"))
+        jobs = {group: {job.dataset for job in group_jobs(load_study(study, "full"), group, run)}
+                for group in (mine, others)}  # fmt: skip
+        assert jobs == {mine: set(run.datasets), others: {run.datasets[1]}}
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from small_graphs import (
     with_parts,
 )
 
+from private_graphs import run
 from private_graphs.attacks import leaks, membership, shadow_models
 from private_graphs.attacks.membership import FixedDesign, Scored, Shadows, node_aucs, rates, surest
 from private_graphs.attacks.views import PUBLISHED, TOGETHER, gcn_margins, margins, queries
@@ -24,14 +25,14 @@ from private_graphs.datasets.embedded import write_raw
 from private_graphs.datasets.registry import build
 from private_graphs.errors import UserError
 from private_graphs.jobs import Job, LeakAttack
-from private_graphs.mechanisms.door import Door
+from private_graphs.mechanisms.door import UNSEEN, Door, ReleaseMismatch
 from private_graphs.methods import gcn
-from private_graphs.methods.method import Context
+from private_graphs.methods.method import Context, Outcome
 from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.privacy.events import GaussianQuery
 from private_graphs.report.leaks import LEAK_COLUMNS, leak_rows
 from private_graphs.run import planned
-from private_graphs.tasks import SCENARIOS
+from private_graphs.tasks import SCENARIOS, with_members
 
 
 @pytest.fixture(scope="module")
@@ -215,10 +216,15 @@ def test_published_classes_that_read_private_edges_are_found(generator):
     )
 
 
-def test_class_sums_without_noise_but_with_a_proof_of_eight_end_the_run(dataset):
+def test_class_sums_without_noise_but_with_a_proof_of_eight_end_the_run(dataset, monkeypatch):
     job = job_of("class_sums", "text", "sound", shadows=6, targets=12)
-    context = Context()
-    train = shadow_models.trainer(job, dataset, context)
+    context, trainer, trained = Context(), shadow_models.trainer, []
+
+    def noted(*asked):
+        train = trainer(*asked)
+        return lambda numbers: trained.extend(numbers) or train(numbers)
+
+    train = trainer(job, dataset, context)
     shadows, targets = train(range(6)), train(range(6, 18))
     assert not (shadows.coins[:, None] == targets.coins[None]).all(axis=2).any()
     scores = membership.scored(shadows, targets)
@@ -229,12 +235,23 @@ def test_class_sums_without_noise_but_with_a_proof_of_eight_end_the_run(dataset)
     assert max(each.value for each in free if each.measure.startswith("epsilon_shown")) > 3
     honest = job.model_copy(update={"epsilons": (1.0,)})
     guarantee = leaks.Guarantee.of(honest, dataset, context)
+    monkeypatch.setattr(shadow_models, "trainer", noted)
     found = {(each.score, each.measure): each.value
              for each in membership.attack(honest, dataset, guarantee, context)}  # fmt: skip
+    assert trained == list(range(18)), "no shadow is a target"
     allowed = found["", "allowed_auc"]
     assert allowed == pytest.approx(0.575, abs=0.01)
     assert 0.5 < found["decoding", "auc"] < allowed + 0.03
     assert found["decoding", "epsilon_shown"] < guarantee.epsilon_proved <= 1
+
+
+def test_a_bound_chooses_its_design_on_shadows_alone():
+    (coins, scores), (_, noise) = drawn(20, 400, 1.0), drawn(20, 400, 0.0)
+    key = (TOGETHER, "online")
+    found = membership.bounds(Scored({key: scores}, {key: noise}), coins, coins, guarantee_of())
+    design = FixedDesign.of(scores, coins)
+    right = next(each.value for each in found if each.measure == "epsilon_shown_right")
+    assert right == design.guess(noise, coins).right / (20 * membership.GUESSES)
 
 
 def test_bounds_read_all_views_together_where_nothing_is_decoded():
@@ -273,6 +290,27 @@ def test_nothing_about_the_noise_depends_on_who_is_left_out(dataset):
     _, (noise,) = gcn.fit(task, requests, door, Context(), gcn.Members([half], "absent"))
     door.close()
     assert door.events() == [guarantee.events] and noise == guarantee.noise_multiplier
+
+
+def test_a_node_that_is_left_out_stays_a_unit(dataset):
+    task, _ = planned(job_of("dp_linear", "graph", "sound", epsilon=2.0), dataset)
+    kept = np.arange(task.n_train) % 3 == 0
+    some = with_members(task, kept)
+    assert some.n_units == task.n_units and some.n_train == kept.sum()
+    assert np.array_equal(some.train_labels, task.train_labels[kept])
+    assert (some.train_to_public != task.train_to_public[kept]).nnz == 0
+    assert some.test_features is task.test_features
+
+
+def test_no_run_tells_logits_and_the_reference_engine_is_not_attacked(dataset, monkeypatch):
+    nobody = np.zeros(0, np.int64)
+    told = Outcome(nobody, nobody, logits=np.zeros((1, 2)))
+    monkeypatch.setattr(run._Runner, "_outcomes", lambda *_: [told])
+    with pytest.raises(ReleaseMismatch, match="no attack asked for"):
+        run.answer(job_of(), dataset, UNSEEN)
+    train = shadow_models.trainer(job_of(settings={"engine": "reference"}), dataset, Context())
+    with pytest.raises(UserError, match="random halves"):
+        train(range(2))
 
 
 def test_models_on_all_nodes_are_the_models_without_coins():

@@ -29,6 +29,7 @@ from private_graphs.documents.tables import TEST, TRAINING, keyed, read_document
 from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import Door
 from private_graphs.mechanisms.replay import replay
+from private_graphs.privacy.accountants import lattice_epsilon
 from private_graphs.privacy.composition import together
 from private_graphs.training.streams import Streams
 
@@ -148,7 +149,8 @@ def test_ids_that_look_alike_spend_from_one_budget_and_none_is_public_and_privat
 
 
 def test_what_a_release_protected_is_not_made_public_and_a_larger_budget_is_said(data, tmp_path):
-    rows = [row | {"open": "yes" if row["id"] in ("d4", "d7") else ""} for row in rows_of(60)]
+    train_and_test = ("d4", "d6")
+    rows = [row | {"open": "yes" if row["id"] in train_and_test else ""} for row in rows_of(60)]
     nodes = write(tmp_path / "n.csv", rows)
     declared("x", nodes)
     declared("late", nodes, public="open")
@@ -227,7 +229,7 @@ def few_steps(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", list(releases.METHODS.values()), ids=list(releases.METHODS))
-def test_a_replaced_unit_moves_the_averaged_sums_by_their_sensitivity_at_most(kind, few_steps):
+def test_a_replaced_unit_moves_the_averaged_sums_by_their_sensitivity_at_most(kind):
     training = kind.of(*SIZES)
 
     def release(units, watch):
@@ -258,6 +260,28 @@ def test_a_unit_is_rounded_by_itself(sums):
     units = [[(f"w{n} w{n + place} again", place % 3) for n in range(3)] for place in range(40)]
     alone = sum(sums(terms_of([each])) for each in units)
     np.testing.assert_array_equal(sums(terms_of(units)), alone)
+    assert not sums(terms_of([[("x", -1)]])).any(), "a unit without a label adds nothing"
+
+
+def test_a_unit_has_the_clip_norm_in_a_step_at_most():
+    units = [[(f"w{n} again", n % 3)] * (n % 4 + 1) for n in range(40)]
+    weights = np.linspace(-9, 9, 195).reshape(65, 3)
+    sizes = [
+        np.linalg.norm(STEPS.sums(terms_of([each])).exact(times * weights)) / 2.0**36
+        for each in units for times in (0, 1, -1)
+    ]  # fmt: skip
+    assert 0.4999 < max(sizes) <= unit_steps.CLIP_NORM
+
+
+@pytest.mark.parametrize("kind", list(releases.METHODS.values()), ids=list(releases.METHODS))
+def test_units_of_every_class_are_counted(kind):
+    units = terms_of([[("x", each)] for each in (0,) * 10 + (1,) * 20 + (2,) * 30])
+    training, door = (
+        kind.of([], (), 60, 3, 100.0, 1e-5, "document"),
+        Door.of([Streams.of({"t": 1})]),
+    )
+    _, sizes = training.weights(units, unit_sums.Terms([], NONE, NONE), door)
+    assert sizes == pytest.approx([10, 20, 30], abs=5)
 
 
 def neighbours_of(rows: list[dict[str, str]], people: list[str]) -> list[list[dict[str, str]]]:
@@ -313,6 +337,9 @@ def test_a_replayed_release_reads_a_person_through_the_door_alone(
         plan = releases.planned_release(spec, docs, ledger, 100.0, method)
         lattices.append(plan.queries)
     assert lattices[0] == lattices[1], "columns and noise follow from ids, not from labels"
+    for cost in plan.costs.values():
+        entered = lattice_epsilon(cost.mu, cost.distance, plan.delta)[0]
+        assert 98 < entered <= 100, "all releases of a side together"
 
 
 def test_clipping_a_sum_instead_would_break_the_sensitivity():
@@ -595,6 +622,12 @@ def test_delta_of_several_releases_is_that_of_all_of_them():
     assert together([two, two]) == (2.0, 2e-5)
     assert together([one, two])[1] == 2e-5
     assert together([one, three])[0] is None
+    parts = statement("person", {"class": "GaussianDpEvent", "noise_multiplier": 100.0})
+    steps = {"class": "SelfComposedDpEvent", "event": gaussian, "count": 2}
+    parts.dp_events = (*parts.dp_events, *statement("person", steps).dp_events)
+    assert together([parts]) == pytest.approx((1.4656, 1e-5), abs=1e-3)
+    searched = SimpleNamespace(**vars(one) | {"n_runs_released": 2, "epsilon_all_runs": 5.0})
+    assert together([one, searched])[0] == pytest.approx(6, abs=1e-3)
 
 
 # --- attack on releases like the owner's --------------------------------------------------------

@@ -7,8 +7,8 @@ documents, or zero, hence of norm at most C: replacing a unit moves the sum of a
 (docs/privacy.md, "Documents of an owner"). A first release counts the units of each class: it tells
 the largest class, and how many units have a label.
 
-Settings follow from public sizes and the counts by a fixed rule, whose constants were set on the
-public papers of PubMed and on invented letters.
+Settings follow from public sizes and the counts by a fixed rule, whose constants were chosen on
+public papers of PubMed and on invented letters (docs/benchmarks/unit_steps.md).
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.gcn_budget import (
     GcnSettings,
@@ -123,6 +124,11 @@ def fit(
              "validation_graph": _selection_graph(protocol, private)}  # fmt: skip
     watched = {"progress": context.progress, "clock": context.clock}
     if settings.engine == "reference":
+        if members is not None:
+            raise UserError(
+                "engine is reference, which learns from all training nodes; expected no engine in "
+                "the settings of an attack, whose models learn from random halves"
+            )
         from private_graphs.training import reference
 
         trained = reference.train(
