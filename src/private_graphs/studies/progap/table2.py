@@ -82,22 +82,25 @@ def build(results: Any) -> list[Block]:
 def _layout(results: Any, frame: pd.DataFrame) -> Layout:
     """Return the paper's table: a row per level and method, a column per graph.
 
-    Below a printed number stands one score of every protocol. Further settings of a method, and
-    methods that the paper does not have, are in rows of their own.
+    Below a printed number stands one score of every protocol; methods that the paper does not have
+    are in rows of their own. Other settings and ε of its own methods are among all columns.
     """
     theirs = results.published("table2")
     theirs["line"] = theirs["method"].map(METHODS)
-    lines, taken = [], set()
-    frame = frame.sort_values(["method", "settings"], kind="stable")
-    for row in frame.to_dict("records"):
-        line = METHODS.get(printed_key(row)[2], row["title"])
-        place = (row["dataset"], row["level"], line, row["protocol"])
-        lines.append(f"{row['title']}, {row['settings']}" if place in taken else line)
+    asked, rows, taken = set(zip(theirs["level"], theirs["epsilon"], strict=True)), [], set()
+    for row in frame.sort_values(["method", "settings", "epsilon"], kind="stable").to_dict(
+        "records"
+    ):
+        method = METHODS.get(printed_key(row)[2])
+        line = method or row["title"]
+        place = (row["dataset"], row["level"], row["epsilon"], line, row["protocol"])
+        if place not in taken and (not method or (row["level"], row["epsilon"]) in asked):
+            rows.append(row | {"line": line})
         taken.add(place)
-    own = frame.assign(line=lines)
+    own = pd.DataFrame(rows)
 
-    def key(row: Mapping[str, Any]) -> tuple[str, str, str]:
-        return row["dataset"], row["level"], row["line"]
+    def key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+        return row["dataset"], row["level"], row["epsilon"], row["line"]
 
     shown = [name for name in results.datasets if name in results.study.datasets]
     graphs = dict.fromkeys([*theirs["dataset"], *shown])  # all columns have the other graphs
