@@ -322,8 +322,10 @@ def test_a_statement_with_an_audit_that_cannot_stand_beside_it_is_not_read(chang
 
 def test_what_other_units_cost_counts_in_one_run_and_in_all():
     def query(mu):
-        return GaussianQuery(unit="node", relation="replace", count=1, reason="test", clipping="row",
-                             sensitivity=mu, noise_std=1.0)  # fmt: skip
+        return GaussianQuery(
+            unit="node", relation="replace", count=1, reason="test", clipping="row",
+            sensitivity=mu, noise_std=1.0,
+        )  # fmt: skip
 
     claim, runs = ("node", "replace", 1e-5, 10), [SearchRuns((query(0.1),), 4)]
     found = price_runs(claim, runs, True, [query(0.3)])
