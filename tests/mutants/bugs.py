@@ -105,8 +105,8 @@ BUGS = (
         "scale = without if query is None else query.scale / 2",
         (audit("choose_top"),)),
     Bug("7b", "validation scores on labels that are not known", "run.py",
-        "validation = scores(known, outcome.validation_predictions[request.known])",
-        "validation = scores(self.task.validation_labels, outcome.validation_predictions)",
+        "validation |= scores(known, outcome.validation_predictions[request.known])",
+        "validation |= scores(self.task.validation_labels, outcome.validation_predictions)",
         (test("run::"
               "validation_labels_that_are_not_known_change_no_column[class_sums-text-sound]"),)),
     Bug("8", "gradients clipped after summing, in place of each node's", "training/dpsgd.py",
