@@ -344,10 +344,9 @@ replace, the same for all rows.
 Every other method has the best of {len(LINEAR)} settings at each ε, chosen on {CHOOSING} further
 documents as if that cost nothing; among private documents the choice would have to be paid for.
 Ours follow fixed rules, and where nobody is public they train on four fifths and answer with the
-rest whether it was worth it. Steps, rate and columns of `dp_linear` were
-[chosen](benchmarks/unit_steps.md) on other letters and on PubMed without these test documents, its
-other constants on the letters and on PubMed with them; Cora was no part of that. CPU s: one run on
-the slowest of the three, for ours with its tables.
+rest whether it was worth it. The constants of `dp_linear` were [chosen](benchmarks/unit_steps.md)
+on other letters and on PubMed without these test documents; Cora was no part of that. CPU s: one
+run on the slowest of the three, for ours with its tables.
 
 {table}
 
