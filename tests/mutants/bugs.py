@@ -105,8 +105,8 @@ BUGS = (
         "scale = without if query is None else query.scale / 2",
         (audit("choose_top"),)),
     Bug("7b", "validation scores on labels that are not known", "run.py",
-        "validation = scores(known, outcome.validation_predictions[request.known])",
-        "validation = scores(self.task.validation_labels, outcome.validation_predictions)",
+        "validation |= scores(known, outcome.validation_predictions[request.known])",
+        "validation |= scores(self.task.validation_labels, outcome.validation_predictions)",
         (test("run::"
               "validation_labels_that_are_not_known_change_no_column[class_sums-text-sound]"),)),
     Bug("8", "gradients clipped after summing, in place of each node's", "training/dpsgd.py",
@@ -270,13 +270,24 @@ BUGS = (
         "list(map(seen, ids))", "ids",
         (test("documents/documents::another_key_and_another_spelling_reset_no_account"),)),
     Bug("M13", "documents: units are rounded together", "documents/unit_sums.py",
-        "np.add.at(total[:, label], mean.indices, lattice.rounded(mean.data))",
-        "total[:, label] += lattice.rounded(np.asarray(mean.sum(axis=0)).ravel())",
+        "            terms = lattice.rounded(mean.data)\n",
+        "            mean = scipy.sparse.csr_matrix(mean.sum(axis=0))\n"
+        "            terms = lattice.rounded(mean.data)\n",
         (test("documents/documents::a_unit_is_rounded_by_itself[class_sums]"),)),
     Bug("M14", "documents: steps add up the documents of a unit", "documents/unit_steps.py",
         "on_grid(terms * self.shares[some], ", "on_grid(terms, ",
         (test("documents/documents::"
               "a_replaced_unit_moves_the_averaged_sums_by_their_sensitivity_at_most[dp_linear]"),)),
+    Bug("M15", "documents: the norm that is clipped leaves out the constant of a row",
+        "documents/unit_steps.py",
+        "np.sqrt(np.add.reduceat(np.square(rows.data), rows.indptr[:-1]))",
+        "np.sqrt(np.add.reduceat(np.square(rows.data), rows.indptr[:-1]) "
+        "- (BIAS * 2**_ROW_BITS) ** 2 + 1)",
+        (test("documents/documents::a_unit_has_the_clip_norm_in_a_step_at_most"),)),
+    Bug("M16", "documents: the ledger enters the counts of a release without its steps",
+        "documents/release.py", "side: Cost(mu_of(queries), ", "side: Cost(mu_of(queries[:1]), ",
+        (test("documents/documents::"
+              "a_replayed_release_reads_a_person_through_the_door_alone[False-dp_linear]"),)),
     Bug("N3", "noisy sums: an undirected edge counted as one directed one", "methods/noisy_sums.py",
         "sensitivity=math.sqrt(2) if edge else", "sensitivity=1.0 if edge else",
         (replay("gap", "links"), replay("progap", "links"))),

@@ -19,8 +19,9 @@ from private_graphs.privacy.events import (
     Poisson,
     Sampling,
     Shuffled,
+    Unnoised,
 )
-from private_graphs.privacy.prices import FileRows, SearchRuns, price_file
+from private_graphs.privacy.prices import FileRows, SearchRuns, price_file, price_runs
 from private_graphs.privacy.statements import (
     About,
     Audit,
@@ -317,3 +318,18 @@ def test_a_statement_with_an_audit_that_cannot_stand_beside_it_is_not_read(chang
     assert PrivacyStatement.model_validate(content).audit is not None
     with pytest.raises(UserError, match="audit"):
         PrivacyStatement.model_validate({**content, "audit": {**content["audit"], **changes}})
+
+
+def test_what_other_units_cost_counts_in_one_run_and_in_all():
+    def query(mu):
+        return GaussianQuery(
+            unit="node", relation="replace", count=1, reason="test", clipping="row",
+            sensitivity=mu, noise_std=1.0,
+        )  # fmt: skip
+
+    claim, runs = ("node", "replace", 1e-5, 10), [SearchRuns((query(0.1),), 4)]
+    found = price_runs(claim, runs, True, [query(0.3)])
+    assert found.proved == pytest.approx(gdp_epsilon(0.3, 1e-5))
+    assert found.together == pytest.approx(gdp_epsilon(0.6, 1e-5))
+    unproved = price_runs(claim, runs, True, [Unnoised("read")])
+    assert unproved.proved is None and unproved.together is None
