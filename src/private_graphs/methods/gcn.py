@@ -58,7 +58,8 @@ def run(task: NodeTask, requests: Sequence[Request], door: Door, context: Contex
 def memory(settings: GcnSettings, size: GraphSize, runs: int) -> int:
     """See ``Method.memory``."""
     each = memory_of_run(settings, size)
-    return min(runs * each, max(each, ROOM)) + runs * size.nodes * 8  # predictions
+    scratch, predictions = 2 * each, runs * size.nodes * 8
+    return min(runs * each, max(each, ROOM)) + scratch + predictions
 
 
 def memory_of_run(settings: GcnSettings, size: GraphSize) -> int:
