@@ -50,6 +50,7 @@ REFUSED = [
     ((*TRAIN, "--splits", HUGE), "--splits"),
     ((*TRAIN, "--set", "hidden=1" + "0" * 40), "--set hidden"),
     ((*TRAIN, "--lr", "1e400"), "--lr"),
+    ((*TRAIN, "--set", "hidden=1000000"), "MB of memory; found"),
     ((*TRAIN, "--delta", "1e-320"), "--delta"),
     ((*TRAIN[:3], "--noise-multiplier", "1e300"), "--noise-multiplier"),
     ((*TRAIN[:3], "--epsilon", "1e400"), "expected inf for no DP"),

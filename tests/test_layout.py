@@ -58,8 +58,8 @@ def test_nothing_but_their_own_files_names_a_study_or_an_exhibit(root: Path) -> 
 FLOORS = (
     ("errors", "limits", "files", "imports", "devices", "slices"), ("datasets", "graphs"),
     ("features",), ("privacy",), ("protocols", "tasks", "jobs"), ("training", "mechanisms"),
-    ("methods",), ("result", "run", "sharded", "study", "run_values", "attacks"), ("audit",),
-    ("report",), ("studies", "plan"), ("documents",),
+    ("methods",), ("memory", "result", "run", "sharded", "study", "run_values", "attacks"),
+    ("audit",), ("report",), ("studies", "plan"), ("documents",),
     ("cost", "verify", "kept", "workflow", "announce", "locks"), ("cli", "__main__"),
 )  # fmt: skip
 

@@ -26,6 +26,7 @@ from private_graphs.features.models import models_of, own_model, own_model_files
 from private_graphs.files import MANIFEST, resource
 from private_graphs.jobs import Job
 from private_graphs.kept import finished_jobs, followers, linked, widened
+from private_graphs.memory import COMPILES, megabytes
 from private_graphs.methods import data_view, module_of
 from private_graphs.plan import Plan
 from private_graphs.protocols import PROTOCOLS
@@ -271,8 +272,8 @@ class Workflow:
         return Costs(recorded_times(self.jobs.values(), RECORDED, self.run.scale))
 
     def megabytes(self, name: str) -> int:
-        """Return a generous bound on the memory of a batch."""
-        return max(map(job_megabytes, self.batch(name).jobs))
+        """Return the memory that a batch asks for: its largest job, and compiled code."""
+        return COMPILES + max(map(megabytes, self.batch(name).jobs))
 
     def minutes(self, name: str) -> int:
         """Return a generous bound on the time of a batch."""
@@ -287,16 +288,6 @@ def needed_by(job: Job) -> list[str]:
 def dataset_manifest(job: Job) -> str:
     """Return the manifest of the built dataset that a job reads."""
     return (PROCESSED / build_of(job) / MANIFEST).as_posix()
-
-
-def job_megabytes(job: Job) -> int:
-    """A generous bound: torch itself, and twenty (records, hidden) float64 arrays per run."""
-    if job.attack:
-        return 4000
-    size = registry.dataset_spec(job.dataset).size_with(job.features)
-    hidden = int(job.settings.get("hidden", 32))
-    arrays = job.n_replicas * size.nodes * hidden * 8 * 20
-    return 4000 + (arrays + size.nonzeros * 24) // 2**20
 
 
 def make_workflow(raw: Mapping[str, Any]) -> Workflow:

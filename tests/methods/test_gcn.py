@@ -13,6 +13,7 @@ import pytest
 from small_graphs import random_graph
 from small_jobs import job_of
 
+from private_graphs.methods import gcn
 from private_graphs.methods.gcn_protocols import PROTOCOLS
 from private_graphs.run import execute
 from private_graphs.training import blocks, engine
@@ -58,6 +59,18 @@ def test_progress_ends_at_the_number_of_replica_epochs():
     execute(job, GRAPH, progress=lambda *done: calls.append(done))
     assert calls[-1] == (6 * 30, 6 * 30)
     assert calls == sorted(calls)
+
+
+def test_slices_that_fit_in_memory_change_no_result(monkeypatch):
+    graph, job = GRAPH, job_of()
+    job = job.model_copy(update={"seeds": (0, 1, 2)})
+    whole = execute(job, graph)
+    each = gcn.memory_of_run(gcn.GcnSettings.model_validate(job.settings), graph.size)
+    monkeypatch.setattr(gcn, "ROOM", 2 * each)
+    cut = execute(job, graph)
+    assert (cut.test_predictions == whole.test_predictions).all()
+    drop = ["seconds"]
+    assert cut.rows.drop(columns=drop).equals(whole.rows.drop(columns=drop))
 
 
 def test_protocols_are_read_by_their_fields_not_by_their_name(monkeypatch):

@@ -141,7 +141,7 @@ def test_a_batch_names_its_datasets_its_modules_and_its_noise() -> None:
         modules = work.modules(batch.name)
         assert modules and all(each.startswith("private_graphs.") for each in modules)
         assert work.noise_source(batch.name) == "seeded"
-        assert work.megabytes(batch.name) >= 4000 and work.minutes(batch.name) >= 5
+        assert 600 <= work.megabytes(batch.name) <= 900 and work.minutes(batch.name) >= 5
         assert ", lrec2022: " in work.title(batch.name)
     with pytest.raises(UserError, match="no batch elsewhere"):
         work.batch("elsewhere")

@@ -12,6 +12,7 @@ from job import reported, say
 from private_graphs.errors import UserError
 from private_graphs.files import MANIFEST, sha256_of, write_json
 from private_graphs.jobs import Job
+from private_graphs.memory import refuse_too_large
 from private_graphs.methods import module_of
 from private_graphs.verify import content_digest, finish, is_current
 
@@ -27,6 +28,7 @@ def carry_out(snake, made_from: Callable, compute: Callable) -> None:
     jobs = [Job.model_validate_json(text) for text in snake.params.jobs]
     failed = []
     with reported(snake.params.title, snake.log[0], secret=secret) as log:
+        refuse_too_large(snake.resources.mem_mb, snake.params.title)
         for job in jobs:
             folder = Path(snake.params.folder, job.id)
             own = code[module_of(job.method)]

@@ -33,6 +33,7 @@ from private_graphs.cli.run import (
     load_data,
     named,
     prepare_folder,
+    refuse_without_memory,
     statement_text,
 )
 from private_graphs.cli.terminal import number, print_json, say
@@ -191,6 +192,7 @@ def _classify_dataset(flags: dict[str, Any]) -> None:
         prepare_folder(out)
     if job.scenario == "edges" and job.max_edges is None:
         job = job.model_copy(update={"max_edges": declared_bound(job.dataset, data)})
+    refuse_without_memory(job, flags["features"], data)
     built = load_data(job.dataset, flags["features"], data_view(job), flags["mirror"], data,
                       flags["device"], 1)  # fmt: skip
     job = _with_labels(named(job, built.info.features), flags["validation_labels"], built)

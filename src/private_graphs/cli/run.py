@@ -36,6 +36,16 @@ def load_data(
         )  # fmt: skip
 
 
+def refuse_without_memory(job: Job, features: str | None, data: Path) -> None:
+    """Raise UsageError for a job that needs more memory than there is."""
+    from private_graphs.datasets.registry import OWN_FOLDER, dataset_spec, features_of
+    from private_graphs.memory import megabytes, refuse_too_large
+
+    spec = dataset_spec(job.dataset, data.parent / OWN_FOLDER.name)
+    needed = megabytes(job, spec.size_with(features_of(spec, features)))
+    refuse_too_large(needed, f"{job.n_replicas:,} runs of {job.method} on {job.dataset}")
+
+
 def prepare_folder(out: Path) -> None:
     """Make the folder of --out before training, so that errors appear early."""
     try:

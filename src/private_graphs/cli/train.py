@@ -32,6 +32,7 @@ from private_graphs.cli.run import (
     load_data,
     named,
     prepare_folder,
+    refuse_without_memory,
     save,
     statement_text,
 )
@@ -146,6 +147,7 @@ def train(
     used = resolve_device(device)
     if out is not None:
         prepare_folder(out)
+    refuse_without_memory(job, features, data)
     built = load_data(dataset, features, data_view(job), mirror, data, device, threads)
     job = named(job, built.info.features)
     say(f"{job.name}: {job.n_replicas} runs")

@@ -21,6 +21,7 @@ from private_graphs.datasets.labelled import (
     LabelledInfo,
     read_stored,
 )
+from private_graphs.datasets.spec import GraphSize
 from private_graphs.errors import UserError
 
 if TYPE_CHECKING:
@@ -155,6 +156,16 @@ class GraphDataset(LabelledDataset):
             edge_index=np.ascontiguousarray(edge_index[:, np.lexsort(edge_index[::-1])], np.int64),
             labels=labels.astype(np.int64), train_mask=train, validation_mask=validation,
             test_mask=test, info=info,
+        )  # fmt: skip
+
+    @property
+    def size(self) -> GraphSize:
+        """Sizes of all arrays."""
+        features = self.features
+        dense = isinstance(features, np.ndarray)
+        return GraphSize(
+            self.n_nodes, self.n_edges, features.size if dense else len(features.indices),
+            self.n_features, self.n_classes, int(self.train_mask.sum()),
         )  # fmt: skip
 
     @property

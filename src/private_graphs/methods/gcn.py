@@ -32,8 +32,11 @@ from private_graphs.privacy.calibration import refuse_large_delta
 from private_graphs.tasks import NodeTask
 
 if TYPE_CHECKING:
+    from private_graphs.datasets.spec import GraphSize
     from private_graphs.training.engine import Trained
 
+ROOM = 2**30
+"""Bytes of replicas that train at once on the CPU."""
 _DRAWS = {"epochs", "clip_norm", "weight_decay", "hidden", "dropout"}
 """Settings that identify a replica's streams, in addition to job, noise, learning rate and seed."""
 
@@ -45,7 +48,30 @@ def run(task: NodeTask, requests: Sequence[Request], door: Door, context: Contex
         UserError: there are more splits than training nodes, or a budget cannot be calibrated.
     """
     answer, epochs = partial(_train, task), lambda request: request.settings.epochs
-    return in_batches(requests, door, context, but_rate, answer, epochs)
+    most = None  # the GPU cuts its own batches
+    if context.device == "cpu":
+        largest = max(memory_of_run(each.settings, task.graph.size) for each in requests)
+        most = max(1, ROOM // largest)
+    return in_batches(requests, door, context, but_rate, answer, epochs, most)
+
+
+def memory(settings: GcnSettings, size: GraphSize, runs: int) -> int:
+    """See ``Method.memory``."""
+    each = memory_of_run(settings, size)
+    scratch, predictions = 2 * each, runs * size.nodes * 8
+    return min(runs * each, max(each, ROOM)) + scratch + predictions
+
+
+def memory_of_run(settings: GcnSettings, size: GraphSize) -> int:
+    """Predicted bytes of one replica in training."""
+    hidden, classes = settings.hidden, size.classes
+    weights = (size.features + 1) * hidden + (hidden + 1) * classes
+    copies = 5 if settings.optimizer == "adam" else 3  # with moments and the result
+    numbers = copies * weights * np.dtype(settings.dtype).itemsize
+    if settings.splits == 1 and settings.train_fraction == 1:
+        return numbers
+    entries = size.nodes + 2 * size.edges // settings.splits
+    return numbers + 8 * size.nodes + 12 * (entries + size.train_nodes) + 4 * size.nonzeros
 
 
 def stated(task: NodeTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
@@ -270,6 +296,7 @@ METHODS = (
         epsilon_of=epsilon_of_noise,
         names_majority=True,
         stated=stated,
+        memory=memory,
         summary="Two-layer graph convolutional network; under DP with clipped, noisy "
         "gradients (DP-SGD, DP-Adam).",
     ),

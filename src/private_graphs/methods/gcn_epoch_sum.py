@@ -38,6 +38,7 @@ METHODS = (
         EPOCH_SUM.run,
         ("graph",),
         stated=EPOCH_SUM.stated,
+        memory=EPOCH_SUM.memory,
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
         identity=_identity,

@@ -18,6 +18,8 @@ import scipy.sparse
 
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import Door
+from private_graphs.methods.gcn import memory_of_run
+from private_graphs.methods.gcn_budget import GcnSettings
 from private_graphs.methods.gcn_protocols import SOUND_POISSON, GcnProtocol
 from private_graphs.methods.method import CONSTANTS, Context, Method, Outcome, Request, in_batches
 from private_graphs.methods.text_gradients import signal
@@ -26,6 +28,7 @@ from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson
 from private_graphs.tasks import UNIT_ROWS, GraphTask
 
 if TYPE_CHECKING:
+    from private_graphs.datasets.spec import GraphSize
     from private_graphs.training.blocks import Structure
 
 _HIDDEN = 32
@@ -97,6 +100,11 @@ class ProvedGcn:
             Outcome.of(task, each.astype(np.int64), settings=settings)
             for each in trained.test_predictions
         ]
+
+    def memory(self, settings: Any, size: GraphSize, runs: int) -> int:
+        """See ``Method.memory``."""
+        own = GcnSettings(hidden=_HIDDEN, dtype=_TYPE, splits=2)
+        return runs * memory_of_run(own, size)
 
     def stated(
         self, task: GraphTask, request: Request, context: Context, chosen: Mapping
@@ -199,6 +207,7 @@ METHODS = (
         POISSON.run,
         ("graph",),
         stated=POISSON.stated,
+        memory=POISSON.memory,
         prepares=UNIT_ROWS,
         assumptions=(CONSTANTS,),
         summary="Two-layer GCN on Poisson-sampled parts of the graph, by DP-SGD.",

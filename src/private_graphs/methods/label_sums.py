@@ -29,6 +29,7 @@ from private_graphs.methods.noisy_sums import (
     answer_alike,
     budget_of,
     layer,
+    memory,
     norms,
     planned,
     started,
@@ -167,6 +168,7 @@ METHODS = (
         protocols={"sound": PROTOCOLS["sound"]},
         prepares="features are used as they are",
         stated=stated_by(_budget),
+        memory=memory,
         summary="Noisy sums of the neighbours’ labels, then a small network on them by DP-SGD.",
     ),
 )

@@ -20,6 +20,7 @@ from private_graphs.privacy.events import Event
 from private_graphs.protocols import SOUND, Protocol
 
 if TYPE_CHECKING:
+    from private_graphs.datasets.spec import GraphSize
     from private_graphs.mechanisms.door import Door
 
 CONSTANTS = (
@@ -165,17 +166,24 @@ def in_batches(
     key: Callable[[Request], Hashable],
     answer: Callable[[list[Request], Door, Context], list[Outcome]],
     work: Callable[[Request], int] = lambda request: 1,
+    most: int | None = None,
 ) -> list[Outcome]:
     """Answer every request, in order; requests with an equal ``key`` are answered together.
 
-    ``answer`` gets the door of their replicas, and reports progress in units of ``work``.
+    ``answer`` gets the door of their replicas, and reports progress in units of ``work``. It gets
+    at most ``most`` requests at once.
     """
     batches: dict[Hashable, list[int]] = {}
     for index, request in enumerate(requests):
         batches.setdefault(key(request), []).append(index)
     found: dict[int, Outcome] = {}
     done, total = 0, sum(map(work, requests))
-    for indices in batches.values():
+    slices = [
+        group[start : start + (most or len(group))]
+        for group in batches.values()
+        for start in range(0, len(group), most or len(group))
+    ]
+    for indices in slices:
         batch = [requests[index] for index in indices]
         outcomes = answer(batch, door.of_lanes(indices), context.after(done, total))
         found |= zip(indices, outcomes, strict=True)
@@ -193,6 +201,16 @@ def _nothing_stated(
     task: Any, request: Request, context: Context, chosen: Mapping[str, Any]
 ) -> dict[str, Any]:
     return {}
+
+
+def no_arrays(settings: Settings, size: GraphSize, runs: int) -> int:
+    """Memory of a method that works on few runs at a time."""
+    return 0
+
+
+def torch_memory(settings: Settings, size: GraphSize, runs: int) -> int:
+    """Memory of PyTorch's libraries."""
+    return 140 * 2**20
 
 
 @dataclass(frozen=True)
@@ -268,6 +286,10 @@ class Method:
     ``Outcome.settings``) with its ``noise_multiplier``, which is calibrated if missing: so a
     statement can be computed again from the row of a run, with its noise, without its data. The
     ``events`` are the plan of the run's door."""
+
+    memory: Callable[[Any, GraphSize, int], int] = no_arrays
+    """``memory(settings, size, runs)``: predicted bytes at the peak of a job, beyond its dataset
+    and the libraries that every job loads."""
 
     def answers(
         self, task: Any, requests: Sequence[Request], door: Door, context: Context

@@ -30,6 +30,7 @@ from private_graphs.methods.method import (
     Settings,
     but_rate,
     in_batches,
+    torch_memory,
 )
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import gdp_noise, renyi_scale, scale_noise
@@ -46,6 +47,7 @@ from private_graphs.tasks import NodeTask
 from private_graphs.training.streams import Streams
 
 if TYPE_CHECKING:
+    from private_graphs.datasets.spec import GraphSize
     from private_graphs.training import stacks
 
 WIDTH = 16
@@ -499,6 +501,12 @@ class Trainer:
             "validation_accuracy": np.concatenate(self.told)[:, index],
             "stages": np.array([len(each) for each in self.learned]),
         }
+
+
+def memory(settings: SumsSettings, size: GraphSize, runs: int) -> int:
+    """See ``Method.memory``: activations of a chunk of runs, about sixteen arrays of them."""
+    numbers = runs * size.train_nodes * WIDTH * (settings.hops + 1)
+    return torch_memory(settings, size, runs) + 64 * min(numbers, _ACTIVATIONS)
 
 
 Answer = Callable[[SumsData, Sequence[Request], Door], list[Outcome]]

@@ -19,7 +19,15 @@ import numpy as np
 import scipy.linalg
 
 from private_graphs.mechanisms.door import Descent, Door
-from private_graphs.methods.method import Context, Method, Outcome, Progress, Request, in_batches
+from private_graphs.methods.method import (
+    Context,
+    Method,
+    Outcome,
+    Progress,
+    Request,
+    in_batches,
+    torch_memory,
+)
 from private_graphs.methods.node_gradients import Linear, clipped_total, full_batches, predict
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import refuse_large_delta
@@ -225,6 +233,7 @@ def _method(name: str, title: str, **more: Any) -> Method:
         scenarios=("records",),
         data="images",
         stated=stated,
+        memory=torch_memory,
         prepares="scattering of each image, in coordinates of the public images, scaled to "
         "norm 1 by itself",
         assumptions=(CONSTANTS,),

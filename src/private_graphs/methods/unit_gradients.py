@@ -27,6 +27,7 @@ from private_graphs.methods.method import (
     PrintedEpsilon,
     Request,
     Settings,
+    torch_memory,
 )
 from private_graphs.privacy.calibration import pld_noise, refuse_large_delta
 from private_graphs.privacy.events import Event, NoisyGradients, Poisson, PoissonSums
@@ -496,6 +497,7 @@ METHODS = (
         settings=UnitSettings,
         protocols={protocol.name: protocol for protocol in PROTOCOLS},
         data="images",
+        memory=torch_memory,
         stated=stated,
         prepares="pixels are divided by 255",
         summary="DP-SGD for records, for whole classes, or for parts of classes.",

@@ -23,7 +23,14 @@ from pydantic import Field
 
 from private_graphs.datasets.photographs import varied
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import Context, Method, Outcome, Request, Settings
+from private_graphs.methods.method import (
+    Context,
+    Method,
+    Outcome,
+    Request,
+    Settings,
+    torch_memory,
+)
 from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.privacy.events import GaussianQuery, PureQuery
 from private_graphs.tasks import ImageTask
@@ -233,6 +240,7 @@ METHODS = (
         named=("release", "replaced"),
         assumptions=(COMPARED,),
         prepares="each picture is taken less its mean, scaled, and whitened by public pictures",
+        memory=torch_memory,
         summary="One noisy release of each class’s appearance; pictures are named by the nearest.",
     ),
 )

@@ -17,7 +17,14 @@ from pydantic import Field
 from private_graphs.datasets import views
 from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import Context, Method, Outcome, Request, Settings
+from private_graphs.methods.method import (
+    Context,
+    Method,
+    Outcome,
+    Request,
+    Settings,
+    torch_memory,
+)
 from private_graphs.methods.unit_gradients import TrainedModel, models
 from private_graphs.protocols import Protocol
 from private_graphs.tasks import ImageTask
@@ -282,6 +289,7 @@ METHODS = (
         settings=InversionSettings,
         protocols={protocol.name: protocol for protocol in PROTOCOLS},
         data="images",
+        memory=torch_memory,
         stated=stated,
         named=("attack", "penalty"),
         prepares="pictures are shown to the model as those that it was trained on",

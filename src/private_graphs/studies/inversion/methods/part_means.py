@@ -18,7 +18,14 @@ import numpy as np
 from pydantic import Field
 
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import Context, Method, Outcome, Request, Settings
+from private_graphs.methods.method import (
+    Context,
+    Method,
+    Outcome,
+    Request,
+    Settings,
+    torch_memory,
+)
 from private_graphs.methods.scattering import ScatteringAxes
 from private_graphs.methods.unit_gradients import hashed_parts
 from private_graphs.privacy.calibration import gdp_noise, refuse_large_delta
@@ -145,6 +152,7 @@ METHODS = (
         assumptions=(CONSTANTS,),
         prepares="scattering of each image, in coordinates of the public images, scaled to norm 1 "
         "by itself",
+        memory=torch_memory,
         summary="One noisy release of the averages of parts of classes, and a linear classifier.",
     ),
 )

@@ -28,6 +28,7 @@ from private_graphs.methods.method import (
     PrintedEpsilon,
     Request,
     Settings,
+    torch_memory,
 )
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import refuse_large_delta
@@ -411,6 +412,7 @@ METHODS = (
         data="images",
         prepares="pixels are divided by 255",
         stated=stated,
+        memory=torch_memory,
         summary="Teachers on disjoint private images vote with noise; a classifier "
         "learns the released labels.",
     ),

@@ -16,7 +16,13 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from private_graphs.methods.method import Context, Method, Outcome, Request
+from private_graphs.methods.method import (
+    Context,
+    Method,
+    Outcome,
+    Request,
+    torch_memory,
+)
 from private_graphs.studies.pate.methods import pate_labels
 from private_graphs.studies.pate.methods.pate_labels import (
     GRID_SEARCH,
@@ -150,6 +156,7 @@ METHODS = (
         assumptions=(GRID_SEARCH,),
         stated=stated,
         named=("framework",),
+        memory=torch_memory,
         summary="Student of PATE, with co-teaching, PATE+ or PATE++, on the released labels.",
     ),
 )

@@ -12,7 +12,14 @@ from typing import Literal
 from pydantic import Field
 
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import Context, Method, Outcome, Request, Settings
+from private_graphs.methods.method import (
+    Context,
+    Method,
+    Outcome,
+    Request,
+    Settings,
+    torch_memory,
+)
 from private_graphs.tasks import ImageTask
 
 
@@ -74,6 +81,7 @@ METHODS = (
         reads_private=False,
         fits_validation_labels=True,
         prepares="pixels are divided by 255",
+        memory=torch_memory,
         summary="Baseline: a classifier of public images with their true labels.",
     ),
 )

@@ -27,6 +27,7 @@ from private_graphs.methods.noisy_sums import (
     SumsData,
     SumsSettings,
     answer_alike,
+    memory,
     owned_lists,
     started,
 )
@@ -410,6 +411,7 @@ METHODS = (
         protocols=PROTOCOLS,
         prepares="features are used as they are",
         stated=stated,
+        memory=memory,
         summary="DP-SGD on a one-layer graph network, whose examples are nodes with "
         "their neighbours.",
     ),

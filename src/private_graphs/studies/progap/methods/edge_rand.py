@@ -21,7 +21,9 @@ from pydantic import Field
 
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import Context, Method, Outcome, PrintedEpsilon, Request
-from private_graphs.methods.noisy_sums import PROTOCOLS as SUMS
+from private_graphs.methods.noisy_sums import (
+    PROTOCOLS as SUMS,
+)
 from private_graphs.methods.noisy_sums import (
     WIDTH,
     SumsData,
@@ -29,6 +31,7 @@ from private_graphs.methods.noisy_sums import (
     SumsSettings,
     answer_alike,
     layer,
+    memory,
     norms,
     started,
 )
@@ -291,6 +294,7 @@ METHODS = (
         named=("hops",),
         prepares="features are used as they are",
         stated=stated,
+        memory=memory,
         summary="Randomised response on every edge, then GraphSAGE on the noisy graph.",
     ),
 )

@@ -24,6 +24,7 @@ from private_graphs.methods.noisy_sums import (
     answer_alike,
     budget_of,
     layer,
+    memory,
     norms,
     planned,
     started,
@@ -131,6 +132,7 @@ METHODS = (
         named=("hops",),
         prepares="features are used as they are",
         stated=stated_by(_budget),
+        memory=memory,
         summary="Noisy sums over neighbours, hop by hop, and a classifier on all of them.",
     ),
 )

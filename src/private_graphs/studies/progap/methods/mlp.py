@@ -5,7 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from private_graphs.methods.method import Method
-from private_graphs.methods.noisy_sums import PROTOCOLS, answer_alike, stated_by
+from private_graphs.methods.noisy_sums import (
+    PROTOCOLS,
+    answer_alike,
+    memory,
+    stated_by,
+)
 from private_graphs.studies.progap.methods.progap import (
     PREPARES,
     MlpSettings,
@@ -24,6 +29,7 @@ METHODS = (
         reads_private=False,
         named=("epochs",),
         prepares=PREPARES,
+        memory=memory,
         summary="Baseline: perceptron on features; no edge is read.",
     ),
     Method(
@@ -35,6 +41,7 @@ METHODS = (
         protocols=PROTOCOLS,
         prepares=PREPARES,
         stated=stated_by(planned_budget),
+        memory=memory,
         summary="Baseline: perceptron on features by DP-SGD; no edge is read.",
     ),
 )

@@ -26,6 +26,7 @@ from private_graphs.methods.noisy_sums import (
     answer_alike,
     budget_of,
     layer,
+    memory,
     norms,
     planned,
     stated_by,
@@ -166,6 +167,7 @@ METHODS = (
         named=("hops", "layers"),
         prepares=PREPARES,
         stated=stated_by(planned_budget),
+        memory=memory,
         summary="Training in stages, each on a noisy sum over neighbours of the stage before.",
     ),
 )

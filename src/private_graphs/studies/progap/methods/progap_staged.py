@@ -25,6 +25,7 @@ from private_graphs.methods.noisy_sums import (
     Trainer,
     answer_alike,
     budget_of,
+    memory,
     planned,
     stated_by,
 )
@@ -131,6 +132,7 @@ METHODS = (
         named=("hops",),
         prepares="features are used as they are",
         stated=_stated,
+        memory=memory,
         summary="ProGAP that tries many configurations and releases each sum once.",
     ),
 )

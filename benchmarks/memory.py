@@ -1,0 +1,109 @@
+"""Peak resident memory of jobs, and what is predicted for them.
+
+    python benchmarks/memory.py --mirror DIR [--page docs/cluster.md]
+
+Each job runs alone in a fresh process, with few epochs, which do not matter to its memory. A first
+process of each compiles the kernels and is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from private_graphs.files import write_text
+from private_graphs.jobs import Job
+from private_graphs.memory import megabytes
+
+ADAM = {"epochs": 2, "learning_rate": 0.01}
+SGD = ADAM | {"optimizer": "sgd"}
+SUMS = {"epochs": 2, "hops": 2}
+
+
+def job(dataset: str, method: str, scenario: str, runs: int, **more: Any) -> Job:
+    """A job of so many runs with ε = 2."""
+    fields = {"study": "benchmarks", "group": "memory", "name": "", "epsilons": (2,)} | more
+    return Job(dataset=dataset, method=method, scenario=scenario, seeds=range(runs), **fields)
+
+
+JOBS = (
+    job("synthetic-planetoid", "gcn", "nodes", 5, settings=ADAM),
+    job("synthetic-planetoid", "gcn", "nodes", 1000, settings=ADAM),
+    job("cora", "gcn", "nodes", 5, settings=ADAM),
+    job("cora", "gcn", "nodes", 100, settings=ADAM),
+    job("cora", "gcn", "nodes", 1000, settings=ADAM),
+    job("cora", "gcn", "nodes", 2500, settings=ADAM),
+    job("cora", "gcn", "nodes", 300, settings=SGD | {"splits": 10}),
+    job("pubmed", "gcn", "nodes", 20, settings=ADAM),
+    job("synthetic-planetoid", "dp_linear", "text", 10),
+    job("cora", "class_sums", "text", 100),
+    job("cora", "dp_linear", "text", 100),
+    job("cora", "gcn_poisson", "graph", 50),
+    job("facebook-cornell5", "progap", "links", 10, max_edges=660_000, delta=1e-7,
+        settings=SUMS | {"hops": 5}),
+    job("facebook-cornell5", "gap", "links", 10, max_edges=660_000, delta=1e-7, settings=SUMS),
+    job("faces", "unit_gradients", "classes", 12, delta=1e-3,
+        settings={"copies": 4, "rate": 0.33, "draws": 16, "replaced": False, "steps": 2}),
+    job("digits-students", "scattering", "records", 6),
+    job("digits", "mlp_records", "records", 2, protocol="paper", epsilons=(1.26,),
+        settings={"hidden": 16, "lot_size": 60, "noise_multiplier": 4, "epochs": 2}),
+)  # fmt: skip
+
+
+def measured(number: int, data: Path, mirror: str | None) -> int:
+    """Run a job in this process; return its peak in MiB."""
+    from private_graphs.features.load import load_dataset
+    from private_graphs.methods import data_view
+    from private_graphs.run import execute
+
+    asked = JOBS[number]
+    execute(asked, load_dataset(asked.dataset, None, data_view(asked), data, mirror))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 2**10
+
+
+def table(peaks: list[int]) -> str:
+    """Return the Markdown table of all jobs."""
+    lines = ["| dataset | method | runs | settings | measured, MB | predicted, MB | ratio |",
+             "|---|---|---:|---|---:|---:|---:|"]  # fmt: skip
+    for each, peak in zip(JOBS, peaks, strict=True):
+        told = ", ".join(f"{key}={value}" for key, value in each.settings.items())
+        needed = megabytes(each)
+        lines.append(f"| {each.dataset} | {each.method} | {each.n_replicas:,} | {told} | {peak:,} "
+                     f"| {needed:,} | {needed / peak:.2f} |")  # fmt: skip
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure all jobs, or one."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--mirror", help="folder or URL with the raw files")
+    parser.add_argument("--data", type=Path, default=Path("data/raw"))
+    parser.add_argument("--page", type=Path, help="page with the markers of the table")
+    parser.add_argument("--one", type=int, help="measure this job alone")
+    asked = parser.parse_args()
+    if asked.one is not None:
+        print(measured(asked.one, asked.data, asked.mirror))
+        return
+    peaks = []
+    for number in range(len(JOBS)):
+        program = [sys.executable, *sys.argv, "--one", str(number)]
+        runs = [subprocess.run(program, check=True, text=True, stdout=subprocess.PIPE).stdout
+                for _ in range(2)]  # fmt: skip
+        peaks.append(json.loads(runs[-1]))
+        print(JOBS[number].method, JOBS[number].dataset, peaks[-1], file=sys.stderr, flush=True)
+    found = table(peaks)
+    if asked.page:
+        mark = r"(<!-- begin: memory -->\n).*?(<!-- end: memory -->)"
+        page = asked.page.read_text(encoding="utf-8")
+        write_text(asked.page, re.sub(mark, rf"\1{found}\n\2", page, flags=re.DOTALL))
+    print(found)
+
+
+if __name__ == "__main__":
+    main()
