@@ -73,7 +73,7 @@ def private_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def private_folder(folder: Path) -> Iterator[None]:
-    """Make ``folder`` (0700) and restrict all files made in the block to their owner.
+    """Make ``folder`` (0700), hidden from git; restrict files made in the block to their owner.
 
     Folders and files have these modes (0700 and 0600) from their creation on, so no moment remains
     in which others can read them.
@@ -88,9 +88,16 @@ def private_folder(folder: Path) -> Iterator[None]:
                 f"{folder}: cannot be closed to others ({error.strerror or error}); expected a "
                 "folder of your own: choose another --out"
             ) from error
+        hide_from_git(folder)
         yield
     finally:
         os.umask(before)
+
+
+def hide_from_git(folder: Path) -> None:
+    """Keep a folder with private files out of every repository that it lies in."""
+    if not (path := folder / ".gitignore").exists():
+        write_text(path, "*\n")
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

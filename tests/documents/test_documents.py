@@ -94,6 +94,8 @@ def test_the_path_from_declare_to_predict_keeps_the_budget(run, root, data, tmp_
 
     assert stat.S_IMODE(Path("A/private").stat().st_mode) == 0o700
     assert {stat.S_IMODE(each.stat().st_mode) for each in Path("A/private").iterdir()} == {0o600}
+    for folder in ("A/private", "data/declared", "data/ledgers"):
+        assert Path(folder, ".gitignore").read_text() == "*\n"
     assert Path("A/release/predictions.csv").read_text() == "id,class,score\n", "nobody is public"
     assert len(Path("A/private/predictions.csv").read_text().splitlines()) == 1201
     shutil.copytree("A/release", tmp_path / "elsewhere")
@@ -655,3 +657,6 @@ def test_an_attack_stays_private_and_sees_something_but_no_more_than_is_proved(r
     found = run("attack", tmp_path / "steps", "--models", 8, "--json").json
     assert [each["what"] for each in found["seen"]] == ["classifier"] and found["accuracy"] > 0
     refused(run("attack", tmp_path / "nowhere"), 1, "nowhere", "classify")
+    shutil.copytree(tmp_path / "out" / "release", tmp_path / "given-away" / "release")
+    for copy in (tmp_path / "given-away", tmp_path / "given-away" / "release"):
+        refused(run("attack", copy, "--models", 8), 2, "given away", "the owner's DIR")

@@ -132,11 +132,9 @@ def attack(
     Raises:
         UserError: no release of declared documents in the folder.
     """
-    folder = Path(folder)
-    folder = folder.parent if folder.name == "release" else folder
     if models < 8:
         raise UsageError(f"--models is {models}; expected at least 8, half of which are compared")
-    name = load(folder).graph
+    name, folder = load(folder).graph, _owners(Path(folder))
     spec, (epsilon, method) = needed(name, Path(data)), _released(folder)
     plan = planned_release(spec, read_documents(spec), BudgetLedger(Path(data)), epsilon, method)
     own = terms_of(plan.docs, TRAINING)
@@ -163,6 +161,19 @@ def attack(
         del fields["file"]
         write_json(result.file, fields)
     return result
+
+
+def _owners(folder: Path) -> Path:
+    """Return the owner's folder of a release; what is found may not lie in what is given away."""
+    place = folder.resolve()
+    own = place.parent if place.name == "release" and not (place / "release").is_dir() else folder
+    if all((own / part).is_dir() for part in ("release", "private")):
+        return own
+    raise UsageError(
+        f"{folder}: has no folders 'release' and 'private', expected DIR of 'private-graphs "
+        "classify NAME --out DIR': what an attack finds is private, and would be written into what "
+        "is given away; name the owner's DIR"
+    )
 
 
 def _released(folder: Path) -> tuple[float, str]:

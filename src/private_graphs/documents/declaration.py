@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from private_graphs.datasets.own import free_name
 from private_graphs.datasets.own_tables import text_roles
 from private_graphs.errors import UsageError, UserError, counted, suggest, wrong_fields
-from private_graphs.files import write_text
+from private_graphs.files import hide_from_git, write_text
 from private_graphs.limits import MOST_COUNT, SMALLEST_DELTA
 
 FOLDER = "declared"
@@ -173,6 +173,8 @@ def keep(declaration: Declaration, data: Path) -> Path:
     files = ("nodes", "edges", "public_files", "vocabulary")
     placed = {key: value.absolute() for key in files if (value := getattr(declaration, key))}
     written = declaration.model_copy(update=placed)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    hide_from_git(path.parent)
     write_text(path, written.model_dump_json(indent=2, exclude_none=True) + "\n")
     return path
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from private_graphs.datasets.spelling import seen
 from private_graphs.errors import UserError
-from private_graphs.files import private_path
+from private_graphs.files import hide_from_git, private_path
 
 FOLDER = "ledgers"
 """Folder of the ledger beside the folder of raw files: ``data/raw`` -> ``data/ledgers``."""
@@ -258,6 +258,7 @@ class BudgetLedger:
     def _locked(self) -> Iterator[None]:
         """Hold the lock of the ledger; the system releases it when a process dies."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        hide_from_git(self.folder)
         file = os.open(self.folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
