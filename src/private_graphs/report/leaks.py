@@ -66,9 +66,9 @@ NOTES = (
     "resample models and records.",
     "found: the share of members, or of words that are there, which the attacker names when it is "
     "wrong about 1 % of the others; ruled out: the share of the others in the same way.",
-    "allowed: the most that any attack reaches on average where the proved ε holds. accuracy: of the model "
-    "that learns from everybody; in brackets that of always guessing the largest class: an attack "
-    "at chance on a model at chance shows nothing.",
+    "allowed: the most that any attack reaches on average where the proved ε holds. accuracy: of "
+    "the model that learns from everybody; in brackets that of always guessing the largest class: "
+    "an attack at chance on a model at chance shows nothing.",
 )
 _CELL = ["dataset", "features", "method", "scenario", "protocol", "settings", "left_out", "epsilon"]
 _PROTOCOLS = {"released": "the authors’ code", "paper": "as the paper says", "sound": "corrected"}

@@ -33,8 +33,8 @@ _LEFT_OUT = (
     "Half of the edges are left out by independent coins, and the attacker tells the others from "
     "them: resemblance is the same on both sides. likelihood: by somebody who knows all edges but "
     "those of a matching; nobody can do better from the same releases. allowed: the most that any "
-    "attack reaches on average where the proved ε holds; a measured rate may exceed it by chance, so "
-    "look at its interval. An exact test ends a run whose guesses contradict what is proved.",
+    "attack reaches on average where the proved ε holds; a measured rate may exceed it by chance, "
+    "so look at its interval. An exact test ends a run whose guesses contradict what is proved.",
     "ε shown: a lower bound at 95 %, from the surest guesses. Attacks are evidence, never an upper "
     "bound and no audit (docs/leaks.md).",
     *_SEES,
