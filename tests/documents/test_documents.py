@@ -191,6 +191,21 @@ def test_nobody_is_public_and_no_class_is_read_off_private_labels(data, tmp_path
     assert result.quality is None or result.quality.verdict == "cannot tell"
 
 
+def test_what_would_be_spent_for_nothing_or_protect_less_is_said(data, tmp_path):
+    rows = [row | {"who": "" if number < 7 else row["who"], "topic": f"{row['topic']}Ö\u200b!"}
+            for number, row in enumerate(rows_of(40))]  # fmt: skip
+    nodes = write(tmp_path / "n.csv", rows)
+    with pytest.raises(UserError, match="'bikesÖ.u200b!'.* did you mean 'bikesÖ"):
+        declared("x", nodes)
+    rows[0]["topic"] = "bikes"
+    found = declared("x", write(nodes, rows), unit="who")
+    alone, outside, unused = found.warnings
+    assert found.protected == 24 and "7 documents" in alone and "39 labels" in outside
+    assert "'gardens', 'radios'" in unused
+    unlabelled = write(nodes, [row | {"topic": ""} for row in rows])
+    assert len(declared("x", unlabelled).warnings) == 1, "no label at all: all are predicted"
+
+
 def test_the_delta_follows_from_the_number_of_units():
     assert [default_delta(n) for n in (1, 10, 11, 1200, 40_000)] == [0.1, 0.01, 1e-3, 1e-5, 1e-6]
     assert all(default_delta(n) * 10 * n <= 1 for n in range(1, 2000))

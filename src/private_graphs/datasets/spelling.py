@@ -32,6 +32,11 @@ def seen(name: str) -> str:
     return _IGNORED.sub("", unicodedata.normalize("NFKC", _IGNORED.sub("", name))).strip()
 
 
+def shown(name: str) -> str:
+    """Return a name in quotes: letters as they are, control and invisible characters escaped."""
+    return _IGNORED.sub(lambda found: ascii(found[0])[1:-1], repr(name))
+
+
 def looks(name: str) -> str:
     """Return the key that two names share if they look alike or mean the same.
 

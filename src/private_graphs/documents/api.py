@@ -13,7 +13,7 @@ import numpy as np
 from private_graphs.documents.declaration import Declared, checked, keep, known_names, needed
 from private_graphs.documents.model import ReleasedModel, load
 from private_graphs.documents.release import Classified, classify
-from private_graphs.errors import UsageError, UserError
+from private_graphs.errors import UsageError, UserError, suggest
 from private_graphs.report.explained import Explained, explained
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def declare(
         UserError: tables that cannot be used, with file and line.
     """
     from private_graphs.datasets.registry import OWN_FOLDER, dataset_names
+    from private_graphs.datasets.spelling import shown
     from private_graphs.documents.ledger import BudgetLedger
     from private_graphs.documents.release import delta_of, earlier_releases
     from private_graphs.documents.tables import (
@@ -86,6 +87,14 @@ def declare(
     protected = len(docs.units_on(TRAINING, TEST))
     if not protected:
         raise UserError(f"{spec.nodes}: every document is public; nothing is protected")
+    if docs.outside and not (docs.labels >= 0).any():
+        hints = (suggest(each, docs.outside) for each in docs.classes)
+        raise UserError(
+            f"{spec.nodes}: no label in {spec.label!r} is a class: found labels such as "
+            f"{', '.join(map(shown, docs.outside[:3]))}, expected "
+            f"{', '.join(map(shown, docs.classes))}; correct --classes or --label"
+            f"{next(filter(None, hints), '')}"
+        )
     refuse_large_delta(delta_of(spec, protected), protected)
     dropped = docs.dropped | links_of(spec, docs.ids)
     earlier = earlier_releases(spec, docs, BudgetLedger(data))

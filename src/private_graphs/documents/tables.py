@@ -23,7 +23,7 @@ from private_graphs.datasets.own_tables import (
     read_table,
     text_roles,
 )
-from private_graphs.datasets.spelling import NOT_SEEN, is_missing, looks, seen
+from private_graphs.datasets.spelling import NOT_SEEN, is_missing, looks, seen, shown
 from private_graphs.documents.declaration import Declaration
 from private_graphs.errors import UserError, counted
 
@@ -32,6 +32,8 @@ TRAINING, TEST, KNOWN, PUBLIC_TEST = range(4)
 those on which scores are computed."""
 _TEST_SHARE = 0.2
 """Share of the private units that only answer the count of right answers."""
+_MOST_OUTSIDE = 100
+"""Labels outside the classes among which a mistyped class is looked for."""
 _YES = frozenset(("1", "true", "yes", "y", "x", "public"))
 _NO = frozenset(("", "0", "false", "no", "n", "private"))
 
@@ -55,6 +57,8 @@ class Documents:
     kept: np.ndarray
     """(N,) bool: documents that are not dropped."""
     classes: tuple[str, ...]
+    outside: tuple[str, ...] = ()
+    """Frequent labels that are no class, most frequent first."""
     dropped: dict[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
@@ -80,7 +84,7 @@ def read_documents(spec: Declaration) -> Documents:
     texts, blank = _texts(table, spec)
     labels = _column(table, spec.label)
     units = _units(table, spec, ids)
-    warnings = _alike_warnings(units, spec)
+    warnings = _alone_warnings(units, spec) + _alike_warnings(units, spec)
     public = _public(table, spec)
     for more in _public_tables(spec):
         more_texts, more_blank = _texts(more, spec)
@@ -97,7 +101,7 @@ def read_documents(spec: Declaration) -> Documents:
     classes = spec.classes or _classes_of(
         [label for label, own in zip(labels, ~private[unit_of], strict=True) if own], spec
     )
-    codes, spelt = _codes(labels, classes)
+    codes, outside, spelt = _codes(labels, classes)
     warnings += spelt
     kept = ~blank
     kept[kept] = _kept_of_units(names, unit_of[kept], np.asarray(ids, object)[kept], spec)
@@ -110,7 +114,7 @@ def read_documents(spec: Declaration) -> Documents:
         )
     return Documents(
         ids=ids, unit_of=unit_of, units=names, sides=_sides(names, private, bool(public.any())),
-        texts=texts, labels=codes, kept=kept, classes=tuple(classes),
+        texts=texts, labels=codes, kept=kept, classes=tuple(classes), outside=outside,
         dropped={
             "document without text": int(blank.sum()),
             f"document beyond {spec.max_per_unit} of one {spec.unit or 'unit'}": crowded,
@@ -190,8 +194,8 @@ def _distinct(table: OwnTable, ids: list[str]) -> dict[str, int]:
         if (first := rows.setdefault(seen(each), row)) != row:
             raise table.error(
                 (first, row),
-                f"the ids {ids[first]!a} and {each!a} look the same, expected each id once; rename "
-                "one",
+                f"the ids {ids[first]!a} and {each!a} look the same, expected each id once; keep "
+                "one of them",
             )
     return rows
 
@@ -213,6 +217,15 @@ def _units(table: OwnTable, spec: Declaration, ids: list[str]) -> list[str]:
         return list(ids)
     names = (seen(each) for each in _column(table, spec.unit))
     return [f"unit\0{name}" if name else each for name, each in zip(names, ids, strict=True)]
+
+
+def _alone_warnings(units: list[str], spec: Declaration) -> list[str]:
+    """Return a warning about documents without a person."""
+    alone = sum(not each.startswith("unit\0") for each in units) if spec.unit else 0
+    return [
+        f"{counted(alone, 'document')} without {spec.unit!r}: each counts as a person of its own, "
+        "and who has several of them is protected less; fill the column where the person is known"
+    ] if alone else []  # fmt: skip
 
 
 def _alike_warnings(units: list[str], spec: Declaration) -> list[str]:
@@ -288,8 +301,10 @@ def _classes_of(labels: list[str], spec: Declaration) -> tuple[str, ...]:
     return tuple(sorted(found.values()))
 
 
-def _codes(labels: list[str], classes: Sequence[str]) -> tuple[np.ndarray, list[str]]:
-    """Return (N,) classes, and warnings about labels."""
+def _codes(
+    labels: list[str], classes: Sequence[str]
+) -> tuple[np.ndarray, tuple[str, ...], list[str]]:
+    """Return (N,) classes, frequent labels that are none, and warnings about labels."""
     exact = {name: number for number, name in enumerate(classes)}
     alike: dict[str, int] = {}
     for name, number in exact.items():
@@ -301,10 +316,12 @@ def _codes(labels: list[str], classes: Sequence[str]) -> tuple[np.ndarray, list[
     absent = set(filter(is_missing, none))
 
     def some(found: set[str]) -> str:
-        return ", ".join(map(ascii, sorted(found)[:3]))
+        return ", ".join(map(shown, sorted(found)[:3]))
 
+    other = none - absent
+    often = tuple(sorted(other, key=lambda each: (-counts[each], each))[:_MOST_OUTSIDE])
     warnings = []
-    if other := none - absent:
+    if other:
         warnings.append(
             f"{counted(sum(counts[each] for each in other), 'label')} outside the classes (such as "
             f"{some(other)}): these documents stay protected, and count as unlabelled"
@@ -318,7 +335,13 @@ def _codes(labels: list[str], classes: Sequence[str]) -> tuple[np.ndarray, list[
             "case, invisible characters, Unicode form or the way to write a number alone: read as "
             "that class"
         )
-    return np.array([kinds[label] for label in labels], dtype=np.int64), warnings
+    unused = [shown(name) for name, number in exact.items() if number not in kinds.values()]
+    if unused:
+        warnings.append(
+            f"no document has the class {', '.join(unused)}: expected some of each; check the "
+            "names in --classes"
+        )
+    return np.array([kinds[label] for label in labels], dtype=np.int64), often, warnings
 
 
 def _kept_of_units(
