@@ -549,6 +549,13 @@ def test_formula_cells_are_escaped_and_damaged_models_refused(data, tmp_path):
         "id", "'=1+1", "-5", "d",
     ]  # fmt: skip
     assert set(found.classes) <= set(CLASSES) and found.unknown is None
+    with pytest.raises(UserError, match="no known encoding"):
+        private_graphs.predict("R/release", nodes=new, encoding="latin1x")
+    with pytest.raises(UserError, match="no known encoding"):
+        declared("y", new, encoding="latin1x")
+    renamed = write(tmp_path / "other.csv", [{"number": "a", "body": "chain"}])
+    with pytest.raises(UserError, match="that the model reads: rename yours to 'id'"):
+        private_graphs.predict("R/release", nodes=renamed)
     statement = json.loads(Path("R/release/statement.json").read_text())
     assert next(iter(statement.values()))["unit"] == "document"
     path = Path("R/release/model.safetensors")

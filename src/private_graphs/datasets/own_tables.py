@@ -34,6 +34,8 @@ _SHOWN_COLUMNS, _SHOWN_LENGTH = 8, 40
 NAMED_ROWS = 3
 """Most rows that an error message lists; beyond that it only counts."""
 _JSON = re.compile(rb"\s*[\[{]\s*[\[{\"]")
+OF_MODEL = " of the model"
+"""End of the roles of columns that a released model reads: no flag names them otherwise."""
 _FOREIGN = (
     ((b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd"), "is compressed; unpack it first"),
     ((b"PK\x03\x04", b"\xd0\xcf\x11\xe0"), "is no text; save the sheet as CSV UTF-8"),
@@ -173,14 +175,17 @@ def _shown(found: list[str]) -> str:
 
 def _column_hint(role: str, name: str, found: list[str]) -> str:
     """Return a hint which column may be meant, and which flag names it."""
+    if role.endswith(OF_MODEL):
+        return f", expected the column that the model reads: rename yours to {name!r}"
     flag = f"--{role.split()[0]}"
     same = [each for each in found if looks(each) == looks(name)]
     if same:
         return f"; did you mean {same[0]!r}? ({flag} {shlex.quote(same[0])})"
     near = suggest(name, [each for each in found if len(each) <= _SHOWN_LENGTH])
     if role in ("source", "target"):
-        return f"{near}; name the columns of the edges with --source and --target"
-    return near or f"; name the column with {flag}"
+        return f"{near}; name the columns of the edges with --source and --target of 'declare'"
+    also = " or 'predict'" if role == "label" else ""
+    return near or f"; name the column with {flag} of 'declare'{also}"
 
 
 def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table:
@@ -267,6 +272,11 @@ def _checked_text(path: Path, data: bytes, encoding: str = "utf-8") -> bytes:
             raise UserError(
                 f"{path}: is not in the encoding {encoding} ({error}); name another with --encoding"
             ) from None
+        except LookupError:
+            raise UsageError(
+                f"--encoding is {encoding!r}, which is no known encoding of text; expected one "
+                "such as utf-8, latin-1 or cp1252"
+            ) from None
     for starts, advice in _FOREIGN:
         if data.startswith(starts):
             raise UserError(f"{path}: {advice}; expected CSV in UTF-8, or Parquet")
@@ -288,7 +298,7 @@ def _checked_text(path: Path, data: bytes, encoding: str = "utf-8") -> bytes:
         raise UserError(
             f"{path}: line {line}: byte 0x{data[error.start]:02x} is not UTF-8; save the file as "
             "UTF-8 (in a spreadsheet: 'CSV UTF-8'), or name its encoding, such as latin-1, with "
-            "--encoding of 'declare'"
+            "--encoding of 'declare' or 'predict'"
         ) from None
     return data
 
@@ -442,8 +452,8 @@ def distinct_ids(table: OwnTable, name: str) -> list[str]:
         more = f" ({count:,} repeated ids in all)" if count > 1 else ""
         raise table.error(
             rows,
-            f"both have the id {column[second].as_py()!r}{more}, expected each id once; remove or "
-            "rename one",
+            f"both have the id {column[second].as_py()!r}{more}, expected each id once; keep one "
+            "of them",
         )
     return column.to_pylist()
 

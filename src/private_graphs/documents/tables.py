@@ -16,6 +16,7 @@ import numpy as np
 
 from private_graphs.datasets.arrays import undirected_edges
 from private_graphs.datasets.own_tables import (
+    OF_MODEL,
     OwnTable,
     distinct_ids,
     first_rows,
@@ -381,7 +382,9 @@ def read_new(
     path: Path, text: Sequence[str], id: str, label: str | None, encoding: str
 ) -> tuple[list[str], list[str], list[str] | None]:
     """Return ids, texts and labels (None without ``label``) of documents to predict."""
-    roles = {"id": id} | text_roles(text) | ({"label": label} if label else {})
+    read = {"id": id} | text_roles(text)
+    roles = {f"{role}{OF_MODEL}": column for role, column in read.items()}
+    roles |= {"label": label} if label else {}
     table = read_table(path, roles, encoding=encoding)
     table = table.trimmed(id, *([label] if label else []))
     columns = [_column(table, name) for name in text]
