@@ -84,6 +84,8 @@ def test_the_path_from_declare_to_predict_keeps_the_budget(run, root, data, tmp_
     answer = run("classify", "bar", "--epsilon", 1, "--out", "A")
     assert answer.code == 0 and "standard error" in answer.out, answer.err
     refused(run("classify", "bar", "--epsilon", 1, "--out", "B"), 3, "over the budget", "0.5")
+    answer = run("classify", "barr", "--epsilon", 1)
+    refused(answer, 2, "neither declared nor a dataset; did you mean 'bar'?")
     assert run("declare", "bar2", *flags).code == 0
     refused(run("classify", "bar2", "--epsilon", 1, "--out", "B"), 3, "over the budget")
     assert not Path("B").exists()

@@ -178,7 +178,12 @@ def classify(
             f"declared{near}"
         )
     if near:
-        say(f"{dataset!r} is not declared{near}")
+        from private_graphs.datasets.registry import OWN_FOLDER, built_graphs, dataset_names
+
+        own = data.parent / OWN_FOLDER
+        known = [*dataset_names(own), *built_graphs(own)]
+        if dataset not in known and near == suggest(dataset, [*names, *known]):
+            raise UsageError(f"{dataset!r} is neither declared nor a dataset{near}")
     _classify_dataset(flags)
 
 
