@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -38,6 +39,7 @@ from private_graphs.datasets.pokec import read_pokec
 from private_graphs.datasets.readers.facebook100 import read_campuses
 from private_graphs.datasets.readers.synthetic_campus import campus_bytes
 from private_graphs.datasets.readers.wenet import read_wenet
+from private_graphs.datasets.registry import DECLARED
 from private_graphs.datasets.views import SOUND
 from private_graphs.datasets.votes import read_votes
 from private_graphs.documents.ledger import BudgetLedger
@@ -184,7 +186,7 @@ CONFIGURATION = {
 @example({"datasets": {"a": 1}})
 @given(altered(CONFIGURATION))
 def test_configurations(place, raw):
-    with survived(place):
+    with survived(place), mock.patch.dict(DECLARED):
         Run.parse(declare_graphs(raw))
 
 

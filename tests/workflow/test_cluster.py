@@ -44,12 +44,16 @@ def test_device_cuda_asks_slurm_for_a_gpu_by_its_profile(root: Path, tmp_path: P
     assert set_gres_string(types.SimpleNamespace(resources={"gpu": 0})) == ""
 
 
-def test_names_of_audits_and_of_other_batches_are_told_apart(demo: Workflow) -> None:
-    for audits in (False, True):
-        pattern = re.compile(demo.names_of(audits=audits))
-        matched = {name for name in demo.batches if pattern.fullmatch(name)}
-        assert matched == {name for name, batch in demo.batches.items()
-                           if bool(batch.jobs[0].attack) == audits}  # fmt: skip
+def test_names_of_audits_leaks_and_other_batches_are_told_apart(demo: Workflow) -> None:
+    found: dict[str, set[str]] = {}
+    for kind in ("run", "audit", "leaks"):
+        pattern = re.compile(demo.names_of(kind))
+        found[kind] = {name for name in demo.batches if pattern.fullmatch(name)}
+    for name, batch in demo.batches.items():
+        job = batch.jobs[0]
+        kind = "audit" if job.attack else "leaks" if job.leaks else "run"
+        assert [each for each, names in found.items() if name in names] == [kind]
+    assert all(found.values())
 
 
 def snakemake(root: Path, place: Path, *arguments: str) -> str:
