@@ -45,7 +45,11 @@ JOBS = [
 
 def _script(root: Path, name: str, **fields) -> None:
     """Run a script of the workflow as Snakemake would."""
-    snake = {"threads": 1, "log": [f"results/demo/logs/{name}.log"]} | fields
+    snake = {
+        "threads": 1,
+        "resources": {"mem_mb": 1},
+        "log": [f"results/demo/logs/{name}.log"],
+    } | fields
     spaces = {
         key: types.SimpleNamespace(**value) if isinstance(value, dict) else value
         for key, value in snake.items()
