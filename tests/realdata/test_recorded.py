@@ -67,7 +67,8 @@ def test_every_job_of_the_commands_is_recorded_with_all_its_runs(recorded):
         else:
             assert set(group["seed"]) == set(job.seeds)
             assert set(group["epsilon"]) == {*job.epsilons, *job.validation_epsilons}
-            assert len(group) == job.n_replicas
+            if job.leaks is None:  # an attack has a row for each number that it measured
+                assert len(group) == job.n_replicas
     assert recorded.runs["replica_id"].is_unique
 
 
