@@ -62,13 +62,15 @@ def test_every_job_of_the_commands_is_recorded_with_all_its_runs(recorded):
         job = planned[name]
         if job.attack is not None:
             assert len(group) == 1 and group["epsilon"].tolist() == list(job.epsilons)
+        elif job.leaks is not None:  # a row for each number that the attack measured
+            assert set(group["source"]) == {"leaks"}
+            assert set(group["epsilon"]) == set(job.epsilons)
         elif not method_named(job.method).reads_private:
             assert set(group["epsilon"]) == {0.0}
         else:
             assert set(group["seed"]) == set(job.seeds)
             assert set(group["epsilon"]) == {*job.epsilons, *job.validation_epsilons}
-            if job.leaks is None:  # an attack has a row for each number that it measured
-                assert len(group) == job.n_replicas
+            assert len(group) == job.n_replicas
     assert recorded.runs["replica_id"].is_unique
 
 
