@@ -206,13 +206,7 @@ def _initial(
         engine.initial_parameters(each, dataset.n_features, hidden, CLASSES) for each in streams
     )
     flat = np.stack([each.astype(np.float32) for each in usual]).astype(np.float64)
-    rows, f = len(streams), dataset.n_features
-    ends = np.cumsum([f * hidden, hidden, hidden * CLASSES])
-    w1, b1, w2, b2 = np.split(flat, ends, axis=1)
-    views = (
-        w1.reshape(rows, f, hidden), b1, w2.reshape(rows, hidden, CLASSES), b2,
-    )  # fmt: skip
-    return flat, views
+    return flat, engine.layers(flat, dataset.n_features, hidden, CLASSES)
 
 
 # --- many runs -------------------------------------------------------------------------------

@@ -14,14 +14,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.errors import UserError
 from private_graphs.jobs import Job
 from private_graphs.mechanisms.door import UNSEEN
 from private_graphs.methods import method_named
 from private_graphs.methods.method import Context, Progress
 from private_graphs.privacy.accountants import compose_groups, price
+from private_graphs.privacy.audits import most_of_gaussian, one_run_epsilon
 from private_graphs.privacy.events import Event
 from private_graphs.run import answer
 from private_graphs.tasks import SCENARIOS
@@ -29,6 +30,12 @@ from private_graphs.training.metrics import scores
 
 CONFIDENCE = 0.95
 """Confidence of every interval and bound."""
+BREAKS = 1 - 0.001 / 1000
+"""Confidence at which a bound contradicts a proof: 99.9 % jointly for a thousand tests."""
+TINY_DELTA = 1e-12
+"""δ for guesses about many canaries: at a usual δ these show nothing (docs/leaks.md)."""
+FALSE_POSITIVES = {"01": 0.01, "001": 0.001}
+"""False positive rates at which attacks are compared, by name."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,19 @@ class Measurement:
     high: float | None = None
     who: str = "all"
     """Whom the number is about: all, or a part such as ``degree 1``."""
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """Guesses of a design that was fixed before the targets were made."""
+
+    canaries: int
+    guesses: int
+    right: int
+
+    def epsilon(self, delta: float, confidence: float = CONFIDENCE) -> float:
+        """Return the ε that they refute, whatever the mechanism (docs/privacy.md §10)."""
+        return one_run_epsilon(self.canaries, self.guesses, self.right, delta, confidence)
 
 
 @dataclass(frozen=True)
@@ -89,7 +109,21 @@ class Guarantee:
         priced = [price(event, self.unit, self.relation, delta) for event in self.events]
         return compose_groups([(priced, 1)], delta)
 
-    def allowed(self, false_positives: Mapping[str, float]) -> dict[str, float]:
+    def held_against(self, guesses: Guesses, delta: float) -> float | None:
+        """Return the proved ε at another δ, which guesses do not contradict; None: nothing proved.
+
+        Raises:
+            UserError: they do.
+        """
+        proved, least = self.at(delta), guesses.epsilon(delta, BREAKS)
+        if proved is not None and least > proved:
+            raise UserError(
+                f"an attack shows epsilon >= {least:.4f} at delta = {delta:g} where {proved:.4f} "
+                "is proved: the code breaks its proof; mend it before publishing any result"
+            )
+        return proved
+
+    def allowed(self, false_positives: Mapping[str, float] = FALSE_POSITIVES) -> dict[str, float]:
         """Return the largest AUC and true positive rates (by name of the false positive rate) that
         the proof leaves to any attack; empty where nothing is proved.
 
@@ -99,11 +133,7 @@ class Guarantee:
             return {}
         mus = [price(each, self.unit, self.relation, self.delta).mu for each in self.events]
         if None not in mus:
-            mu = math.sqrt(sum(each**2 for each in mus))
-            return {"auc": float(ndtr(mu / math.sqrt(2)))} | {
-                f"tpr_{name}": float(ndtr(ndtri(rate) + mu))
-                for name, rate in false_positives.items()
-            }
+            return most_of_gaussian(math.sqrt(sum(each**2 for each in mus)), false_positives)
         growth = math.exp(self.epsilon_proved)
         return {"auc": min(1.0, growth / (1 + growth) + self.delta)} | {
             f"tpr_{name}": min(1.0, growth * rate + self.delta)

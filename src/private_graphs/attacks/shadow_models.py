@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from private_graphs.attacks.decoding import decoded
 from private_graphs.attacks.views import FEATURES, NOISY_SUMS, PUBLIC, gcn_margins, margins, queries
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.errors import UserError
@@ -98,15 +99,13 @@ def _gcn_trainer(
 ) -> Trainer:
     """Train all models as one batch; their parameters answer every view."""
     from private_graphs.methods import gcn
-    from private_graphs.training.blocks import training_labels
+    from private_graphs.training.blocks import feature_matrix, training_labels
 
     labels = training_labels(dataset, task.protocol)
     nodes = np.flatnonzero(dataset.train_mask & (dataset.labels >= 0))
     rest = np.flatnonzero(dataset.train_mask & (dataset.labels < 0))
     asked = queries(dataset, nodes)
-    features = dataset.features
-    dense = isinstance(features, np.ndarray)
-    matrix = sp.csr_array(features if dense else features.to_scipy()).astype(np.float64)
+    matrix = feature_matrix(dataset).astype(np.float64)
     tested = np.flatnonzero(dataset.test_mask & (labels >= 0))
     truth = labels[tested]
     step = gcn_propagation(dataset.edge_index, dataset.n_nodes)
@@ -165,7 +164,8 @@ def _class_sums_trainer(
     grid = class_sums.grid_rows(released.rows.for_training(), everyone, k)
     released.asked = grid / 2.0**class_sums.ROW_BITS
     noise = released.first.noise_std if np.isfinite(job.epsilons[0]) else 0.0
-    decoder = SumDecoder.of(released.asked, labels, k, noise)
+    codes = class_sums.class_codes(k)[labels]
+    terms = np.einsum("nm,nk->nmk", released.asked, codes).reshape(len(nodes), -1)
 
     def train(numbers: Sequence[int]) -> Models:
         coins, outcomes, seen = _coins(job, numbers, len(nodes)), [], _ReleasedSums()
@@ -178,7 +178,8 @@ def _class_sums_trainer(
             door.close()
             context.report(numbers[places][-1] + 1, len(requests))
         found = _of_outcomes(task, nodes, coins, outcomes, truth)
-        return replace(found, decoded={NOISY_SUMS: decoder.scores(np.stack(seen.released))})
+        sums = np.stack(seen.released).reshape(len(numbers), -1)
+        return replace(found, decoded={NOISY_SUMS: decoded(sp.csr_matrix(terms), sums, noise)})
 
     return train
 
@@ -224,43 +225,3 @@ class _ReleasedSums(Watch):
         """Keep the noisy sum of one model."""
         self.released.append(np.array(noisy))
         return noisy
-
-
-@dataclass(frozen=True)
-class SumDecoder:
-    """Best linear guess of the coins c from a noisy sum of c_i t_i with known terms t_i.
-
-    With G the products of the terms and coins of variance 1/4, the guess of c - 1/2 is P s, where
-    s_i = t_i · (sum - mean) and P = (G + 4 σ² I)^-1; its likelihood ratio counts the other coins
-    and the noise as Gaussian.
-    """
-
-    rows: np.ndarray
-    """(n, m) z, the terms being z (e_y - 1/K)^T."""
-    labels: np.ndarray
-    n_classes: int
-    gain: np.ndarray
-    """(n, n) P."""
-    half: np.ndarray
-    """(n,) G 1/2."""
-    weight: np.ndarray
-    """(n,) from a guess to its likelihood ratio."""
-
-    @classmethod
-    def of(cls, rows: np.ndarray, labels: np.ndarray, n_classes: int, noise: float) -> SumDecoder:
-        """Prepare the guesses for sums with noise of a standard deviation per entry."""
-        products = (rows @ rows.T) * ((labels[:, None] == labels) - 1 / n_classes)
-        ridge = 4 * noise**2 + 1e-9 * np.trace(products) / len(products)
-        gain = np.linalg.inv(products + ridge * np.eye(len(products)))
-        mixed = gain @ products
-        own = np.diag(mixed)
-        others = (np.square(mixed).sum(axis=1) - own**2) / 4
-        spread = others + noise**2 * np.einsum("ij,ij->i", mixed, gain) + 1e-12
-        return cls(rows, labels, n_classes, gain, products.sum(axis=1) / 2, own / spread)
-
-    def scores(self, sums: np.ndarray) -> np.ndarray:
-        """Return (R, n) likelihood ratios of the coins from (R, m, K) sums."""
-        at = np.arange(len(self.labels))
-        projected = self.rows @ sums  # (R, n, K)
-        matched = projected[:, at, self.labels] - projected.mean(axis=2)
-        return (matched - self.half) @ self.gain.T * self.weight

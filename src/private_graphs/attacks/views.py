@@ -112,18 +112,19 @@ def _logits(
     parameters: np.ndarray, features: sp.csr_array, views: Mapping[str, Query], hidden: int, k: int
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the (R, A, K) logits of every view."""
+    from private_graphs.training.engine import layers  # compiled code, which margins do not need
+
     n_models, n_features = len(parameters), features.shape[1]
-    ends = np.cumsum([n_features * hidden, hidden, hidden * k])
-    w1, b1, w2, b2 = np.split(parameters, ends, axis=1)
-    first = w1.reshape(n_models, n_features, hidden).transpose(1, 0, 2).reshape(n_features, -1)
+    w1, b1, w2, b2 = layers(parameters, n_features, hidden, k)
+    first = w1.transpose(1, 0, 2).reshape(n_features, -1)
     projected = features @ first  # (N, R · hidden)
     for name, view in views.items():
         units = np.maximum(view.inner @ projected + b1.reshape(-1), 0)
         units = units.reshape(-1, n_models, hidden).transpose(1, 0, 2)
-        answers = units @ w2.reshape(n_models, hidden, k)  # (R, m, K)
+        answers = units @ w2  # (R, m, K)
         joined = answers.transpose(1, 0, 2).reshape(-1, n_models * k)
         logits = (view.outer @ joined).reshape(-1, n_models, k).transpose(1, 0, 2)
-        yield name, logits + b2[:, None, :k]
+        yield name, logits + b2[:, None]
 
 
 def margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import ndtr, ndtri
 
 from private_graphs.attacks.decoding import decoded
-from private_graphs.attacks.membership import Shadows, node_aucs, rates
+from private_graphs.attacks.membership import Shadows, cross_checked, rates
 from private_graphs.attacks.views import margins
 from private_graphs.documents.declaration import needed
 from private_graphs.documents.hashing import tokens
@@ -39,6 +38,7 @@ from private_graphs.documents.unit_sums import (
 from private_graphs.errors import UsageError, UserError
 from private_graphs.files import private_folder, write_json
 from private_graphs.mechanisms.door import Door
+from private_graphs.privacy.audits import most_of_gaussian
 from private_graphs.training.streams import Streams
 
 SHADOWS = 256
@@ -148,12 +148,12 @@ def attack(
         scores, weights = _of_sums(plan, plan.training, asked, rest, models, generator, seed)
     else:
         scores, weights = _of_steps(plan, units[asked], models, generator, seed)
-    mu = mu_of(plan.training.queries)
+    allowed = most_of_gaussian(mu_of(plan.training.queries), {"01": 0.01})
     result = Attacked(
         graph=name, unit=spec.unit or "document", epsilon=plan.epsilon, delta=plan.delta,
         models=models, units=len(asked), always_in=len(rest),
         seen=tuple(_seen(what, *each) for what, each in scores.items()),
-        auc_allowed=float(ndtr(mu / math.sqrt(2))), tpr_allowed=float(ndtr(ndtri(0.01) + mu)),
+        auc_allowed=allowed["auc"], tpr_allowed=allowed["tpr_01"],
         accuracy=_accuracy(plan, weights), file=folder / "private" / FILE,
     )  # fmt: skip
     with private_folder(result.file.parent):
@@ -308,7 +308,5 @@ def _accuracy(plan: PlannedRelease, weights: Sequence[np.ndarray]) -> float | No
 
 def _seen(what: str, scores: np.ndarray, coins: np.ndarray) -> Seen:
     found = rates(scores, coins)
-    even, odd = (node_aucs(scores[half::2], coins[half::2]) for half in (0, 1))
-    number = max(1, math.ceil(_EXPOSED * len(even)))
-    most = np.argsort(-even, kind="stable")[:number]
-    return Seen(what, found["auc"], found["tpr_01"], float(odd[most].mean()))
+    exposed, _ = cross_checked(scores, coins, max(1, math.ceil(_EXPOSED * scores.shape[1])))
+    return Seen(what, found["auc"], found["tpr_01"], exposed)

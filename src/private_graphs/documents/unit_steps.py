@@ -26,22 +26,26 @@ from private_graphs.documents.unit_sums import (
     MOST_AXES,
     SENSITIVITY,
     Terms,
+    columns_for,
     map_of,
     mu_of,
     query_of,
 )
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.class_sums import CLIP_NORM, clipped_residuals, on_grid, to_lattice
+from private_graphs.methods.class_sums import (
+    CLIP_NORM,
+    bounded,
+    clipped_residuals,
+    on_grid,
+    to_lattice,
+)
 from private_graphs.methods.lattice import LatticeGaussian
-from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.events import GaussianQuery
 
 STEPS = 64
 """Number of steps; the last half of the iterates is averaged."""
 COUNT_SHARE = 0.02
 """Share of the class counts in μ²."""
-COLUMNS = (64, 4096)
-"""Fewest and most columns of a row."""
 COLUMNS_PER_SIGNAL, RATE, RATES = 4.0, 1.5, (10.0, 100.0)
 """Columns by the signal n·μ/K; learning rate by its square root, and the limits of the rate."""
 BIAS = 0.3
@@ -57,14 +61,6 @@ CLASS_REASON = (
 _ROW_BITS, _RESIDUAL_BITS = 20, 16
 _BLOCK = 2**16
 """Documents whose products are summed in float64: integers below 2^53, hence exact in any order."""
-_LARGEST_WEIGHT = 2.0**20
-
-
-def columns_for(n_units: int, n_classes: int, epsilon: float, delta: float) -> int:
-    """Return the number of columns of a row, by a rule of public numbers: a power of two."""
-    wanted = COLUMNS_PER_SIGNAL * n_units * gdp_mu(epsilon, delta) / n_classes
-    low, high = COLUMNS
-    return int(min(high, max(low, 2 ** round(math.log2(max(1.0, wanted))))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +83,7 @@ class LinearSteps:
         epsilon: float, delta: float, unit: str,
     ) -> LinearSteps:  # fmt: skip
         """See ``ClassSums.of``."""
-        columns = columns_for(n_units, n_classes, epsilon, delta)
+        columns = columns_for(n_units, n_classes, epsilon, delta, COLUMNS_PER_SIGNAL)
         features = map_of(known, words, columns, min(columns, MOST_AXES))
         size = (features.columns + 1) * n_classes
         counts, steps = (
@@ -144,11 +140,6 @@ class LinearSteps:
     def sums(self, terms: Terms) -> ResidualSums:
         """Return the sums of steps over units."""
         return ResidualSums.of(terms, self.features, self.step_lattice)
-
-
-def bounded(weights: np.ndarray) -> np.ndarray:
-    """Return finite weights of at most 2^20."""
-    return np.clip(np.nan_to_num(weights), -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
 
 
 @dataclass(frozen=True, eq=False)

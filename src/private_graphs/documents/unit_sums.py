@@ -41,9 +41,14 @@ COLUMNS = (64, 4096)
 MOST_AXES = 512
 
 
-def columns_for(n_units: int, n_classes: int, epsilon: float, delta: float) -> int:
-    """Return the number of columns of a row, by a rule of public numbers: a power of two."""
-    wanted = n_units * gdp_mu(epsilon, delta) / n_classes
+def columns_for(
+    n_units: int, n_classes: int, epsilon: float, delta: float, per_signal: float = 1.0
+) -> int:
+    """Return the number of columns of a row, by a rule of public numbers: a power of two.
+
+    ``per_signal`` is the number of columns for each unit of the signal n·μ/K.
+    """
+    wanted = per_signal * n_units * gdp_mu(epsilon, delta) / n_classes
     low, high = COLUMNS
     return int(min(high, max(low, 2 ** round(math.log2(max(1.0, wanted))))))
 

@@ -218,6 +218,11 @@ def member_sums(
     return centred_sums(total.astype(np.int64), lattice)
 
 
+def bounded(weights: np.ndarray) -> np.ndarray:
+    """Return finite weights of at most 2^20."""
+    return np.clip(np.nan_to_num(weights), -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
+
+
 @dataclass(frozen=True, eq=False)
 class Residuals:
     """Exact sums of clipped residuals of the training nodes, at given weights."""
@@ -243,7 +248,7 @@ class Residuals:
         products and sums are exact in float64.
         """
         n_sets, columns, n_classes = weights.shape
-        weights = np.clip(np.nan_to_num(weights), -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
+        weights = bounded(weights)
         # each set has its own grid: one for all would tell one replica of another one's release
         longest = np.maximum(1.0, np.linalg.norm(weights, axis=1).max(axis=1))  # (R,)
         grids = 2.0 ** (53 - ROW_BITS - 1 - np.ceil(np.log2(longest)))[:, None, None]

@@ -8,12 +8,12 @@ refer to ``docs/privacy.md``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 from scipy.stats import beta, binom
 
 from private_graphs.errors import UserError
@@ -97,6 +97,14 @@ def gaussian_epsilon(errors: Errors, delta: float, confidence: float = 0.95) -> 
     """
     mu = gaussian_mu(errors, confidence)
     return gdp_epsilon(mu, delta) if mu > 0 else 0.0
+
+
+def most_of_gaussian(mu: float, false_positives: Mapping[str, float]) -> dict[str, float]:
+    """Return the largest AUC, and true positive rates by name of their false positive rate, of any
+    test of two neighbouring datasets under μ-Gaussian DP (Dong, Roth & Su 2022, equation 6)."""
+    return {"auc": float(ndtr(mu / math.sqrt(2)))} | {
+        f"tpr_{name}": float(ndtr(ndtri(rate) + mu)) for name, rate in false_positives.items()
+    }
 
 
 def refutes_profile(

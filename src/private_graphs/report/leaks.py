@@ -9,15 +9,15 @@ from functools import partial
 from typing import Any
 
 import pandas as pd
-from scipy.special import ndtr, ndtri
 
 from private_graphs.errors import UserError
 from private_graphs.jobs import Job
 from private_graphs.methods import method_named
 from private_graphs.privacy.accountants import gdp_mu
+from private_graphs.privacy.audits import most_of_gaussian
 from private_graphs.report.exhibit import Block, Chart, Column, Table
-from private_graphs.report.link_leaks import link_blocks
-from private_graphs.report.words import bound, budget, missing, number
+from private_graphs.report.link_leaks import interval, link_blocks, proved, shown
+from private_graphs.report.words import number
 from private_graphs.run import settings_text
 
 LEAK_COLUMNS = ("attack", "left_out", "sees", "score", "measure", "who", "value", "low", "high",
@@ -168,8 +168,10 @@ def _chart(noun: str, frame: pd.DataFrame, results: Any) -> Chart:
     for row in frame.to_dict("records"):
         common = {"dataset": _name(results, row["dataset"]), "epsilon": row["epsilon"],
                   "line": row["model"], "protocol": row["protocol"]}  # fmt: skip
-        mu = math.inf if math.isinf(row["epsilon"]) else gdp_mu(row["epsilon"], row["delta"])
-        allowed = 1.0 if math.isinf(mu) else float(ndtr(ndtri(0.01) + mu))
+        allowed = 1.0
+        if not math.isinf(row["epsilon"]):
+            mu = gdp_mu(row["epsilon"], row["delta"])
+            allowed = most_of_gaussian(mu, {"01": 0.01})[_RATE]
         points.append(common | {"what": "found at 1 % false alarms", "mean": row[_RATE],
                                 "chance": 0.01, "allowed": allowed})  # fmt: skip
         points.append(common | {"what": "accuracy of the model", "mean": row["accuracy"],
@@ -177,8 +179,8 @@ def _chart(noun: str, frame: pd.DataFrame, results: Any) -> Chart:
     return Chart(
         f"{noun}: what an attack finds against the printed ε, and what the model is worth",
         pd.DataFrame(points), x="epsilon", spread="", line="line", row="what", column="dataset",
-        references={"chance": "chance", "allowed where this ε holds": "allowed"}, log_x=True,
-        x_label="ε printed or asked; ∞: without DP", y_label="share",
+        references={"chance": "chance", "allowed by Gaussian noise of this ε": "allowed"},
+        log_x=True, x_label="ε printed or asked; ∞: without DP", y_label="share",
     )  # fmt: skip
 
 
@@ -187,15 +189,15 @@ def _strength(noun: str, frame: pd.DataFrame, results: Any) -> Table:
         Column("dataset", lambda row: _name(results, row["dataset"])),
         Column("model", lambda row: row["model"]),
         Column("ε printed", lambda row: f"{_printed(row):.3g}".replace("inf", "∞")),
-        Column("ε proved", lambda row: _proved(row)),
+        Column("ε proved", proved),
         Column("accuracy", lambda row: _accuracy(row)),
         Column("attacker", lambda row: f"{row['sees']}, {row['score']}"),
-        Column("AUC", lambda row: _interval(row, "auc")),
+        Column("AUC", lambda row: interval(row, "auc")),
         Column("allowed", lambda row: number(row.get("allowed_auc"), 3)),
-        Column("found", lambda row: _interval(row, "tpr_01"), "at 1 % false alarms"),
+        Column("found", lambda row: interval(row, "tpr_01"), "at 1 % false alarms"),
         Column("allowed", lambda row: number(row.get("allowed_tpr_01"), 3), "at 1 % false alarms"),
-        Column("ruled out", lambda row: _interval(row, "tnr_01"), "at 1 % false alarms"),
-        Column("ε shown", lambda row: _shown(row)),
+        Column("ruled out", lambda row: interval(row, "tnr_01"), "at 1 % false alarms"),
+        Column("ε shown", shown),
         Column("AUC of what is published", lambda row: number(row["published_auc"], 3)),
     ]
     notes = (*NOTES, "ε shown: a lower bound at 95 % from guesses about fresh models, by a design "
@@ -208,28 +210,8 @@ def _printed(row: Mapping[str, Any]) -> Any:
     return math.inf if math.isinf(row["epsilon"]) else row["epsilon_claimed"]
 
 
-def _proved(row: Mapping[str, Any]) -> str:
-    if math.isinf(row["epsilon"]):
-        return "–"
-    return "none" if missing(row["epsilon_proved"]) else budget(row["epsilon_proved"])
-
-
 def _accuracy(row: Mapping[str, Any]) -> str:
     return f"{number(row['accuracy'], 3)} [{number(row.get('majority'), 3)}]"
-
-
-def _interval(row: Mapping[str, Any], name: str) -> str:
-    if missing(row.get(name)):
-        return "–"
-    around = [row.get(f"{name}_{end}") for end in ("low", "high")]
-    text = number(row[name], 3)
-    return text if any(map(missing, around)) else f"{text} [{around[0]:.3f}, {around[1]:.3f}]"
-
-
-def _shown(row: Mapping[str, Any]) -> str:
-    found = [row.get(name) for name in ("epsilon_shown", "epsilon_shown_tiny")]
-    found = [value for value in found if not missing(value)]
-    return f"> {bound(max(found))}" if found else "–"
 
 
 def _views(noun: str, rows: pd.DataFrame, results: Any) -> Table:

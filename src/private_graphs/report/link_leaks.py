@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -76,11 +77,11 @@ def link_blocks(
             _rate("precision", "precision"),
         )),
         ("Which edges there are: in against left out, on every model", coins, _LEFT_OUT, (
-            Column("ε proved", lambda row: _proved(row)),
+            Column("ε proved", proved),
             Column("accuracy", lambda row: number(row["accuracy"], 3)), *seen, _rate("AUC", "auc"),
             _rate("allowed", "allowed_auc"), _rate("edges found at 1 %", "tpr_01", 4),
             _rate("allowed at 1 %", "allowed_tpr_01", 4),
-            Column("ε shown", lambda row: _shown(row)),
+            Column("ε shown", shown),
         )),
         ("What nodes of many edges lose", hubs, _HUBS, (
             Column("nodes", lambda row: row["who"]), _rate("number", "groups", 0),
@@ -95,24 +96,28 @@ def link_blocks(
 
 
 def _rate(head: str, measure: str, digits: int = 3) -> Column:
-    def cell(row: Mapping[str, Any]) -> str:
-        if missing(row.get(measure)):
-            return NOTHING
-        text, ends = (
-            number(row[measure], digits),
-            [row.get(f"{measure}_{e}") for e in ("low", "high")],
-        )
-        if any(map(missing, ends)):
-            return text
-        return f"{text} [{ends[0]:.{digits}f}, {ends[1]:.{digits}f}]"
-
-    return Column(head, cell)
+    return Column(head, lambda row: interval(row, measure, digits))
 
 
-def _shown(row: Mapping[str, Any]) -> str:
-    found = row.get("epsilon_shown_tiny")
-    return NOTHING if missing(found) else f"> {bound(found)}"
+def interval(row: Mapping[str, Any], measure: str, digits: int = 3) -> str:
+    """Return a measured number of a row with its interval, if it has one."""
+    if missing(row.get(measure)):
+        return NOTHING
+    text, ends = number(row[measure], digits), [row.get(f"{measure}_{e}") for e in ("low", "high")]
+    if any(map(missing, ends)):
+        return text
+    return f"{text} [{ends[0]:.{digits}f}, {ends[1]:.{digits}f}]"
 
 
-def _proved(row: Mapping[str, Any]) -> str:
-    return NOTHING if missing(row["epsilon_proved"]) else budget(row["epsilon_proved"])
+def shown(row: Mapping[str, Any]) -> str:
+    """Return the ε that guesses show: the larger of the bounds that hold jointly."""
+    found = [row.get(name) for name in ("epsilon_shown", "epsilon_shown_tiny")]
+    found = [value for value in found if not missing(value)]
+    return f"> {bound(max(found))}" if found else NOTHING
+
+
+def proved(row: Mapping[str, Any]) -> str:
+    """Return the proved ε of the attacked model; a run without DP has none to speak of."""
+    if math.isinf(row["epsilon"]):
+        return NOTHING
+    return "none" if missing(row["epsilon_proved"]) else budget(row["epsilon_proved"])

@@ -122,7 +122,8 @@ def _columns(matrix: sp.csr_array, rows: np.ndarray) -> np.ndarray:
     return np.flatnonzero(present)
 
 
-def _feature_matrix(dataset: GraphDataset) -> sp.csr_array:
+def feature_matrix(dataset: GraphDataset) -> sp.csr_array:
+    """Return the (N, F) features, whether they are stored dense or sparse."""
     features = dataset.features
     dense = isinstance(features, np.ndarray)
     return sp.csr_array(features if dense else features.to_scipy())
@@ -172,7 +173,7 @@ def build_structure(
     ``unlabelled``, outside every loss. Raises UserError for more splits than training nodes.
     """
     labels = training_labels(dataset, protocol)
-    builder = _Builder(_feature_matrix(dataset))
+    builder = _Builder(feature_matrix(dataset))
     validation_nodes = np.flatnonzero(dataset.validation_mask & (labels >= 0))
     test_nodes = np.flatnonzero(dataset.test_mask & (labels >= 0))
     own_structure = splits > 1 or train_fraction < 1 or members is not None

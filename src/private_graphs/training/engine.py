@@ -122,6 +122,18 @@ def initial_parameters(
     return np.concatenate([first, np.zeros(hidden), second, np.zeros(n_classes)])
 
 
+def layers(
+    parameters: np.ndarray, n_features: int, hidden: int, n_classes: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return views of parameters (…, P): weights (…, F, h), biases (…, h), weights (…, h, K) and
+    biases (…, K) of both layers. What follows them pads the classes."""
+    ends = np.cumsum([n_features * hidden, hidden, hidden * n_classes, n_classes])
+    w1, b1, w2, b2 = np.split(parameters[..., : ends[-1]], ends[:-1], axis=-1)
+    many = parameters.shape[:-1]
+    return (w1.reshape(*many, n_features, hidden), b1,
+            w2.reshape(*many, hidden, n_classes), b2)  # fmt: skip
+
+
 def train(
     structure: Structure,
     protocol: GcnProtocol,
