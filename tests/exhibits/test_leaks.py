@@ -15,7 +15,7 @@ from private_graphs.report.store import read_rows
 @pytest.fixture(scope="module")
 def rows(root: Path) -> pd.DataFrame:
     found = read_rows(root / "recorded" / "lrec2022" / "rows.parquet")
-    return found[(found["source"] == "leaks") & (found["attack"] == "membership")]
+    return found[(found["source"] == "leaks") & (found["leak"] == "membership")]
 
 
 def of(rows: pd.DataFrame, **where) -> pd.DataFrame:

@@ -20,7 +20,7 @@ from private_graphs.report.link_leaks import interval, link_blocks, proved, show
 from private_graphs.report.words import number
 from private_graphs.run import settings_text
 
-LEAK_COLUMNS = ("attack", "left_out", "sees", "score", "measure", "who", "value", "low", "high",
+LEAK_COLUMNS = ("leak", "left_out", "sees", "score", "measure", "who", "value", "low", "high",
                 "accuracy", "n_shadows", "n_targets")  # fmt: skip
 """Columns of a leak beside ``store.RUN_COLUMNS``: the fields of ``attacks.leaks.Measurement``
 and of ``jobs.LeakAttack``, and the accuracy of the model that is trained on all nodes."""
@@ -41,7 +41,7 @@ def leak_rows(job: Job, document: Mapping[str, Any]) -> list[dict[str, Any]]:
             "scenario": job.scenario, "protocol": job.protocol,
             "settings": settings_text(settings, {}), "epsilon": epsilon, "delta": job.delta,
             "seed": leaks.seed, "seconds": document["seconds"] / max(1, len(document["measured"])),
-            "attack": leaks.attack, "left_out": leaks.left_out, "n_shadows": leaks.shadows,
+            "leak": leaks.attack, "left_out": leaks.left_out, "n_shadows": leaks.shadows,
             "n_targets": leaks.targets,
             **{name: guarantee[name] for name in ("unit", "relation", "epsilon_claimed",
                "epsilon_proved", "noise_multiplier", "accuracy")},
@@ -82,7 +82,7 @@ def cells(rows: pd.DataFrame) -> pd.DataFrame:
     else the only view.
     """
     found = []
-    for _, part in rows.groupby(["attack", "study", "group", "job"], sort=False):
+    for _, part in rows.groupby(["leak", "study", "group", "job"], sort=False):
         whole = part[part["who"] == "all"]
         numbers = {}
         kinds = list(zip(whole["sees"], whole["score"], strict=True))
@@ -101,7 +101,7 @@ def cells(rows: pd.DataFrame) -> pd.DataFrame:
         shown = whole[(whole["sees"] == "published") & (whole["measure"] == "auc")]["value"]
         row = part.iloc[0].to_dict() | numbers | {"sees": fixed[0], "score": fixed[1]}
         found.append(row | {"published_auc": shown.iloc[0] if len(shown) else None})
-    order = ["attack", "dataset", "method", "scenario", "protocol", "epsilon"]
+    order = ["leak", "dataset", "method", "scenario", "protocol", "epsilon"]
     return pd.DataFrame(found).sort_values(order, kind="stable", ignore_index=True)
 
 
@@ -118,11 +118,11 @@ def _rank(kind: tuple[str, str]) -> tuple[int, ...]:
 def blocks(results: Any) -> list[Block]:
     """Return what leaks: a chart against ε, a row per model, every view, who is exposed."""
     found: list[Block] = []
-    for attack, noun in _NOUNS.items():
-        rows = results.leaks[results.leaks["attack"] == attack]
+    for leak, noun in _NOUNS.items():
+        rows = results.leaks[results.leaks["leak"] == leak]
         if rows.empty:
             continue
-        if attack == "links":
+        if leak == "links":
             found += link_blocks(rows, partial(_model, results=results), partial(_name, results))
             continue
         frame = cells(rows)
