@@ -84,7 +84,9 @@ def test_one_place_for_several_claims_is_refused():
     with pytest.raises(UserError, match="several values of job"):
         results().points(["study", "group", "epsilon"])
     with pytest.raises(UserError, match="several values of statement_id"):
-        results().points(["study", "group", "job", "epsilon"])  # the number of public labels is missing
+        results().points(
+            ["study", "group", "job", "epsilon"]
+        )  # the number of public labels is missing
     twice = results().runs.query("group == 'table1'")
     twice = replace(results(), rows=pd.concat([twice, twice]))
     with pytest.raises(UserError, match="a seed twice"):
