@@ -139,7 +139,7 @@ def _watch(event: str, arguments: tuple) -> None:
     if event == "open" and not arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
         return
     path = os.path.abspath(os.fsdecode(arguments[0]))
-    allowed = (str(watched[0]), "/dev/null", "/tmp/numba", "/proc/self")
+    allowed = (str(watched[0]), "/dev/null", "/proc/self")
     if not path.startswith(allowed) and "__pycache__" not in path:
         outside.append(f"{event} {path}")
 

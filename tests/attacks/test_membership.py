@@ -144,16 +144,12 @@ def test_no_leak_is_chance_and_a_leak_is_found_by_every_ratio():
     assert found["offline"]["tpr_01"][0] > 0.15 > 3 * found["plain"]["tpr_01"][0]
 
 
-def test_few_shadows_share_their_variance():
+def test_few_shadows_share_their_variance(monkeypatch):
     coins, moved = drawn(12, 2000, 2.0)
-    few, own = Shadows(moved, coins), membership.PER_NODE_FROM
+    few = Shadows(moved, coins)
     shared = rates(few.ratios()["online"], coins)["tpr_01"][0]
-    membership.PER_NODE_FROM = 2
-    try:
-        alone = rates(few.ratios()["online"], coins)["tpr_01"][0]
-    finally:
-        membership.PER_NODE_FROM = own
-    assert shared > alone
+    monkeypatch.setattr(membership, "PER_NODE_FROM", 2)
+    assert shared > rates(few.ratios()["online"], coins)["tpr_01"][0]
 
 
 def test_scores_of_targets_do_not_read_their_coins_and_leave_one_out_reads_no_own_coin():
@@ -216,7 +212,7 @@ def test_published_classes_that_read_private_edges_are_found(generator):
     )
 
 
-def test_class_sums_without_noise_but_with_a_proof_of_eight_end_the_run(dataset, monkeypatch):
+def test_class_sums_without_noise_but_with_a_proof_end_the_run(dataset, monkeypatch):
     job = job_of("class_sums", "text", "sound", shadows=6, targets=12)
     context, trainer, trained = Context(), shadow_models.trainer, []
 

@@ -32,7 +32,6 @@ done
 
 place=$(mktemp -d "${TMPDIR:-/tmp}/slurm-test.XXXXXX")
 node=$(hostname -s)
-pids=()
 
 end() {
     status=$?
@@ -150,7 +149,7 @@ started=$SECONDS
 (run local --cores all "${config[@]}") >"$place/local.log" 2>&1 || failed "the local run"
 echo "Local run: $((SECONDS - started)) s"
 
-# The first attempt at the exhibits and pages has too little memory. Every job asks for a GPU.
+# The first attempt at the exhibits and pages has too little memory. Every batch of runs asks for a GPU.
 too_little="60 if attempt == 1 else 3000"
 started=$SECONDS
 (run cluster --workflow-profile profiles/slurm --slurm-init-seconds-before-status-checks 4 \

@@ -223,7 +223,8 @@ class TruncatingSilently(Truncating):
 
 class Failing(Handler):
     def do_GET(self):
-        self.send_error(503)
+        self.send_response(503)
+        self.end_headers()
 
 
 class Endless(Truncating):
@@ -235,11 +236,24 @@ class Endless(Truncating):
                 self.wfile.write(b"x" * 65536)
 
 
-@pytest.mark.parametrize("handler", [Truncating, TruncatingSilently, Failing, Endless])
-def test_a_broken_download_is_an_error_and_leaves_nothing(tmp_path, offline, handler):
-    with serve(handler) as (url, _), pytest.raises(UserError) as raised:
+@pytest.mark.parametrize(
+    ("handler", "reason", "times"),
+    [
+        (Truncating, "broke off", 2),
+        (TruncatingSilently, "wrong sha256", 2),
+        (Failing, "answers 503", 1),
+        (Endless, "wrong size", 1),
+    ],
+)
+def test_a_broken_download_is_an_error_and_leaves_nothing(
+    tmp_path, monkeypatch, handler, reason, times
+):
+    name = "planetoid/ind.tiny.x"
+    use(monkeypatch, f"http://127.0.0.1:{closed_port()}", {name: CONTENTS[name]})
+    with serve(handler) as (url, asked), pytest.raises(UserError, match=reason) as raised:
         supply(["tiny"], tmp_path / "raw", url)
-    assert "planetoid/ind.tiny.x" in str(raised.value)
+    assert name in str(raised.value)
+    assert asked.count(("GET", f"/{name}")) == times
     assert files_below(tmp_path / "raw") == []
 
 

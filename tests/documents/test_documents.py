@@ -295,10 +295,8 @@ def test_a_unit_has_the_clip_norm_in_a_step_at_most():
 @pytest.mark.parametrize("kind", list(releases.METHODS.values()), ids=list(releases.METHODS))
 def test_units_of_every_class_are_counted(kind):
     units = terms_of([[("x", each)] for each in (0,) * 10 + (1,) * 20 + (2,) * 30])
-    training, door = (
-        kind.of([], (), 60, 3, 100.0, 1e-5, "document"),
-        Door.of([Streams.of({"t": 1})]),
-    )
+    training = kind.of([], (), 60, 3, 100.0, 1e-5, "document")
+    door = Door.of([Streams.of({"t": 1})])
     _, sizes = training.weights(units, unit_sums.Terms([], NONE, NONE), door)
     assert sizes == pytest.approx([10, 20, 30], abs=5)
 

@@ -48,7 +48,7 @@ def test_the_printed_budget_of_the_authors_code_is_refuted_on_the_papers_own_mod
 def test_clipped_gcns_are_at_chance_and_so_is_what_they_learned(rows, protocol, epsilon):
     found = of(rows, method="gcn", protocol=protocol, epsilon=epsilon)
     aucs = found[found["measure"] == "auc"]
-    assert aucs["value"].between(0.49, 0.51).all()
+    assert len(aucs) and aucs["value"].between(0.49, 0.51).all()
     assert found["accuracy"].iloc[0] < 0.35
 
 
@@ -59,8 +59,10 @@ def test_a_good_attack_on_noisy_sums_comes_close_to_what_is_proved(rows):
 
 
 def test_nothing_exceeds_what_is_proved(rows):
-    for row in cells(rows).to_dict("records"):
-        if row["epsilon_proved"] == row["epsilon_proved"]:
-            for name in ("auc", "tpr_01"):
-                assert row[f"{name}_low"] <= row[f"allowed_{name}"], row["job"]
-            assert not row.get("epsilon_shown", 0) > row["epsilon_proved"], row["job"]
+    found = cells(rows)
+    proved = found[found["epsilon_proved"].notna()]
+    assert set(proved["method"]) >= {"gcn", "class_sums"}
+    for row in proved.to_dict("records"):
+        for name in ("auc", "tpr_01"):
+            assert row[f"{name}_low"] <= row[f"allowed_{name}"], row["job"]
+        assert not row.get("epsilon_shown", 0) > row["epsilon_proved"], row["job"]

@@ -62,12 +62,21 @@ def test_progress_ends_at_the_number_of_replica_epochs():
 
 
 def test_slices_that_fit_in_memory_change_no_result(monkeypatch):
-    graph, job = GRAPH, job_of()
-    job = job.model_copy(update={"seeds": (0, 1, 2)})
-    whole = execute(job, graph)
-    each = gcn.memory_of_run(gcn.GcnSettings.model_validate(job.settings), graph.size)
+    trained = []
+    original = engine.train
+
+    def watch(structure, protocol, settings, specs, *rest, **how):
+        trained.append(len(specs))
+        return original(structure, protocol, settings, specs, *rest, **how)
+
+    monkeypatch.setattr(engine, "train", watch)
+    job = job_of(seeds=(0, 1, 2))
+    whole = execute(job, GRAPH)
+    assert trained == [3, 3]
+    each = gcn.memory_of_run(gcn.GcnSettings.model_validate(job.settings), GRAPH.size)
     monkeypatch.setattr(gcn, "ROOM", 2 * each)
-    cut = execute(job, graph)
+    cut = execute(job, GRAPH)
+    assert trained[2:] == [2, 1, 2, 1]
     assert (cut.test_predictions == whole.test_predictions).all()
     drop = ["seconds"]
     assert cut.rows.drop(columns=drop).equals(whole.rows.drop(columns=drop))

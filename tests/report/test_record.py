@@ -131,14 +131,6 @@ def test_jobs_that_were_recorded_before_stay(finished, results, tmp_path):
             assert same[0].read_bytes() == same[1].read_bytes(), name
 
 
-def _change(path, change) -> None:
-    with safetensors.safe_open(path, "numpy") as stored:
-        metadata = stored.metadata()
-        tensors = {name: stored.get_tensor(name) for name in stored.keys()}
-    change(tensors)
-    safetensors.numpy.save_file(tensors, path, metadata=metadata)
-
-
 def test_a_job_whose_files_were_changed_is_not_recorded(finished, results, tmp_path):
     (path,) = (results / "jobs").glob("lrec2022/frontier/**/runs.parquet")
     pd.read_parquet(path).assign(test_micro_f1=0.99).to_parquet(path)
@@ -165,36 +157,68 @@ def test_runs_with_secret_seeds_are_refused(finished, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def _change(path, change) -> None:
+    with safetensors.safe_open(path, "numpy") as stored:
+        metadata = stored.metadata()
+        tensors = {name: stored.get_tensor(name) for name in stored.keys()}
+    change(tensors, metadata)
+    safetensors.numpy.save_file(tensors, path, metadata=metadata)
+
+
+def _without_a_job(tensors, metadata) -> None:
+    del tensors[next(name for name in tensors if name.startswith("frontier/"))]
+
+
+def _without_test_records(tensors, metadata) -> None:
+    del tensors[f"test_records/{GRAPH}"]
+
+
+def _in_another_order(tensors, metadata) -> None:
+    order = json.loads(metadata["replica_ids"])
+    metadata["replica_ids"] = json.dumps({job: names[::-1] for job, names in order.items()})
+
+
 def test_a_recorded_folder_that_was_changed_is_refused(finished, tmp_path):
     record(finished[0] / "full", tmp_path)
     folder = tmp_path / "lrec2022"
-    statements = folder / "statements.json.gz"
-    whole = statements.read_bytes()
-    fewer = json.loads(gzip.decompress(whole))
-    fewer.pop(next(iter(fewer)))
-    statements.write_bytes(gzip.compress(json.dumps(fewer).encode()))
-    with pytest.raises(UserError, match="is not among those beside it"):
-        read_recorded(folder)
-    statements.write_bytes(whole)
-    predictions = folder / "predictions.safetensors"
-    whole = predictions.read_bytes()
-    _change(predictions, lambda tensors: tensors.pop(next(iter(tensors))))
-    with pytest.raises(UserError, match=r"predictions\.safetensors"):
-        read_recorded(folder)
-    predictions.write_bytes(whole)
-    for name in ("predictions.safetensors", "rows.parquet", "statements.json.gz"):
-        file = folder / name
-        whole = file.read_bytes()
-        file.write_bytes(whole[:-9])
-        with pytest.raises(UserError, match=rf"{name}: not readable .*; record again"):
+    rows, statements, predictions = (
+        folder / name for name in ("rows.parquet", "statements.json.gz", "predictions.safetensors")
+    )
+
+    def refused(file, words: str) -> None:
+        with pytest.raises(UserError, match=f"{words}.*; record again"):
             read_recorded(folder)
-        file.write_bytes(whole)
-    table = pyarrow.parquet.read_table(folder / "rows.parquet")
+        file.write_bytes(contents[file])
+
+    contents = {file: file.read_bytes() for file in (rows, statements, predictions)}
+    told = json.loads(gzip.decompress(contents[statements]))
+    first, *_ = told
+    for changed, words in (
+        ({name: told[name] for name in told if name != first}, "is not among those beside it"),
+        (told | {first: told[first] | {"epsilon_proved": 0.125}}, "was changed after it was"),
+    ):
+        statements.write_bytes(gzip.compress(json.dumps(changed).encode()))
+        refused(statements, words)
+    for change, words in (
+        (_without_a_job, "not readable .*frontier/"),
+        (_without_test_records, "has shape"),
+        (_in_another_order, "other runs than those of"),
+    ):
+        _change(predictions, change)
+        refused(predictions, rf"predictions\.safetensors: .*{words}")
+    for file in contents:
+        file.write_bytes(contents[file][:-9])
+        refused(file, f"{file.name}: not readable ")
+    table = pyarrow.parquet.read_table(rows)
+    place = table.column_names.index("unit")
+    other = table.set_column(place, "unit", [["record"] * len(table)])
+    pyarrow.parquet.write_table(other, rows)
+    refused(rows, r"rows\.parquet: row .*unit")
     about = json.loads(table.schema.metadata[b"private_graphs"]) | {"schema": 2}
     table = table.replace_schema_metadata({"private_graphs": json.dumps(about)})
-    pyarrow.parquet.write_table(table, folder / "rows.parquet")
-    with pytest.raises(UserError, match=r"rows\.parquet: found results of schema 2, expected 1"):
-        read_recorded(folder)
+    pyarrow.parquet.write_table(table, rows)
+    refused(rows, r"rows\.parquet: found results of schema 2, expected 1")
+    read_recorded(folder)
 
 
 def test_artifacts_are_recorded_but_for_curves_and_those_that_another_job_needs(finished, tmp_path):

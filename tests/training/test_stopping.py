@@ -102,5 +102,6 @@ def test_a_replica_that_diverges_does_not_touch_the_one_beside_it(device):
     how = dict(epochs=30, patience=5, dtype="float32", device=device)
     alone = fit(dataset, PAPER, seeds=(0,), lr=0.1, **how)
     beside = fit(dataset, PAPER, seeds=(0, 1), lr=(0.1, 1e30), **how)
+    assert np.isnan(beside.validation_losses[: beside.epochs[1], 1]).all()
     assert beside.epochs[0] == alone.epochs[0]
     np.testing.assert_allclose(beside.parameters[0], alone.parameters[0], rtol=1e-5, atol=1e-6)
