@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain, product
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
@@ -242,7 +242,7 @@ def read_study(path: Path, scale: str) -> Study:
     full = validated(_StudyFile, raw, where)
     if full.id != path.parent.name:
         raise UserError(f"{where}: id is {full.id!r}; expected {path.parent.name!r}")
-    changes = next((found for name, found in full.scales.items() if name == scale), {})
+    changes = full.scales.get(cast("Any", scale), {})
     merged = _merged({key: value for key, value in raw.items() if key != "scales"}, changes)
     # A run may name any dataset that the study has at some scale.
     merged["other_datasets"] = list(_datasets(full) | dict.fromkeys(full.other_datasets))

@@ -367,11 +367,10 @@ def build_task(
 
         if isinstance(dataset, ShardedGraph):
             return _sharded_task(dataset, scenario, delta, max_edges)
-    labels = dataset.labels
-    is_images = not isinstance(dataset, GraphDataset)
-    cut = SCENARIOS[scenario].cut
-    if is_images != (cut == "images"):
-        fitting = [name for name in SCENARIOS if (SCENARIOS[name].cut == "images") == is_images]
+    labels, kind = dataset.labels, SCENARIOS[scenario]
+    fitting = [name for name, each in SCENARIOS.items()
+               if (each.cut == "images") != isinstance(dataset, GraphDataset)]  # fmt: skip
+    if scenario not in fitting:
         raise UserError(
             f"{dataset.info.name} has no scenario {scenario}: its units are "
             f"{dataset.info.units}s; expected {' or '.join(fitting)}"
@@ -381,13 +380,9 @@ def build_task(
     test = dataset.test_mask & (unlabelled | (labels >= 0))
     evaluation = Evaluation(np.flatnonzero(test), labels[test])
     if not isinstance(dataset, GraphDataset):
-        images = _image_task(dataset, SCENARIOS[scenario], labels, test, protocol, delta)
-        return images, evaluation
-    if cut == "sides":
-        return (
-            build_graph_task(dataset, SCENARIOS[scenario], delta, unlabelled, max_edges),
-            evaluation,
-        )
+        return _image_task(dataset, kind, labels, test, protocol, delta), evaluation
+    if kind.cut == "sides":
+        return build_graph_task(dataset, kind, delta, unlabelled, max_edges), evaluation
     hidden = np.where(dataset.test_mask & (dataset.labels >= 0), 0, dataset.labels)
     counts: dict[Unit, Callable[[], int]] = {
         "node": lambda: int(dataset.train_mask.sum()),
@@ -395,9 +390,9 @@ def build_task(
         "edge_undirected": lambda: _bound_on_edges(dataset, max_edges),
     }
     task = NodeTask(
-        scenario=SCENARIOS[scenario],
+        scenario=kind,
         protocol=protocol,
-        n_units=counts[SCENARIOS[scenario].unit](),
+        n_units=counts[kind.unit](),
         n_classes=dataset.n_classes,
         delta=delta,
         graph=replace(dataset, labels=hidden),

@@ -152,13 +152,27 @@ def test_ids_that_look_alike_spend_from_one_budget_and_none_is_public_and_privat
         declared("z", tmp_path / "n.csv", classes=(), public_files="open")
 
 
-def test_what_a_release_protected_is_not_made_public_and_a_larger_budget_is_said(data, tmp_path):
+def test_what_a_release_protected_is_not_made_public_and_a_larger_budget_is_said(
+    data, tmp_path, monkeypatch
+):
     train_and_test = ("d4", "d6")
     rows = [row | {"open": "yes" if row["id"] in train_and_test else ""} for row in rows_of(60)]
     nodes = write(tmp_path / "n.csv", rows)
     declared("x", nodes)
     declared("late", nodes, public="open")
-    classify("x", epsilon=1, out="R")
+    planned = releases.planned_release
+
+    def overtaken(spec, *others):
+        plan = planned(spec, *others)
+        if spec.name == "late":
+            classify("x", epsilon=1, out="R")
+        return plan
+
+    with monkeypatch.context() as patch:
+        patch.setattr(releases, "planned_release", overtaken)
+        with pytest.raises(UserError, match="2 public documents"):
+            classify("late", epsilon=0.1, out="S")
+    assert [each.graph for each in BudgetLedger(data).entries()] == ["x"]
     with pytest.raises(UserError, match="release of 'x' .* protected 2 public documents .*'d4'"):
         declared("y", nodes, public="open")
     for dry_run in (True, False):

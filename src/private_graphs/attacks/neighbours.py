@@ -154,6 +154,7 @@ def _links(task: NodeTask, number: int, generator: np.random.Generator, _: Any) 
 
 
 def with_edges(graph: GraphDataset, edges: np.ndarray) -> GraphDataset:
+    """Return the graph with these undirected edges, (2, E) with i < j, in sorted order."""
     order = np.lexsort(edges[::-1])
     info = graph.info.model_copy(update={"n_edges": edges.shape[1]})
     return replace(graph, edge_index=np.ascontiguousarray(edges[:, order]), info=info)

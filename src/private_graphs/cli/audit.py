@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from private_graphs.cli.options import AsJson, Delta, Protocols, Threads, Visits
+from private_graphs.cli.options import AsJson, Delta, Protocols, Seed, Threads, Visits
 from private_graphs.cli.terminal import ProgressBar, print_json
 from private_graphs.errors import UsageError, UserError
-from private_graphs.limits import LARGEST_SEED, MOST_RUNS
+from private_graphs.limits import MOST_RUNS
 
 
 def audit(
@@ -39,10 +39,7 @@ def audit(
         Visits,
         typer.Option(help="With splits, under sound: per-epoch sum (its own) or Poisson steps."),
     ] = "protocol",
-    seed: Annotated[
-        int,
-        typer.Option(help="Of all draws: the same seed, the same answer.", min=0, max=LARGEST_SEED),
-    ] = 0,
+    seed: Seed = 0,
     classes: Annotated[
         int, typer.Option(help="With --method: of the tiny problem.", max=1000)
     ] = 2,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from private_graphs.cli.options import DATA, AsJson, DataFolder, FirstSeed
+from private_graphs.cli.options import DATA, AsJson, DataFolder, Seed
 from private_graphs.cli.terminal import print_json, say
 from private_graphs.errors import counted
 
@@ -139,7 +139,7 @@ def attack(
     models: Annotated[
         int, typer.Option(help="Classifiers that are trained and attacked.", min=8)
     ] = 256,
-    seed: FirstSeed = 0,
+    seed: Seed = 0,
     as_json: AsJson = False,
     data: DataFolder = DATA,
 ) -> None:  # fmt: skip
@@ -154,7 +154,7 @@ def attack(
     """
     from private_graphs.documents import api
 
-    found = api.attack(folder, data=data, models=models, seed=seed or 0)
+    found = api.attack(folder, data=data, models=models, seed=seed)
     if as_json:
         print_json(dataclasses.asdict(found) | {"file": str(found.file)})
         return

@@ -65,6 +65,10 @@ Epsilon = Annotated[str | None, typer.Option(help="Privacy budget, or inf for a 
 Delta = Annotated[
     float, typer.Option(help="The delta of (epsilon, delta)-DP.", callback=checked_delta)
 ]
+Seed = Annotated[
+    int,
+    typer.Option(help="Of all draws: the same seed, the same answer.", min=0, max=LARGEST_SEED),
+]
 FirstSeed = Annotated[
     int | None,
     typer.Option(

@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from private_graphs.datasets.spelling import is_missing, looks
+from private_graphs.errors import counted
 
 FEW_TEST_NODES = 20
 """Number of test nodes below which one of them moves the score by more than five points."""
@@ -57,8 +58,8 @@ def warnings_about(statistics: dict[str, Any]) -> list[str]:
     tested = statistics["labelled"]["test"]
     if 0 < tested < FEW_TEST_NODES:
         found.append(
-            f"only {tested} labelled test node{'s' if tested > 1 else ''}: each is "
-            f"{100 / tested:.0f} points of the score"
+            f"only {counted(tested, 'labelled test node')}: each is {100 / tested:.0f} points of "
+            "the score"
         )
     return found
 

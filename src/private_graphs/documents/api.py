@@ -60,7 +60,7 @@ def declare(
     from private_graphs.datasets.registry import OWN_FOLDER, dataset_names
     from private_graphs.datasets.spelling import shown
     from private_graphs.documents.ledger import BudgetLedger
-    from private_graphs.documents.release import delta_of, earlier_releases
+    from private_graphs.documents.release import delta_of, earlier_releases, people_of
     from private_graphs.documents.tables import (
         KNOWN,
         PUBLIC_TEST,
@@ -97,7 +97,10 @@ def declare(
         )
     refuse_large_delta(delta_of(spec, protected), protected)
     dropped = docs.dropped | links_of(spec, docs.ids)
-    earlier = earlier_releases(spec, docs, BudgetLedger(data))
+    ledger = BudgetLedger(data)
+    entries = ledger.entries()
+    people = people_of(spec, docs, ledger) if entries else None
+    earlier = earlier_releases(spec, docs, people, entries) if people else []
     path = keep(spec, data)
     warnings = list(docs.warnings)
     promised = min((each.budget for each in earlier if each.budget), default=math.inf)

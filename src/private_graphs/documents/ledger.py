@@ -16,7 +16,7 @@ import hmac
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -199,13 +199,13 @@ class BudgetLedger:
 
     def start(
         self, people: People, costs: dict[int, Cost], budget: float | None, epsilon: float,
-        **about: Any,
+        check: Callable[[list[RecordedRelease]], object] = lambda entries: None, **about: Any,
     ) -> str:  # fmt: skip
         """Enter a release if every unit's budget allows it, and return its name.
 
-        The check and the line are one step under a lock. A release may ask for at most what is
+        The checks and the line are one step under a lock. A release may ask for at most what is
         left: its ε and what a unit has spent before stay within the budget, as does the
-        composition of both.
+        composition of both. ``check`` raises if the entries before forbid the release.
 
         Raises:
             OverBudget: some unit has too little left; nothing is written.
@@ -214,6 +214,7 @@ class BudgetLedger:
         with self._locked():
             lines = self._lines()
             entries = [_entry(line, True) for line in lines if line["kind"] == "started"]
+            check(entries)
             sides = tuple(costs)
             before = most_spent(entries, people, delta, sides)
             after = most_spent(entries, people, delta, sides, costs)

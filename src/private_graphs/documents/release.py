@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -212,9 +212,10 @@ def classify(
             plan=_plan_lines(plan, before, after, free),
         )  # fmt: skip
     release = ledger.start(
-        plan.people, plan.costs, spec.budget, epsilon, command=command, graph=name, method=method,
-        delta=plan.delta, unit=spec.unit or "document", relation="replace",
-        mechanisms=_trees(plan),
+        plan.people, plan.costs, spec.budget, epsilon,
+        check=lambda entries: earlier_releases(spec, docs, plan.people, entries),
+        command=command, graph=name, method=method, delta=plan.delta,
+        unit=spec.unit or "document", relation="replace", mechanisms=_trees(plan),
     )  # fmt: skip
     after = most_spent(ledger.entries(), plan.people, plan.delta, sides)
     say("adding up the private documents under noise")
@@ -269,17 +270,14 @@ def people_of(spec: Declaration, docs: Documents, ledger: BudgetLedger) -> Peopl
 
 
 def earlier_releases(
-    spec: Declaration, docs: Documents, ledger: BudgetLedger
+    spec: Declaration, docs: Documents, people: People, entries: Sequence[RecordedRelease]
 ) -> list[RecordedRelease]:
-    """Return the earlier releases that protected one of these units.
+    """Return those of the releases in ``entries`` that protected one of these units.
 
     Raises:
         UserError: a document is public now, and an earlier release protected it or its person.
     """
-    entries = ledger.entries()
-    if not entries:
-        return []
-    people, found = people_of(spec, docs, ledger), []
+    found = []
     for entry in entries:
         before = protected_before(entry, people)
         opened = np.flatnonzero(before & np.isin(docs.sides, (KNOWN, PUBLIC_TEST)))
@@ -289,8 +287,8 @@ def earlier_releases(
             raise UserError(
                 f"{spec.name}: the release of {entry.graph!r} on {entry.date} protected "
                 f"{counted(len(opened), noun)} (such as the one of {example!r}), and promised that "
-                "nobody learns their texts; expected them "
-                "private: take them out of what --public or --public-files names"
+                "nobody learns their texts; expected them private: take them out of what --public "
+                "or --public-files names"
             )
         if before.any():
             found.append(entry)
@@ -308,7 +306,8 @@ def planned_release(
     """Decide everything about a release, without reading a label."""
     from private_graphs.privacy.calibration import refuse_large_delta
 
-    earlier_releases(spec, docs, ledger)  # refuses documents that are public now
+    people = people_of(spec, docs, ledger)
+    earlier_releases(spec, docs, people, ledger.entries())  # refuses documents that are public now
     trained, protected = len(docs.units_on(TRAINING)), len(docs.units_on(TRAINING, TEST))
     if not trained:
         raise UserError(f"{spec.name}: every document is public; nothing is protected")
@@ -321,7 +320,7 @@ def planned_release(
     training.check_total(protected)
     tested = len(docs.units_on(TEST))
     return PlannedRelease(
-        spec=spec, docs=docs, people=people_of(spec, docs, ledger), epsilon=epsilon, delta=delta,
+        spec=spec, docs=docs, people=people, epsilon=epsilon, delta=delta,
         protected=protected, trained=trained, training=training, unit=unit,
         count_lattice=calibrated_count(epsilon, delta) if tested else None,
     )  # fmt: skip

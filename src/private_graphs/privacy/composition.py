@@ -120,8 +120,7 @@ def together(statements: Sequence[PrivacyStatement]) -> tuple[float | None, floa
         known = [mu for mu in mus if mu is not None]
         if mus and len(known) == len(mus) and statement.n_runs_released == 1:
             square += max(known) ** 2
-            for part in statement.dp_events:
-                releases += _count(part.event or {})
+            releases += sum(_count(part.event or {}) for part in statement.dp_events)
         else:
             total += statement.epsilon_all_runs
             spent += statement.delta

@@ -438,7 +438,7 @@ def build_statement(
     events of the same run about other units: the division of units is public and no unit is in
     both, so the run costs the larger of the two (McSherry 2009, parallel composition), and so do
     all runs. ``n_units`` is a declared bound at edge level; ``noise_generator`` is a key of
-    ``NOISE_GENERATORS``. UserError if no accountant covers an event, or an audit exceeds the proof.
+    ``NOISE_GENERATORS``. UserError if no accountant covers an event.
     """
     check_delta(delta)
     n_all = n_runs_released + sum(each.n_runs for each in others)

@@ -67,7 +67,6 @@ def statements_of(run: Path, wanted: str | None = None) -> list[tuple[str, dict[
     that contradicts its statement, and for a file that differs from its entry in ``manifest.json``.
     """
     from private_graphs.files import MANIFEST, check_manifest
-    from private_graphs.report.statement import runs_of
     from private_graphs.report.store import read_statements, read_store, remedy
 
     for part in ("release", "private"):  # a run without DP has no release
@@ -104,11 +103,17 @@ def statements_of(run: Path, wanted: str | None = None) -> list[tuple[str, dict[
             f"{file}: no statement {wanted!r}; it holds {', '.join(statements)}"
             f"{suggest(wanted, statements)}"
         )
-    told = [] if rows is None else rows.to_dict("records")
     return [
-        ("; ".join(runs_of(row for row in told if row["statement_id"] == name)), statements[name])
+        ("" if rows is None else _runs(rows, name), statements[name])
         for name in ([wanted] if wanted else names)
-    ]  # fmt: skip
+    ]
+
+
+def _runs(rows: Any, name: str) -> str:
+    """Return in words the runs that a statement is about."""
+    from private_graphs.report.statement import runs_of
+
+    return "; ".join(runs_of(rows[rows["statement_id"] == name].to_dict("records")))
 
 
 def _with_audits(folder: Path, rows: Any, statements: dict[str, Any]) -> dict[str, Any]:
@@ -129,7 +134,6 @@ def _with_audits(folder: Path, rows: Any, statements: dict[str, Any]) -> dict[st
 
 def _recorded(folder: Path, wanted: str | None) -> list[tuple[str, dict[str, Any]]]:
     """Return a statement of a study's recorded results, with the runs that it is about."""
-    from private_graphs.report.statement import runs_of
     from private_graphs.report.store import read_rows, read_statements
 
     statements = read_statements(folder / "statements.json.gz")
@@ -140,12 +144,4 @@ def _recorded(folder: Path, wanted: str | None) -> list[tuple[str, dict[str, Any
             f"{folder}: has {len(statements):,} statements{other}; name one with --statement ID: "
             "the column statement_id of its rows.parquet has them"
         )
-    rows = read_rows(folder / "rows.parquet")
-    return [
-        (
-            "; ".join(
-                runs_of(row for row in rows.to_dict("records") if row["statement_id"] == wanted)
-            ),
-            statements[wanted],
-        )
-    ]
+    return [(_runs(read_rows(folder / "rows.parquet"), wanted), statements[wanted])]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.errors import UserError
+from private_graphs.errors import UserError, counted
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.protocols import PROTOCOLS
@@ -300,7 +300,7 @@ def _data(shelf: Shelf) -> str:
     shown = [name for name in run if name in theirs] or [*run]
     text = ", ".join(called[name] for name in shown)
     if len(shown) < len(run):
-        text += f" and {len(run) - len(shown)} other graphs"
+        text += f" and {counted(len(run) - len(shown), 'other graph')}"
     return f"{text} (not run: {', '.join(called[name] for name in absent)})" if absent else text
 
 

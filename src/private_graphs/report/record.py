@@ -29,7 +29,7 @@ import safetensors.numpy
 
 from private_graphs import __version__
 from private_graphs.datasets.outline import sizes_of
-from private_graphs.errors import UserError
+from private_graphs.errors import UserError, counted
 from private_graphs.files import SCHEMA, atomic_path, other_schema, write_json, write_text
 from private_graphs.jobs import JOB_FILE, finished_folders, read_job
 from private_graphs.report.rows import collect, read_statistics
@@ -279,14 +279,14 @@ def machine_words() -> str:
         name = next(line.split(":", 1)[1].strip() for line in lines if "model name" in line)
     except (OSError, StopIteration):
         pass
-    cores = os.cpu_count() or 1
-    return f"{' '.join(name.split())}, {cores} core{'' if cores == 1 else 's'}"
+    return f"{' '.join(name.split())}, {counted(os.cpu_count() or 1, 'core')}"
 
 
 def _page(recorded: Recorded) -> Iterable[str]:
     """Return the lines of README.md."""
     runs, made = recorded.runs, recorded.made
-    counted = {name: int((recorded.rows["source"] == name).sum()) for name in ATTACKS}
+    audits, leaks = (int((recorded.rows["source"] == name).sum()) for name in ATTACKS)
+    also = f"; {leaks} numbers that attacks on models measured" if leaks else ""
     counts = runs.groupby(["dataset", "group"]).agg(jobs=("job", "nunique"), rows=("job", "size"))
     return [
         f"# Recorded results of {runs['study'].iloc[0]}",
@@ -302,12 +302,7 @@ def _page(recorded: Recorded) -> Iterable[str]:
             for (name, group), row in zip(counts.index, counts.itertuples(), strict=True)
         ),
         "",
-        f"- `{ROWS}`: {len(runs)} runs and {counted['audit']} audits, a row each"
-        + (
-            f"; {counted['leaks']} numbers that attacks on models measured."
-            * bool(counted["leaks"])
-            or "."
-        ),
+        f"- `{ROWS}`: {len(runs)} runs and {audits} audits, a row each{also}.",
         f"- `{STATEMENTS}`: {len(recorded.statements)} privacy statements by identifier.",
         f"- `{PREDICTIONS}`: of each job the uint8 classes of its rows, in their order, as bytes "
         "of zlib; of each dataset the numbers and labels of its test records.",

@@ -14,14 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from private_graphs.privacy.explain import (
-    RELEASES,
-    TEXTS,
-    Sentence,
-    answers,
-    explain,
-    sentences,
-)
+from private_graphs.privacy.explain import RELEASES, TEXTS, Sentence, answers, explain, sentences
 from private_graphs.privacy.explain import headline as one_line
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.exhibit import NOTHING

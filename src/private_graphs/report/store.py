@@ -66,9 +66,7 @@ AUDIT_COLUMNS: dict[str, str] = {
 }  # fmt: skip
 """What an audit shows; its ``epsilon`` is the claim that it attacks."""
 ROW_COLUMNS: dict[str, str] = {"source": TEXT, **RUN_COLUMNS, **AUDIT_COLUMNS}
-"""Columns of tidy rows with their types. ``source``: own, recorded, published; or of
-``ATTACKS``.
-"""
+"""Columns of tidy rows with their types. ``source``: own, recorded, published or in ``ATTACKS``."""
 ATTACKS = ("audit", "leaks")
 """Sources of rows that are no runs: they have no statement and no predictions. Where there are
 leaks, ``report.leaks`` says which further columns they have."""

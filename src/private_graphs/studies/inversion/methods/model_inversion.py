@@ -17,14 +17,7 @@ from pydantic import Field
 from private_graphs.datasets import views
 from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import (
-    Context,
-    Method,
-    Outcome,
-    Request,
-    Settings,
-    torch_memory,
-)
+from private_graphs.methods.method import Context, Method, Outcome, Request, Settings, torch_memory
 from private_graphs.methods.unit_gradients import TrainedModel, models
 from private_graphs.protocols import Protocol
 from private_graphs.tasks import ImageTask

@@ -18,14 +18,7 @@ import numpy as np
 from pydantic import Field
 
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import (
-    Context,
-    Method,
-    Outcome,
-    Request,
-    Settings,
-    torch_memory,
-)
+from private_graphs.methods.method import Context, Method, Outcome, Request, Settings, torch_memory
 from private_graphs.methods.scattering import ScatteringAxes
 from private_graphs.methods.unit_gradients import hashed_parts
 from private_graphs.privacy.calibration import gdp_noise, refuse_large_delta

@@ -16,13 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from private_graphs.methods.method import (
-    Context,
-    Method,
-    Outcome,
-    Request,
-    torch_memory,
-)
+from private_graphs.methods.method import Context, Method, Outcome, Request, torch_memory
 from private_graphs.studies.pate.methods import pate_labels
 from private_graphs.studies.pate.methods.pate_labels import (
     GRID_SEARCH,

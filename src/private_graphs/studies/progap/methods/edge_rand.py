@@ -21,9 +21,7 @@ from pydantic import Field
 
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.method import Context, Method, Outcome, PrintedEpsilon, Request
-from private_graphs.methods.noisy_sums import (
-    PROTOCOLS as SUMS,
-)
+from private_graphs.methods.noisy_sums import PROTOCOLS as SUMS
 from private_graphs.methods.noisy_sums import (
     WIDTH,
     SumsData,
