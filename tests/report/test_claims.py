@@ -134,22 +134,26 @@ def test_noise_makes_a_claim_hold_as_seldom_as_the_interval_says():
     assert real.count("holds") > 180 and "fails" not in real
 
 
-@pytest.mark.parametrize(("low", "high"), [(0.1, 0.6), (0.149, 0.151)])
-def test_rules_over_scores_that_are_noise_hold_nothing(low, high):
+def test_rules_over_scores_that_are_noise_hold_by_chance_alone():
     """All scores of the golden rows drawn anew; also so near to each other that nothing changes,
     as where nothing is learned: that is neither robust nor independent of the data."""
     rng = np.random.default_rng(3)
-    rows = results().rows.copy()
-    runs = rows["source"] == "own"
-    for name in ("test_micro_f1", "validation_micro_f1"):
-        rows.loc[runs, name] = rng.uniform(low, high, runs.sum())
-    rows.loc[runs, "majority_micro_f1"] = 0.3
-    noise = replace(results(), rows=rows)
+    runs = results().rows["source"] == "own"
     names = {"splits_score", "more_data", "sgd_robust", "adam_rates", "errors_differ"}
-    frame = judged(CLAIMS, noise)
-    of_scores = frame[frame["id"].str.split(".").str[0].isin(names)]
-    assert set(of_scores["verdict"]) <= {"undecided", "fails"} and len(of_scores) >= 12
-    assert (of_scores["verdict"] == "undecided").mean() >= 0.8
+    held, decided = [], 0
+    for low, high in [(0.1, 0.6), (0.1, 0.6), (0.149, 0.151)]:
+        rows = results().rows.copy()
+        for name in ("test_micro_f1", "validation_micro_f1"):
+            rows.loc[runs, name] = rng.uniform(low, high, runs.sum())
+        rows.loc[runs, "majority_micro_f1"] = 0.3
+        frame = judged(CLAIMS, replace(results(), rows=rows))
+        of_scores = frame[frame["id"].str.split(".").str[0].isin(names)]
+        assert len(of_scores) >= 12
+        held.append(of_scores.loc[of_scores["verdict"] == "holds", ["id", "protocol"]])
+        decided += (of_scores["verdict"] != "undecided").mean()
+    held = pd.concat(held)
+    assert not held.duplicated().any(), "a rule that noise keeps twice is no rule"
+    assert decided / 3 <= 0.2
 
 
 def test_every_published_claim_has_one_verdict_per_graph_and_protocol():
