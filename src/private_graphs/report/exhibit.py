@@ -1,6 +1,6 @@
 """Exhibits: a table or figure is a value over a tidy frame; one function draws all of a kind.
 
-A file ``studies/<study>/<name>.py`` ends with ``EXHIBIT``; no list elsewhere names it.
+Modules of ``studies/<study>`` define them as ``NAME = Exhibit(...)``; no list elsewhere names one.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Studies: one folder per paper, with ``study.yaml``, printed numbers in ``published``, methods
-and readers that no other study uses, claims, and one module ending with ``EXHIBIT`` per exhibit."""
+and readers that no other study uses, claims, and modules that define its exhibits."""
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 
 @cache
 def exhibits_by_name(study_id: str) -> dict[str, Exhibit]:
-    """Return the exhibits of a study by name: one per module of ``studies/<study_id>``."""
+    """Return the exhibits of a study by name: every ``Exhibit`` of its modules."""
+    from private_graphs.report.exhibit import Exhibit
+
     modules = map(importlib.import_module, modules_of([study_id]))
-    exhibits = [getattr(module, "EXHIBIT", None) for module in modules]
-    return {exhibit.name: exhibit for exhibit in exhibits if exhibit is not None}
+    values = [value for module in modules for value in vars(module).values()]
+    exhibits = [value for value in values if isinstance(value, Exhibit)]
+    return {exhibit.name: exhibit for exhibit in sorted(exhibits, key=lambda one: one.name)}
 
 
 def modules_of(study_ids: Iterable[str]) -> list[str]:

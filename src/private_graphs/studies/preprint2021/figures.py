@@ -1,0 +1,57 @@
+"""Figures 1 to 4 of the preprint."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from private_graphs.report.exhibit import Block, Exhibit
+from private_graphs.report.results import Results
+from private_graphs.studies.lrec2022 import curves, hard
+from private_graphs.studies.preprint2021.table2 import UNTUNED_NOTE, printed_points
+
+FIGURE1 = Exhibit(
+    "figure1",
+    "Without DP, by share of the training nodes",
+    groups=("lrec2022.A",),
+    build=partial(
+        curves.build, figure="figure1", group="A", x="train_fraction", private=False,
+        printed=printed_points,
+    ),
+    meaning="How much training data a graph convolutional network needs when nothing is private.",
+)  # fmt: skip
+
+
+def _figure2(results: Results) -> list[Block]:
+    """Return the figure: SGD of the second version's experiment B, and untuned Adam."""
+    rows = results.rows
+    tuned = (rows["group"] == "B") & (rows["optimizer"] == "adam")
+    blocks = curves.build(
+        results.with_rows(rows[~tuned]), "figure2", "B,untuned", "train_fraction", True,
+        printed_points,
+    )  # fmt: skip
+    return [*blocks, UNTUNED_NOTE]
+
+
+FIGURE2 = Exhibit(
+    "figure2",
+    "With DP, by share of the training nodes",
+    groups=("lrec2022.B", "untuned"),
+    build=_figure2,
+    meaning="Whether more training data helps under DP, where nobody chooses a learning rate.",
+)
+
+FIGURE3 = Exhibit(
+    "figure3",
+    "Hard cases, by share of the training nodes",
+    groups=("lrec2022.A",),
+    build=partial(hard.build, figure="figure3", group="A", x="train_fraction"),
+    meaning="Whether what SGD gets wrong with all training nodes stays wrong with fewer.",
+)
+
+FIGURE4 = Exhibit(
+    "figure4",
+    "Hard cases under DP, by ε",
+    groups=("lrec2022.A", "lrec2022.B"),
+    build=partial(hard.build, figure="figure4", group="B", x="epsilon"),
+    meaning="Whether what SGD gets wrong without DP stays wrong under it.",
+)
