@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from private_graphs.privacy.accountants import price, sensitivity, touching_releases
 from private_graphs.privacy.events import Event, NoisyGradients, Poisson, SecretSample
@@ -33,12 +33,46 @@ _MOST_COPIES = 64
 responses are listed one by one; more of them are written as zCDP."""
 
 
+_PARAMETERS = {
+    "GaussianDpEvent": ("noise_multiplier",),
+    "SelfComposedDpEvent": ("event", "count"),
+    "ComposedDpEvent": ("events",),
+}
+"""Parameters without which releases together cannot be priced."""
+
+
+def _numbers(value: Any) -> list[tuple[float, Any]]:
+    """Return the numbers of a parameter with their lower bounds; those of a list may be 0."""
+    return [(0.0, one) for one in value] if isinstance(value, list) else [(1e-300, value)]
+
+
+def _well_formed(tree: Tree) -> Tree:
+    """Return the tree of a statement; ValueError unless it has classes and positive numbers."""
+    for key, value in tree.items():
+        if key in ("event", "events"):
+            inner = value if key == "events" else [value]
+            if not isinstance(inner, list) or not all(isinstance(each, dict) for each in inner):
+                raise ValueError(f"{key}: expected an event")
+            for each in inner:
+                _well_formed(each)
+        elif key != "class" and not all(
+            isinstance(number, int | float) and least <= number < math.inf
+            for least, number in _numbers(value)
+        ):
+            raise ValueError(f"{key}: expected positive numbers, not {value!r}")
+    name = tree.get("class")
+    missing = set(_PARAMETERS.get(name, ()) if isinstance(name, str) else ["class"]) - set(tree)
+    if missing or not isinstance(name, str):
+        raise ValueError(f"{name!r}: expected an event of dp-accounting, with {sorted(missing)}")
+    return tree
+
+
 class DpEvents(BaseModel):
     """What one run releases about one group of units, for an accountant of dp-accounting."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    event: Tree | None
+    event: Annotated[Tree, AfterValidator(_well_formed)] | None
     """Null where dp-accounting has no event that describes it."""
     neighboring_relation: str = ADD_OR_REMOVE
     """Of the accountant: under ``REPLACE_ONE`` its Gaussian moves by twice its unit."""
