@@ -23,7 +23,15 @@ from private_graphs.documents import release as releases
 from private_graphs.documents import unit_steps, unit_sums
 from private_graphs.documents.declaration import checked, default_delta
 from private_graphs.documents.hashing import HashedWords, PublicWords, tokens
-from private_graphs.documents.ledger import BudgetLedger, Cost, OverBudget, most_spent
+from private_graphs.documents.ledger import (
+    PUBLISHED,
+    BudgetLedger,
+    Cost,
+    OverBudget,
+    most_spent,
+    most_spent_on_links,
+)
+from private_graphs.documents.links import PlannedVotes
 from private_graphs.documents.release import Quality, classify
 from private_graphs.documents.tables import TEST, TRAINING, keyed, read_documents
 from private_graphs.errors import UserError
@@ -347,10 +355,11 @@ def test_a_replayed_release_reads_a_person_through_the_door_alone(
         write(given["nodes"], rows)
         spec = checked(given)
         plan = releases.planned_release(spec, read_documents(spec), BudgetLedger(data), 2.0, method)
-        free = releases._free_row(plan) if public else None
-        model, quality = releases._drawn(plan, free, Door.of([Streams.of({"test": 1})], watch))
-        planned = releases._plan_lines(plan, 0, 0, free), releases._trees(plan), repr(plan.costs)
-        return {"weights": model.weights, "quality": quality, "plan": planned, "free": free}
+        free = plan.free_row()
+        found = plan.drawn(free, Door.of([Streams.of({"test": 1})], watch))
+        planned = plan.lines(0, 0, free), plan.trees(), repr(plan.costs)
+        return {"weights": found.model.weights, "quality": found.quality, "plan": planned,
+                "free": free}  # fmt: skip
 
     write(given["nodes"], rows)
     docs = read_documents(checked(given))
@@ -368,7 +377,9 @@ def test_a_replayed_release_reads_a_person_through_the_door_alone(
         plan = releases.planned_release(spec, docs, ledger, 100.0, method)
         lattices.append(plan.queries)
     assert lattices[0] == lattices[1], "columns and noise follow from ids, not from labels"
-    for cost in plan.costs.values():
+    priced = [cost for cost in plan.costs.values() if cost is not PUBLISHED]
+    assert len(priced) == len(plan.costs) - 2 * public, "public documents are published"
+    for cost in priced:
         entered = lattice_epsilon(cost.mu, cost.distance, plan.delta)[0]
         assert 98 < entered <= 100, "all releases of a side together"
 
@@ -504,6 +515,119 @@ def test_another_key_and_another_spelling_reset_no_account(data):
         spend(book, people(book, ["b"]), budget=1)
 
 
+# --- links --------------------------------------------------------------------------------------
+
+
+def linked(path: Path, rows: list[dict[str, str]], without: int = 0, more=()) -> Path:
+    """Links between documents of one class that follow each other, less the first few."""
+    kinds = {name: [row["id"] for row in rows if row["topic"] == name] for name in CLASSES}
+    pairs = [pair for ids in kinds.values() for pair in zip(ids, ids[1:], strict=False)]
+    ends = ("source", "target")
+    return write(path, [dict(zip(ends, pair, strict=True)) for pair in [*pairs[without:], *more]])
+
+
+def public_rows(size: int) -> list[dict[str, str]]:
+    return [row | {"open": "yes"} for row in rows_of(size)]
+
+
+def test_links_have_an_account_and_publish_the_documents(run, data, tmp_path):
+    rows = public_rows(90)
+    nodes, edges = write(tmp_path / "n.csv", rows), linked(tmp_path / "e.csv", rows)
+    given = dict(edges=edges, public="open", max_edges=1000, classes=())
+    with pytest.raises(UserError, match="nothing is protected"):
+        declared("pages", nodes, **given | {"max_edges": None})
+    with pytest.raises(UserError, match="more links than the declared bound"):
+        declared("pages", nodes, **given | {"max_edges": 3})
+    found = declared("pages", nodes, **given)
+    assert (found.protected, found.unit, found.public) == (1000, "link", 90)
+    with pytest.raises(UserError, match="add --scenario edges"):
+        classify("pages", epsilon=1, out="A")
+    result = classify("pages", epsilon=1, scenario="edges", out="A")
+    assert result.unit == "link" and result.private is None and not Path("A/private").exists()
+    predicted = Path("A/release/predictions.csv").read_text().splitlines()
+    assert predicted[0] == "id,class" and 30 < len(predicted) < 70, "those that did not train"
+    statement = json.loads(Path("A/release/statement.json").read_text())
+    [told] = statement.values()
+    assert (told["unit"], told["relation"], told["n_units"]) == ("edge_undirected", "add_remove",
+                                                                1000)  # fmt: skip
+    answer = run("ledger", "pages", "--json").json
+    assert answer["spent"] == 0 and 0.99 < answer["links"] <= 1
+    assert [each["accounts"] for each in answer["releases"]] == [["links"]]
+    refused(run("classify", "pages", "--epsilon", 0.6, "--scenario", "edges", "--out", "B"), 3,
+            "over the budget")  # fmt: skip
+    with pytest.raises(UserError, match=r"published what it read in 90 private documents .*'d0'"):
+        declared("mine", nodes)
+    others = write(tmp_path / "others.csv", rows_of(60, 100))
+    declared("mine", others, budget=None)
+    for scenario, words in (("edges", "60 documents of 'mine' are private"), ("graph", "publish")):
+        refused(run("classify", "mine", "--epsilon", 1, "--scenario", scenario, "--out", "B"), 2,
+                words)  # fmt: skip
+    classify("mine", epsilon=1, out="B")
+    account = private_graphs.ledger("mine")
+    assert 0.99 < account.spent <= 1 and account.links == 0
+    answer = run("explain", "A", "B")
+    assert "a document that is in each: nothing" in answer.out
+    assert "a link whose documents are in each: ε = 1.69" in answer.out
+
+
+def test_what_a_release_published_is_protected_by_no_later_one(data, tmp_path):
+    rows = [row | {"open": "yes" if number < 40 else ""} for number, row in enumerate(rows_of(80))]
+    nodes = write(tmp_path / "n.csv", rows)
+    declared("x", nodes, public="open")
+    declared("late", nodes)
+    classify("x", epsilon=1, out="R")
+    with pytest.raises(UserError, match="published what it read in 40 private documents"):
+        classify("late", epsilon=0.1, out="S")
+    with pytest.raises(UserError, match="40 private documents"):
+        declared("y", nodes)
+    book = BudgetLedger(data)
+    [entry] = book.entries()
+    known = people(book, [f"d{n}" for n in range(40)])
+    assert most_spent([entry], known, 1e-5, (TRAINING,)) == np.inf
+    assert declared("y", write(tmp_path / "m.csv", rows[40:])).protected == 40
+
+
+def test_a_link_pays_for_each_release_that_held_its_documents(data):
+    book, published = BudgetLedger(data), dict.fromkeys((TRAINING,), PUBLISHED)
+
+    def release(who, budget=None):
+        book.start(who, published, budget, 1, links=Cost(MU), **ABOUT)
+
+    first, second = (people(book, [f"{batch}{n}" for n in range(50)]) for batch in "ab")
+    shared = people(book, ["a1", "b2", "c"])
+    release(first)
+    release(second)
+    assert most_spent_on_links(book.entries(), shared, 1e-5) == pytest.approx(1, abs=1e-4)
+    release(shared)
+    for who in (first, second, shared):
+        assert most_spent_on_links(book.entries(), who, 1e-5) == pytest.approx(1.4656, abs=1e-3)
+        with pytest.raises(OverBudget):
+            release(who, budget=2.4)
+    spend(book, people(book, ["z"]))
+    assert most_spent_on_links(book.entries(), people(book, ["z"]), 1e-5) == 0
+
+
+def test_a_replayed_release_reads_a_link_through_the_door_alone(data, tmp_path):
+    rows = public_rows(60)
+    spec = checked(dict(
+        name="x", text=("body",), label="topic", public="open", max_edges=500,
+        nodes=write(tmp_path / "n.csv", rows), edges=tmp_path / "e.csv",
+    ))  # fmt: skip
+
+    def drawn(edges, watch):
+        linked(spec.edges, rows, *edges)
+        plan = PlannedVotes.of(spec, read_documents(spec), BudgetLedger(data), 1.0)
+        free = plan.free_row()
+        found = plan.drawn(free, Door.of([Streams.of({"test": 1})], watch))
+        planned = plan.lines(0, 0, free), plan.trees(), repr((plan.costs, plan.links))
+        return {"predicted": found.predicted, "quality": found.quality, "plan": planned,
+                "free": free}  # fmt: skip
+
+    found = replay(drawn, (0,), [(1,), (0, [("d0", "d9")]), (0, [("d1", "d2")])], made_up=True)
+    assert found.passed, found.differs
+    assert 0.1 < found.largest_ratio <= 1
+
+
 PROCESSES = multiprocessing.get_context("fork")
 
 
@@ -516,7 +640,7 @@ def racing(out: str, together) -> None:
 
 
 def killed() -> None:
-    releases._drawn = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    releases.PlannedRelease.drawn = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
     classify("race", epsilon=1, out="A")
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -80,6 +81,11 @@ def declare(
     ] = None,
     target: Annotated[
         str | None, typer.Option(help="Column of the links; default target.", metavar="COLUMN")
+    ] = None,
+    max_edges: Annotated[
+        int | None,
+        typer.Option(help="Where all documents are public, the links are protected: a public bound "
+                     "on their number, known without looking at them.", metavar="N", min=1),
     ] = None,
     data: DataFolder = DATA,
 ) -> None:  # fmt: skip
@@ -170,28 +176,40 @@ def ledger(
 ) -> None:  # fmt: skip
     """Show what was spent: the epsilon of the most used unit, over all releases of its ids.
 
+    There are two accounts: of documents, and of links (releases of --scenario edges, for which all
+    documents are public).
+
     Example: private-graphs ledger letters --json
     """
     from private_graphs.documents import api
+    from private_graphs.documents.declaration import LINK
 
     found = api.ledger(name, data=data)
     if as_json:
-        value: Any = (
-            dataclasses.asdict(found) if name is not None
-            else [dataclasses.asdict(each) for each in found]
-        )  # fmt: skip
-        print_json(value)
+        told = [
+            {key: "inf" if value == math.inf else value
+             for key, value in dataclasses.asdict(each).items()}
+            for each in ([found] if name is not None else found)
+        ]  # fmt: skip
+        print_json(told[0] if name is not None else told)
         return
     lines = []
     for each in [found] if name is not None else found:
         budget = "no budget" if each.budget is None else f"budget {each.budget:g}"
+        linked = f", {each.links:.4g} for the most used link" if each.unit != LINK else ""
+        spent = each.spent if linked else each.links
         lines.append(
-            f"{each.graph}: spent {each.spent:.4g} for the most used {each.unit} at delta "
+            f"{each.graph}: spent {spent:.4g} for the most used {each.unit}{linked} at delta "
             f"{each.delta:g}; {budget}"
         )
         lines += [
             f"  {row['date']}  {row['graph']}  {row['method']}  epsilon {row['epsilon']:g}  "
-            f"{counted(row['units'], row['unit'])}  {row['state']}"
+            + (
+                f"links of {counted(row['units'], 'document')}"
+                if row["unit"] == LINK
+                else counted(row["units"], row["unit"])
+            )
+            + f"  {row['state']}"
             for row in each.releases
         ]
     typer.echo("\n".join(lines) or "nothing is declared")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from private_graphs.documents.declaration import Declared, checked, keep, known_names, needed
+from private_graphs.documents.declaration import LINK, Declared, checked, keep, known_names, needed
 from private_graphs.documents.model import ReleasedModel, load
 from private_graphs.documents.release import Classified, classify
 from private_graphs.errors import UsageError, UserError, suggest
@@ -47,12 +47,14 @@ def declare(
     drop_empty: bool = False,
     source: str | None = None,
     target: str | None = None,
+    max_edges: int | None = None,
     data: str | Path = DATA,
 ) -> Declared:
     """Declare a table of documents: whom a guarantee protects, what is public, what may be spent.
 
     Without ``public`` and ``public_files`` nobody is public. Documents without a label are kept:
-    they are protected and predicted. Returns counts for the owner, and writes the declaration.
+    they are protected and predicted. Where all documents are public, ``edges`` and ``max_edges``
+    protect the links. Returns counts for the owner, and writes the declaration.
 
     Raises:
         UserError: tables that cannot be used, with file and line.
@@ -66,8 +68,8 @@ def declare(
         PUBLIC_TEST,
         TEST,
         TRAINING,
-        links_of,
         read_documents,
+        read_links,
     )
     from private_graphs.privacy.calibration import refuse_large_delta
 
@@ -80,13 +82,19 @@ def declare(
             label=label, id=id, unit=unit, max_per_unit=max_per_unit, public=public,
             public_files=public_files, classes=_names(classes), delta=delta, budget=budget,
             vocabulary=vocabulary, encoding=encoding, unknown_edges=unknown_edges,
-            drop_empty=drop_empty, source=source, target=target,
+            drop_empty=drop_empty, source=source, target=target, max_edges=max_edges,
         )
     )  # fmt: skip
     docs = read_documents(spec)
-    protected = len(docs.units_on(TRAINING, TEST))
+    protected, kind = len(docs.units_on(TRAINING, TEST)), unit or "document"
     if not protected:
-        raise UserError(f"{spec.nodes}: every document is public; nothing is protected")
+        if edges is None or max_edges is None:
+            raise UserError(
+                f"{spec.nodes}: every document is public; nothing is protected. If the links are "
+                "private, add --edges FILE and --max-edges N, a bound on their number that is "
+                "known without looking at them"
+            )
+        protected, kind = max_edges, LINK
     if docs.outside and not (docs.labels >= 0).any():
         hints = (suggest(each, docs.outside) for each in docs.classes)
         raise UserError(
@@ -96,7 +104,12 @@ def declare(
             f"{next(filter(None, hints), '')}"
         )
     refuse_large_delta(delta_of(spec, protected), protected)
-    dropped = docs.dropped | links_of(spec, docs.ids)
+    links, lost = read_links(spec, docs.ids)
+    if max_edges is not None and links.shape[1] > max_edges:
+        raise UserError(
+            f"{spec.edges}: more links than the declared bound of {max_edges:,}; declare a larger "
+            "one with --max-edges, known without looking at them"
+        )
     ledger = BudgetLedger(data)
     entries = ledger.entries()
     people = people_of(spec, docs, ledger) if entries else None
@@ -115,10 +128,10 @@ def declare(
             f"delta times {protected:,} units is {delta * protected:.2g}: expected at most 0.1"
         )
     return Declared(
-        name=name, protected=protected, unit=unit or "document",
+        name=name, protected=protected, unit=kind,
         documents=len(docs.on(TRAINING, TEST)), public=len(docs.on(KNOWN, PUBLIC_TEST)),
-        dropped=dropped, classes=docs.classes, delta=delta_of(spec, protected), budget=budget,
-        file=path, warnings=tuple(warnings),
+        dropped=docs.dropped | lost, classes=docs.classes, delta=delta_of(spec, protected),
+        budget=budget, file=path, warnings=tuple(warnings),
     )  # fmt: skip
 
 
@@ -194,13 +207,16 @@ def predict(
 
 @dataclass(frozen=True)
 class Spent:
-    """What the most used unit of a declaration has spent."""
+    """What the most used unit of a declaration has spent, in the two accounts of the ledger."""
 
     graph: str
     unit: str
     delta: float
     budget: float | None
     spent: float
+    """Account of documents: ε of the most used protected unit; 0 where all documents are public."""
+    links: float
+    """Account of links: ε of the most used link between the documents."""
     releases: list[dict[str, Any]]
     """Releases that held one of its units, under whatever name."""
 
@@ -218,26 +234,31 @@ def ledger(name: str | None = None, *, data: str | Path = DATA) -> Spent | list[
 
 
 def _spent(name: str, data: Path) -> Spent:
-    from private_graphs.documents.ledger import BudgetLedger, most_spent
+    from private_graphs.documents.ledger import BudgetLedger, most_spent, most_spent_on_links
     from private_graphs.documents.release import delta_of, people_of
     from private_graphs.documents.tables import TEST, TRAINING, read_documents
 
     spec, book = needed(name, data), BudgetLedger(data)
     docs = read_documents(spec)
-    people = people_of(spec, docs, book)
-    delta = delta_of(spec, len(docs.units_on(TRAINING, TEST)))
-    entries = book.entries()
+    people, entries = people_of(spec, docs, book), book.entries()
+    protected = len(docs.units_on(TRAINING, TEST))
+    unit = spec.unit or "document"
+    if not protected and spec.max_edges:
+        protected, unit = spec.max_edges, LINK
+    delta = delta_of(spec, protected)
     spent = most_spent(entries, people, delta, (TRAINING, TEST))
+    links = most_spent_on_links(entries, people, delta)
     own = [each for each in entries if each.graph == name]
     for each in own:  # units of earlier tables under this name
-        spent = max(spent, most_spent(entries, each.people, delta, tuple(each.costs)))
+        spent = max(spent, most_spent(entries, each.people, delta, each.protected))
+        links = max(links, most_spent_on_links(entries, each.people, delta))
     held = [
         each.told()
         for each in entries
         if each.graph == name or np.isin(each.people.documents, people.documents).any()
         or np.isin(each.people.units, people.units).any()
     ]  # fmt: skip
-    return Spent(name, spec.unit or "document", delta, spec.budget, spent, held)
+    return Spent(name, unit, delta, spec.budget, spent, links, held)
 
 
 def attack(

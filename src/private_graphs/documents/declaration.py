@@ -18,8 +18,10 @@ from private_graphs.datasets.own import free_name
 from private_graphs.datasets.own_tables import text_roles
 from private_graphs.errors import UsageError, UserError, counted, suggest, wrong_fields
 from private_graphs.files import hide_from_git, write_text
-from private_graphs.limits import MOST_COUNT, SMALLEST_DELTA
+from private_graphs.limits import MOST_COUNT, MOST_EDGES, SMALLEST_DELTA
 
+LINK = "link"
+"""Name of the unit where all documents are public."""
 FOLDER = "declared"
 """Folder of the declarations beside the folder of raw files: ``data/raw`` -> ``data/declared``."""
 
@@ -59,6 +61,9 @@ class Declaration(BaseModel):
     """Whether documents without text are left out, else they are an error."""
     source: str = "source"
     target: str = "target"
+    max_edges: int | None = Field(default=None, ge=1, le=MOST_EDGES)
+    """Public bound on the links, known without looking at them; where all documents are public, the
+    links are protected."""
 
     @field_validator("name")
     @classmethod
@@ -190,9 +195,9 @@ class Declared:
 
     name: str
     protected: int
-    """Number of protected units: public by declaration, as their ids are."""
+    """Number of protected units: public by declaration, as their ids are; of links the bound."""
     unit: str
-    """Name of the unit: ``document``, or the column of the unit."""
+    """Name of the unit: ``document``, the column of the unit, or ``LINK``."""
     documents: int
     """Number of protected documents that are kept."""
     public: int
@@ -208,7 +213,9 @@ class Declared:
     def lines(self) -> list[str]:
         """Return the six lines that the command prints."""
         whom = counted(self.protected, self.unit)
-        if self.unit != "document":
+        if self.unit == LINK:
+            whom = f"each link by itself, of {self.protected:,} at most"
+        elif self.unit != "document":
             whom += f" with {counted(self.documents, 'document')}"
         lost = ", ".join(
             counted(count, *why.split(" ", 1)) for why, count in self.dropped.items() if count

@@ -124,14 +124,14 @@ def read_documents(spec: Declaration) -> Documents:
     )  # fmt: skip
 
 
-def links_of(spec: Declaration, ids: Sequence[str]) -> dict[str, int]:
-    """Check the table of links; return what is dropped, by reason.
+def read_links(spec: Declaration, ids: Sequence[str]) -> tuple[np.ndarray, dict[str, int]]:
+    """Return (2, E) places in ``ids``, each link once, and what is dropped, by reason.
 
     Raises:
         UserError: a link to an unknown id, unless the declaration drops these.
     """
     if spec.edges is None:
-        return {}
+        return np.zeros((2, 0), np.int64), {}
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -154,7 +154,7 @@ def links_of(spec: Declaration, ids: Sequence[str]) -> dict[str, int]:
         )
     links = undirected_edges(source[~unknown], target[~unknown], len(ids))
     once = links.loops + links.edge_index.shape[1]
-    return {
+    return links.edge_index, {
         "link to unknown ids": int(unknown.sum()),
         "link of a document to itself": links.loops,
         "link given twice": int((~unknown).sum()) - once,
