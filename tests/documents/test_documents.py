@@ -252,7 +252,7 @@ def test_what_is_kept_of_a_unit_depends_on_its_own_ids_alone(tmp_path):
     assert sides["a"] == sides["b"]
 
 
-SIZES = ([], (), 10, 3, 1.0, 1e-5, "person")
+SIZES = (unit_sums.PublicTexts(), 10, 3, 1.0, 1e-5, "person")
 SUMS, STEPS = unit_sums.ClassSums.of(*SIZES), unit_steps.LinearSteps.of(*SIZES)
 NONE = np.zeros(0, np.int64)
 OTHERS = [("chain pedal", 0), ("rose soil", 1), ("", -1), ("dial tube coil", 2)]
@@ -317,7 +317,7 @@ def test_a_unit_has_the_clip_norm_in_a_step_at_most():
 @pytest.mark.parametrize("kind", list(releases.METHODS.values()), ids=list(releases.METHODS))
 def test_units_of_every_class_are_counted(kind):
     units = terms_of([[("x", each)] for each in (0,) * 10 + (1,) * 20 + (2,) * 30])
-    training = kind.of([], (), 60, 3, 100.0, 1e-5, "document")
+    training = kind.of(unit_sums.PublicTexts(), 60, 3, 100.0, 1e-5, "document")
     door = Door.of([Streams.of({"t": 1})])
     _, sizes = training.weights(units, unit_sums.Terms([], NONE, NONE), door)
     assert sizes == pytest.approx([10, 20, 30], abs=5)

@@ -244,6 +244,7 @@ def _classify_documents(flags: dict[str, Any]) -> None:
         force=flags["force"],
         data=flags["data"],
         contact=flags["contact"],
+        device=flags["device"],
         say=say,
         command="private-graphs classify",
     )

@@ -55,6 +55,12 @@ def declare(
         typer.Option(help="Public list of words, made without these documents: others are not "
                      "read. Default: all words, or those of public documents."),
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Public model that reads the texts in place of words, trained on others: "
+                     "a folder (BERT, sentence-transformers), a fastText .bin file, or a name "
+                     "such as bert-base-multilingual-cased.", metavar="MODEL"),
+    ] = None,
     classes: Annotated[
         str | None,
         typer.Option(help="Names of the classes; default: those of public documents.",
@@ -116,16 +122,25 @@ def predict(
         str | None, typer.Option(help="Column with true classes, to count right answers.",
                                  metavar="COLUMN")
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Folder or file of the public model that reads texts, if the release "
+                     "names one that is not below --data.", metavar="MODEL"),
+    ] = None,
     encoding: Encoding = None,
     as_json: AsJson = False,
+    data: DataFolder = DATA,
 ) -> None:  # fmt: skip
     """Classify new documents with a released model: no epsilon is spent, no other file is needed.
+
+    If the release was declared with --model, that public model is needed too.
 
     Example: private-graphs predict results/release --nodes new.csv --out predictions.csv
     """
     from private_graphs.documents import api
 
-    found = api.predict(release, nodes=nodes, out=out, label=label, encoding=encoding or "utf-8")
+    found = api.predict(release, nodes=nodes, out=out, label=label, encoding=encoding or "utf-8",
+                        model=model, data=data)  # fmt: skip
     if as_json:
         print_json({"documents": len(found.ids), "unknown": found.unknown,
                     "accuracy": found.accuracy, "out": str(out)})  # fmt: skip

@@ -13,7 +13,7 @@ import numpy as np
 from private_graphs.documents.declaration import LINK, Declared, checked, keep, known_names, needed
 from private_graphs.documents.model import ReleasedModel, load
 from private_graphs.documents.release import Classified, classify
-from private_graphs.errors import UsageError, UserError, suggest
+from private_graphs.errors import UsageError, UserError, counted, suggest
 from private_graphs.report.explained import Explained, explained
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def declare(
     delta: float | None = None,
     budget: float | None = None,
     vocabulary: str | Path | None = None,
+    model: str | Path | None = None,
     encoding: str | None = None,
     unknown_edges: str | None = None,
     drop_empty: bool = False,
@@ -53,7 +54,9 @@ def declare(
     """Declare a table of documents: whom a guarantee protects, what is public, what may be spent.
 
     Without ``public`` and ``public_files`` nobody is public. Documents without a label are kept:
-    they are protected and predicted. Where all documents are public, ``edges`` and ``max_edges``
+    they are protected and predicted. ``model`` is a public model that reads the texts in place of
+    words: a folder (BERT, sentence-transformers), a fastText file, or a name of the download rules.
+    Where all documents are public, ``edges`` and ``max_edges``
     protect the links. Returns counts for the owner, and writes the declaration.
 
     Raises:
@@ -71,9 +74,11 @@ def declare(
         read_documents,
         read_links,
     )
+    from private_graphs.documents.vectors import ModelVectors
     from private_graphs.privacy.calibration import refuse_large_delta
 
     data = Path(data)
+    vectors = ModelVectors.find(str(model), data) if model else None
     if name in dataset_names(data.parent / OWN_FOLDER):
         raise UsageError(f"{name!r} is the name of another dataset; choose another name")
     spec = checked(
@@ -81,7 +86,8 @@ def declare(
             name=name, nodes=nodes, edges=edges, text=_columns(text, Path(nodes), encoding),
             label=label, id=id, unit=unit, max_per_unit=max_per_unit, public=public,
             public_files=public_files, classes=_names(classes), delta=delta, budget=budget,
-            vocabulary=vocabulary, encoding=encoding, unknown_edges=unknown_edges,
+            vocabulary=vocabulary, model=model and str(model),
+            model_sha256=vectors and vectors.digest, encoding=encoding, unknown_edges=unknown_edges,
             drop_empty=drop_empty, source=source, target=target, max_edges=max_edges,
         )
     )  # fmt: skip
@@ -123,6 +129,13 @@ def declare(
             f"{f'{budget:g}' if budget else 'without a limit'}: more may be spent than was "
             f"promised; declare again with --budget {promised:g} to keep the promise"
         )
+    if vectors is not None:
+        count, most = vectors.longer([docs.texts[row] for row in np.flatnonzero(docs.kept)])
+        if count:
+            warnings.append(
+                f"{counted(count, 'document')} longer than the {most} tokens that "
+                f"{vectors.name} reads: read in parts, whose mean counts"
+            )
     if delta is not None and 10 * delta * protected > 1:
         warnings.append(
             f"delta times {protected:,} units is {delta * protected:.2g}: expected at most 0.1"
@@ -180,8 +193,10 @@ def predict(
     out: str | Path | None = None,
     label: str | None = None,
     encoding: str = "utf-8",
+    model: str | Path | None = None,
+    data: str | Path = DATA,
 ) -> Predicted:
-    """Classify new documents with a released model; no ε is spent.
+    """Classify new documents with a released model; no ε is spent. See ``load`` for ``model``.
 
     Raises:
         UserError: no model in the folder, or a table that cannot be used.
@@ -191,9 +206,9 @@ def predict(
     from private_graphs.documents.tables import read_new
     from private_graphs.files import write_text
 
-    model = load(release)
-    ids, texts, labels = read_new(Path(nodes), model.text, model.id, label, encoding)
-    table, names, scores = predictions_text(model, ids, texts)
+    released = load(release, model=model, data=data)
+    ids, texts, labels = read_new(Path(nodes), released.text, released.id, label, encoding)
+    table, names, scores = predictions_text(released, ids, texts)
     if out is not None:
         write_text(out, table)
     accuracy = None
@@ -201,7 +216,7 @@ def predict(
         pairs = [(looks(a), looks(b)) for a, b in zip(labels, names, strict=True) if a]
         accuracy = sum(a == b for a, b in pairs) / len(pairs) if pairs else math.nan
     return Predicted(
-        ids, names, scores, model.features.unknown(texts), accuracy, Path(out) if out else None
+        ids, names, scores, released.features.unknown(texts), accuracy, Path(out) if out else None
     )
 
 

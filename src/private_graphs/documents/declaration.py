@@ -49,6 +49,11 @@ class Declaration(BaseModel):
     """Folder of tables of public documents, with the columns of ``nodes``."""
     vocabulary: Path | None = None
     """Public list of words: others are not read; None: all words, or those of public documents."""
+    model: str | None = None
+    """Public model that reads the texts, fitted on others: a folder, a file, or a name of
+    ``data/sources.yaml``; None: words are read."""
+    model_sha256: str | None = None
+    """sha256 of the files of ``model`` when it was declared (``vectors.ModelVectors``)."""
     classes: tuple[str, ...] = ()
     """Names of the classes, which are public."""
     delta: float | None = Field(default=None, ge=SMALLEST_DELTA, lt=1)
@@ -100,6 +105,11 @@ class Declaration(BaseModel):
             raise ValueError(
                 "vocabulary and public documents are both given; the words come from one of them: "
                 "leave --vocabulary out"
+            )
+        if self.vocabulary and self.model:
+            raise ValueError(
+                "vocabulary and model are both given; a model reads all words: leave --vocabulary "
+                "out"
             )
         if not (self.classes or self.public or self.public_files):
             raise ValueError(
@@ -176,7 +186,12 @@ def keep(declaration: Declaration, data: Path) -> Path:
     """Write the declaration and return its path; files are stored with absolute paths."""
     path = folder_of(data) / f"{declaration.name}.json"
     files = ("nodes", "edges", "public_files", "vocabulary")
-    placed = {key: value.absolute() for key in files if (value := getattr(declaration, key))}
+    placed: dict[str, Any] = {
+        key: value.absolute() for key in files if (value := getattr(declaration, key))
+    }
+    model = declaration.model and Path(declaration.model).expanduser()
+    if model and model.exists():
+        placed |= {"model": str(model.absolute())}
     written = declaration.model_copy(update=placed)
     path.parent.mkdir(parents=True, exist_ok=True)
     hide_from_git(path.parent)

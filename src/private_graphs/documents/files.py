@@ -142,6 +142,11 @@ def page(
             f"A linear classifier of texts (columns {', '.join(spec.text)}) into "
             f"{n_classes} classes, computed from {METHODS[result.method].CARD} ({result.method}).",
         ]
+        if spec.model:
+            card.append(
+                f"Texts are read by the public model {Path(spec.model).name} (sha256 "
+                f"{spec.model_sha256}), which 'private-graphs predict' needs beside this folder."
+            )
         unprotected = [
             "Predictions of protected documents: they are exact functions of texts, and are not in "
             "this folder.", "Who has several ids, for all of them together."

@@ -165,9 +165,6 @@ def listed_words(path: Path, encoding: str) -> tuple[str, ...]:
     return words
 
 
-Map = HashedWords | PublicWords
-
-
 def _unit_counts(
     texts: Iterable[str], known: dict[str, int], columns: int, present: bool = False
 ) -> scipy.sparse.csr_matrix:

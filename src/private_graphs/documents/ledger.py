@@ -119,7 +119,7 @@ class BudgetLedger:
     """The ledger of a data folder; entries are read when they are needed."""
 
     def __init__(self, data: Path) -> None:
-        self.folder = data.parent / FOLDER
+        self.data, self.folder = data, data.parent / FOLDER
         self._path = self.folder / _RELEASES
 
     # --- ids ---

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 from scipy.special import softmax
 
-from private_graphs.documents.hashing import HashedWords, Map, PublicWords
-from private_graphs.documents.unit_sums import scores_of
+from private_graphs.documents.hashing import HashedWords, PublicWords
+from private_graphs.documents.unit_sums import Map, scores_of
+from private_graphs.documents.vectors import ModelVectors
 from private_graphs.errors import UserError
 from private_graphs.files import atomic_path, changed_file
 from private_graphs.limits import MOST_TABLE_BYTES
@@ -57,6 +58,8 @@ class ReleasedModel:
         }  # fmt: skip
         if isinstance(self.features, HashedWords):
             about["columns"] = str(self.features.columns)
+        elif isinstance(self.features, ModelVectors):
+            about |= {"model": self.features.name, "model_sha256": self.features.digest}
         else:
             tensors |= {
                 "word_weights": self.features.weights,
@@ -71,8 +74,13 @@ class ReleasedModel:
             temporary.chmod(0o644)  # safetensors closes its files to others
 
 
-def load(folder: str | Path) -> ReleasedModel:
-    """Read the model of a release folder; nothing is unpickled.
+def load(
+    folder: str | Path, *, model: str | Path | None = None, data: str | Path = Path("data/raw")
+) -> ReleasedModel:
+    """Read the model of a release folder; nothing of it is unpickled.
+
+    ``model`` is the folder or file of the public model that reads texts, if the release names one;
+    downloaded models are found below ``data``.
 
     Raises:
         UserError: no model, or one that cannot be read, with the path.
@@ -100,9 +108,11 @@ def load(folder: str | Path) -> ReleasedModel:
             tensors = {name: file.get_tensor(name) for name in file.keys()}
         if about.get("format") != _FORMAT:
             raise ValueError(f"format {about.get('format')}, expected {_FORMAT}")
-        weights, features = tensors["weights"], _features(about, tensors)
-        classes = tuple(json.loads(about["classes"]))
-        if weights.shape != (features.columns + 1, len(classes)):
+        weights, features = tensors["weights"], _features(about, tensors, model, Path(data))
+        classes, columns = tuple(json.loads(about["classes"])), len(weights) - 1
+        if not isinstance(features, ModelVectors):  # whose model may not be at hand
+            columns = features.columns
+        if weights.shape != (columns + 1, len(classes)):
             raise ValueError(f"weights of shape {weights.shape} for {len(classes)} classes")
         return ReleasedModel(
             features, weights, classes, tuple(json.loads(about["text"])), about["id"],
@@ -115,7 +125,11 @@ def load(folder: str | Path) -> ReleasedModel:
         ) from error
 
 
-def _features(about: dict[str, str], tensors: dict[str, np.ndarray]) -> Map:
+def _features(
+    about: dict[str, str], tensors: dict[str, np.ndarray], model: str | Path | None, data: Path
+) -> Map:
+    if "model" in about:
+        return ModelVectors.released(about["model"], about["model_sha256"], model, data)
     words: tuple[str, ...] = ()
     if "words" in tensors:
         words = tuple(tensors["words"].tobytes().decode().split("\n"))

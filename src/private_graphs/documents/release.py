@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from private_graphs.documents.declaration import Declaration, default_delta, needed
-from private_graphs.documents.hashing import HashedWords, PublicWords, listed_words
+from private_graphs.documents.hashing import HashedWords, listed_words
 from private_graphs.documents.ledger import (
     PUBLISHED,
     BudgetLedger,
@@ -38,6 +38,7 @@ from private_graphs.documents.unit_sums import (
     COUNT_REASON,
     ClassSums,
     Counts,
+    PublicTexts,
     Terms,
     calibrated_count,
     cells_of,
@@ -45,6 +46,7 @@ from private_graphs.documents.unit_sums import (
     query_of,
     scores_of,
 )
+from private_graphs.documents.vectors import ModelVectors
 from private_graphs.errors import UsageError, UserError, counted, suggest
 from private_graphs.mechanisms.door import Door
 from private_graphs.privacy.events import Event, GaussianQuery
@@ -211,7 +213,7 @@ class PlannedRelease:
         if not known.texts:
             return None
         features = self.training.features
-        assert isinstance(features, PublicWords)
+        assert not isinstance(features, HashedWords)
         rows, labelled = features.weighted(known.texts), np.flatnonzero(known.labels >= 0)
         task = GraphTask(
             scenario=SCENARIOS["text"], n_units=self.protected, n_classes=len(self.docs.classes),
@@ -280,27 +282,33 @@ class PlannedRelease:
     def statement(self, method: str) -> PrivacyStatement:
         """Return the privacy statement of the release."""
         spec, docs = self.spec, self.docs
-        known = len(docs.on(KNOWN, PUBLIC_TEST))
-        hashed = isinstance(self.training.features, HashedWords)
+        known, features = len(docs.on(KNOWN, PUBLIC_TEST)), self.training.features
+        if isinstance(features, ModelVectors):
+            by = f"vectors of {features.name}"
+            read_by = f"{by}, a model (sha256 {features.digest}) that was trained on other texts"
+        elif isinstance(features, HashedWords):
+            by = "hashed words"
+            read_by = "a hash that was fixed in advance; " + (
+                "words outside a public list are not read" if spec.vocabulary
+                else "no vocabulary is made"
+            )  # fmt: skip
+        else:
+            by = "words of public documents"
+            read_by = f"words, weights and axes of {counted(known, 'public document')}"
         return statement_of(
             spec, *self.queries, (self.unit, self.relation, self.delta, self.protected),
             self.epsilon, method,
             scenario="text",
-            features="hashed words" if hashed else "words of public documents",
+            features=by,
             inference="inductive_disjoint",
             selection=Selection(n_configs=1, data="nothing: a fixed rule of public numbers"),
-            preprocessing="texts become rows by "
-            + (
-                "a hash that was fixed in advance; "
-                + ("words outside a public list are not read" if spec.vocabulary
-                   else "no vocabulary is made") if hashed
-                else f"words, weights and axes of {counted(known, 'public document')}"
-            ),
+            preprocessing=f"texts become rows by {read_by}",
             public_facts=(
                 f"the ids{f' of documents and of {spec.unit}s' if spec.unit else ''}, and who "
                 "trains or tests: by a keyed hash of the ids",
                 "the number of units, the names of the classes, the budget and all settings",
                 *(["the list of words"] if spec.vocabulary else []),
+                *(["the model that reads texts"] if spec.model else []),
                 *([f"{counted(known, 'document')} public by declaration, with texts, labels and "
                    "links"] if known else []),
             ),
@@ -309,6 +317,8 @@ class PlannedRelease:
                    "and for k ids together at k times the noise ratio"] if spec.unit else []),
                 "ids, batches, sides, class names, columns and budgets were not chosen by what the "
                 "documents say",
+                *(["the model that reads texts was neither fitted on these documents nor chosen by "
+                   "what they say"] if spec.model else []),
             ),
         )  # fmt: skip
 
@@ -324,6 +334,7 @@ def classify(
     force: bool = False,
     data: str | Path = Path("data/raw"),
     contact: str = "",
+    device: str = "auto",
     say: Callable[[str], None] = lambda line: None,
     command: str = "private_graphs.classify",
 ) -> Classified:
@@ -356,7 +367,7 @@ def classify(
     ledger = BudgetLedger(data)
     plan: PlannedRelease | PlannedVotes
     if scenario == "text":
-        plan = planned_release(spec, docs, ledger, epsilon, method)
+        plan = planned_release(spec, docs, ledger, epsilon, method, device)
     else:
         plan = PlannedVotes.of(spec, docs, ledger, epsilon)
     account = plan.people, plan.delta, plan.costs, plan.links
@@ -379,7 +390,8 @@ def classify(
         unit=plan.unit_name, relation=plan.relation, mechanisms=plan.trees(),
     )  # fmt: skip
     after = spent_by_accounts(ledger.entries(), *account)
-    say(f"adding up the private {'links' if plan.links else 'documents'} under noise")
+    read_by = f", read by {Path(spec.model).name}," if spec.model else ""
+    say(f"adding up the private {'links' if plan.links else 'documents'}{read_by} under noise")
     drawn = plan.drawn(free, Door.of([Streams.of({"graph": name}, os.urandom(32))]))
     from private_graphs.documents.files import write_run
 
@@ -471,8 +483,9 @@ def delta_of(spec: Declaration, protected: int) -> float:
 
 
 def planned_release(
-    spec: Declaration, docs: Documents, ledger: BudgetLedger, epsilon: float, method: str
-) -> PlannedRelease:
+    spec: Declaration, docs: Documents, ledger: BudgetLedger, epsilon: float, method: str,
+    device: str = "auto",
+) -> PlannedRelease:  # fmt: skip
     """Decide everything about a release, without reading a label."""
     from private_graphs.privacy.calibration import refuse_large_delta
 
@@ -487,9 +500,12 @@ def planned_release(
     delta, n_classes = delta_of(spec, protected), len(docs.classes)
     refuse_large_delta(delta, protected)
     unit: Unit = "document" if spec.unit is None else "person"
-    known = [docs.texts[row] for row in docs.on(KNOWN)]
     words = listed_words(spec.vocabulary, spec.encoding) if spec.vocabulary else ()
-    training = METHODS[method].of(known, words, trained, n_classes, epsilon, delta, unit)
+    model = None
+    if spec.model:
+        model = ModelVectors.find(spec.model, ledger.data, spec.model_sha256, device)
+    public = PublicTexts([docs.texts[row] for row in docs.on(KNOWN)], words, model)
+    training = METHODS[method].of(public, trained, n_classes, epsilon, delta, unit)
     training.check_total(protected)
     tested = len(docs.units_on(TEST))
     return PlannedRelease(
