@@ -34,7 +34,7 @@ from private_graphs.documents.ledger import (
 from private_graphs.documents.links import PlannedVotes
 from private_graphs.documents.release import Quality, classify
 from private_graphs.documents.tables import TEST, TRAINING, keyed, read_documents
-from private_graphs.errors import UserError
+from private_graphs.errors import UsageError, UserError
 from private_graphs.mechanisms.door import Door
 from private_graphs.mechanisms.replay import replay
 from private_graphs.privacy.accountants import lattice_epsilon
@@ -93,12 +93,12 @@ def test_the_path_from_declare_to_predict_keeps_the_budget(run, root, data, tmp_
     assert answer.code == 0 and "standard error" in answer.out, answer.err
     refused(run("classify", "bar", "--epsilon", 1, "--out", "B"), 3, "over the budget", "0.5")
     answer = run("classify", "barr", "--epsilon", 1)
-    refused(answer, 2, "neither declared nor a dataset; did you mean 'bar'?")
+    refused(answer, 2, "neither declared in", "(there: bar)", "did you mean 'bar'?")
     assert run("declare", "bar2", *flags).code == 0
-    refused(run("classify", "bar2", "--epsilon", 1, "--out", "B"), 3, "over the budget")
+    refused(run("classify", "bar2", "--epsilon", 1, "--out", "B"), 3, "releases of 'bar' had")
     assert not Path("B").exists()
     found = run("ledger", "bar", "--json").json
-    assert set(found) == {"graph", "unit", "delta", "budget", "spent", "releases"}
+    assert set(found) == {"graph", "unit", "delta", "budget", "spent", "links", "releases"}
     assert 0.99 < found["spent"] <= 1.0 and len(found["releases"]) == 1
     refused(run("classify", "bar", "--epsilon", 0.2, "--out", "A"), 2, "earlier run", "--force")
 
@@ -637,6 +637,8 @@ def racing(out: str, together) -> None:
         classify("race", epsilon=1, out=out)
     except OverBudget as error:
         sys.exit(error.exit_code)
+    except UsageError:
+        sys.exit(2)
 
 
 def killed() -> None:
@@ -661,10 +663,19 @@ def test_two_releases_at_once_spend_no_more_than_the_budget(data, tmp_path):
     assert 0.99 < private_graphs.ledger("race").spent <= 1.0
 
 
+def test_two_releases_at_once_are_not_written_into_one_folder(data, tmp_path):
+    declared("race", write(tmp_path / "n.csv", rows_of(60)), budget=9)
+    barrier = PROCESSES.Barrier(2)
+    codes = exit_codes(*(PROCESSES.Process(target=racing, args=("A", barrier)) for _ in range(2)))
+    assert sorted(codes) == [0, 2], "one of the two is refused, and pays nothing"
+    assert 0.99 < private_graphs.ledger("race").spent <= 1.0
+    assert private_graphs.explain("A").epsilon == pytest.approx(1.0, abs=0.01)
+
+
 def test_a_release_that_is_killed_counts_in_full(data, tmp_path):
     declared("race", write(tmp_path / "n.csv", rows_of(60)))
     assert exit_codes(PROCESSES.Process(target=killed)) == [-signal.SIGKILL]
-    assert not Path("A").exists()
+    assert not any(Path("A").iterdir())
     spent = private_graphs.ledger("race")
     assert 0.99 < spent.spent <= 1.0 and spent.releases[0]["state"] == "started"
     with pytest.raises(OverBudget):

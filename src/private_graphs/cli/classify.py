@@ -178,13 +178,18 @@ def classify(
             f"--dry-run, --force and --contact are for declared documents, and {dataset!r} is not "
             f"declared{near}"
         )
-    if near:
-        from private_graphs.datasets.registry import OWN_FOLDER, built_graphs, dataset_names
+    from private_graphs.datasets.registry import OWN_FOLDER, built_graphs, dataset_names
+    from private_graphs.documents.declaration import folder_of
 
-        own = data.parent / OWN_FOLDER
-        known = [*dataset_names(own), *built_graphs(own)]
-        if dataset not in known and near == suggest(dataset, [*names, *known]):
-            raise UsageError(f"{dataset!r} is neither declared nor a dataset{near}")
+    own = data.parent / OWN_FOLDER
+    known = [*dataset_names(own), *built_graphs(own)]
+    if dataset not in known:
+        raise UsageError(
+            f"{dataset!r} is neither declared in {folder_of(data)} (there: "
+            f"{', '.join(names) or 'nothing'}) nor a dataset{suggest(dataset, [*names, *known])}; "
+            "declare your documents with 'private-graphs declare', or name one of "
+            f"{', '.join(known)}"
+        )
     _classify_dataset(flags)
 
 

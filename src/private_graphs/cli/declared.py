@@ -149,7 +149,10 @@ def predict(
     if found.unknown is not None:
         lines.append(f"{100 * found.unknown:.1f} % of their words are in no public document")
     if found.accuracy is not None:
-        lines.append(f"{100 * found.accuracy:.1f} % of those with a class are right")
+        lines.append(
+            f"{100 * found.accuracy:.1f} % of those with a class are right: an exact number about "
+            "these documents, not to be given away if they are private"
+        )
     typer.echo("\n".join(lines))
 
 

@@ -102,7 +102,8 @@ def page(
     """Return the one page of a release: headings with sentences, in a privacy officer's order."""
     from private_graphs.documents.release import METHODS
     from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
-    from private_graphs.privacy.explain import at_most, belief_percent, sentences
+    from private_graphs.privacy.assumptions import ONLY_THIS_FILE
+    from private_graphs.privacy.explain import at_most, belief_percent, sentences, supposed_by
 
     unit, proved, of_links = result.unit, statement.epsilon_proved, result.unit == LINK
     told = sentences(statement)
@@ -136,7 +137,8 @@ def page(
             f"Classes ({n_classes}) of documents without one, by noisy votes of linked documents "
             f"({result.method}); columns {', '.join(spec.text)}. There is no model to predict with."
         ]
-        unprotected = ["Texts and labels: they are public."]
+        unprotected = ["texts and labels: they are public"]
+        released = str(told["against"][-1])
     else:
         card = [
             f"A linear classifier of texts (columns {', '.join(spec.text)}) into "
@@ -148,9 +150,13 @@ def page(
                 f"{spec.model_sha256}), which 'private-graphs predict' needs beside this folder."
             )
         unprotected = [
-            "Predictions of protected documents: they are exact functions of texts, and are not in "
-            "this folder.", "Who has several ids, for all of them together."
+            "predictions of protected documents: they are exact functions of texts, and are not in "
+            "this folder", "who has several ids, for all of them together",
         ]  # fmt: skip
+        released = (
+            "All of this folder is covered: a classifier and numbers that are computed from noisy "
+            "values and public data alone."
+        )
     if quality is not None:
         about = "noisy counts of private test units, whose ε is that of the release" if (
             quality.noisy) else "public test documents"  # fmt: skip
@@ -164,17 +170,28 @@ def page(
         card.append(scores + quality.sentence)
     return [
         ("Who is protected", whom),
-        ("From whom", [str(each) for each in told["against"]]),
+        ("From whom", [str(told["against"][0]), released]),
         ("How strongly", strength),
-        ("What is public, and not protected", [f"{each}." for each in statement.public_facts]),
-        ("What is not covered", [*map(str, told["not_covered"]), *unprotected]),
+        ("What is public, and not protected", _sentences(
+            [*statement.public_facts,
+             *([] if spec.public or spec.public_files else ["no document is public"])])),
+        ("What is not covered", _sentences(
+            [thing for each in told["not_covered"] for thing in each.things] + unprotected)),
         ("What was spent before", spent),
         ("The model", card),
-        ("What it supposes", [f"{each}." for each in statement.assumptions]),
+        ("What it supposes", _sentences([
+            "other releases of the same documents stand in the same ledger, and are counted above"
+            if each == ONLY_THIS_FILE else words for each, words in
+            zip(statement.assumptions, supposed_by(statement), strict=True)
+        ])),
         ("Contact", [contact or "the owner of the documents"]),
         ("Proof", [statement.proof, f"Statement {statement.statement_id}; section 'Documents of an "
                    "owner' of docs/privacy.md."]),
     ]  # fmt: skip
+
+
+def _sentences(texts: Iterable[str]) -> list[str]:
+    return [f"{each[:1].upper()}{each[1:]}." for each in texts]
 
 
 def _markdown(title: str, parts: list[Part]) -> str:

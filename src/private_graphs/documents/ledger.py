@@ -241,9 +241,13 @@ class BudgetLedger:
             account = entries, people, delta, costs, links
             before, after = spent_by_accounts(*account), spent_by_accounts(*account, asked=True)
             if budget is not None and over_budget(before, after, budget, epsilon):
+                held = (each for each in entries if units_on(each, tuple(each.costs), people).any())
+                others = sorted({repr(each.graph) for each in held} - {repr(about["graph"])})
+                named = f" (releases of {', '.join(others)} had some of these ids)"
                 raise OverBudget(
                     f"{about['graph']}: epsilon {epsilon:g} is over the budget: "
-                    f"{left_words(before, budget)}; nothing was read or drawn. A release may ask "
+                    f"{left_words(before, budget)}{named if others else ''}; nothing was read or "
+                    "drawn. A release may ask "
                     f"for at most what is left, although all together would be {after:.4g}. Ask "
                     "for less, or use a release that is paid for: 'private-graphs ledger "
                     f"{about['graph']}'"

@@ -92,10 +92,12 @@ def load(
     if not path.is_file():
         inner = path.parent / "release" / MODEL_FILE
         if not inner.is_file():
+            there = path.parent.is_dir()
             raise UserError(
-                f"{path}: no such file; expected the folder 'release' of 'private-graphs classify "
-                "NAME --out DIR' with a model (class_sums and dp_linear have one; gcn and "
-                "edge_votes predict by reading private links, so that no model can be given away)"
+                f"{path if there else path.parent}: no such {'file' if there else 'folder'}; "
+                "expected the folder 'release' of 'private-graphs classify NAME --out DIR' with a "
+                "model (class_sums and dp_linear have one; gcn and edge_votes predict by reading "
+                "private links, so that no model can be given away)"
             )
         path = inner
     if reason := changed_file(path.parent, only=path.name):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -361,48 +363,48 @@ def classify(
         )
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise UsageError(f"--epsilon is {epsilon:g}; expected a number above 0")
-    folder = Path() if dry_run else _free_folder(None if out is None else Path(out), force)
-    say(f"reading {spec.nodes.name}")
-    docs = read_documents(spec)
-    ledger = BudgetLedger(data)
-    plan: PlannedRelease | PlannedVotes
-    if scenario == "text":
-        plan = planned_release(spec, docs, ledger, epsilon, method, device)
-    else:
-        plan = PlannedVotes.of(spec, docs, ledger, epsilon)
-    account = plan.people, plan.delta, plan.costs, plan.links
-    before = spent_by_accounts(ledger.entries(), *account)
-    told: dict[str, Any] = dict(
-        name=name, method=method, epsilon=epsilon, delta=plan.delta, unit=plan.unit_name,
-        units=plan.protected, spent_before=before, budget=spec.budget,
-    )  # fmt: skip
-    free = plan.free_row()
-    if dry_run:
-        after = spent_by_accounts(ledger.entries(), *account, asked=True)
-        return Classified(
-            **told, spent=after, quality=None, statement=None, release=None, private=None,
-            plan=plan.lines(before, after, free),
+    with nullcontext(Path()) if dry_run else _reserved(out, force) as folder:
+        say(f"reading {spec.nodes.name}")
+        docs = read_documents(spec)
+        ledger = BudgetLedger(data)
+        plan: PlannedRelease | PlannedVotes
+        if scenario == "text":
+            plan = planned_release(spec, docs, ledger, epsilon, method, device)
+        else:
+            plan = PlannedVotes.of(spec, docs, ledger, epsilon)
+        account = plan.people, plan.delta, plan.costs, plan.links
+        before = spent_by_accounts(ledger.entries(), *account)
+        told: dict[str, Any] = dict(
+            name=name, method=method, epsilon=epsilon, delta=plan.delta, unit=plan.unit_name,
+            units=plan.protected, spent_before=before, budget=spec.budget,
         )  # fmt: skip
-    release = ledger.start(
-        plan.people, plan.costs, spec.budget, epsilon, links=plan.links,
-        check=lambda entries: earlier_releases(spec, docs, plan.people, entries),
-        command=command, graph=name, method=method, delta=plan.delta,
-        unit=plan.unit_name, relation=plan.relation, mechanisms=plan.trees(),
-    )  # fmt: skip
-    after = spent_by_accounts(ledger.entries(), *account)
-    read_by = f", read by {Path(spec.model).name}," if spec.model else ""
-    say(f"adding up the private {'links' if plan.links else 'documents'}{read_by} under noise")
-    drawn = plan.drawn(free, Door.of([Streams.of({"graph": name}, os.urandom(32))]))
-    from private_graphs.documents.files import write_run
+        free = plan.free_row()
+        if dry_run:
+            after = spent_by_accounts(ledger.entries(), *account, asked=True)
+            return Classified(
+                **told, spent=after, quality=None, statement=None, release=None, private=None,
+                plan=plan.lines(before, after, free),
+            )  # fmt: skip
+        release = ledger.start(
+            plan.people, plan.costs, spec.budget, epsilon, links=plan.links,
+            check=lambda entries: earlier_releases(spec, docs, plan.people, entries),
+            command=command, graph=name, method=method, delta=plan.delta,
+            unit=plan.unit_name, relation=plan.relation, mechanisms=plan.trees(),
+        )  # fmt: skip
+        after = spent_by_accounts(ledger.entries(), *account)
+        read_by = f", read by {Path(spec.model).name}," if spec.model else ""
+        say(f"adding up the private {'links' if plan.links else 'documents'}{read_by} under noise")
+        drawn = plan.drawn(free, Door.of([Streams.of({"graph": name}, os.urandom(32))]))
+        from private_graphs.documents.files import write_run
 
-    statement = plan.statement(method)
-    result = Classified(
-        **told, spent=after, quality=drawn.quality, statement=statement.model_dump(mode="json"),
-        release=folder / "release", private=folder / "private" if drawn.model else None,
-    )  # fmt: skip
-    write_run(result, statement, drawn, docs, spec, contact)
-    ledger.finish(release, statement=statement.statement_id)
-    return result
+        statement = plan.statement(method)
+        result = Classified(
+            **told, spent=after, quality=drawn.quality, statement=statement.model_dump(mode="json"),
+            release=folder / "release", private=folder / "private" if drawn.model else None,
+        )  # fmt: skip
+        write_run(result, statement, drawn, docs, spec, contact)
+        ledger.finish(release, statement=statement.statement_id)
+        return result
 
 
 def _why_not(method: str) -> str:
@@ -420,20 +422,44 @@ def _why_not(method: str) -> str:
     )
 
 
-def _free_folder(out: Path | None, force: bool) -> Path:
-    """Return the folder for the files; UserError for an earlier run in it, unless ``force``."""
+@contextmanager
+def _reserved(out: str | Path | None, force: bool) -> Iterator[Path]:
+    """Hold the folder for the files: no two releases that are paid for are written into one.
+
+    Raises:
+        UsageError: an earlier run in it, unless ``force``, or another process that writes there.
+    """
     if out is None:
         raise UsageError("give --out DIR: a release that is paid for should be kept")
-    for part in ("release", "private"):
-        if (out / part).exists() and any((out / part).iterdir()) and not force:
+    out = Path(out)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        held = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
+        writable = os.access(out, os.W_OK)
+    except OSError:
+        writable = False
+    if not writable:
+        raise UserError(
+            f"--out is {out}: it cannot be made or written; choose a folder of your own"
+        )
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
             raise UsageError(
-                f"{out / part}: has the files of an earlier run; choose another --out, or "
-                "overwrite them with --force (what that run has spent stays in the ledger)"
-            )
-    made = next(each for each in (out, *out.absolute().parents) if each.exists())
-    if not (made.is_dir() and os.access(made, os.W_OK)):
-        raise UserError(f"--out is {out}: {made} cannot be written; choose a folder of your own")
-    return out
+                f"{out}: another process writes a release there; choose another --out"
+            ) from None
+        for part in ("release", "private"):
+            if (out / part).exists() and any((out / part).iterdir()) and not force:
+                raise UsageError(
+                    f"{out / part}: has the files of an earlier run; choose another --out, or "
+                    "overwrite them with --force (what that run has spent stays in the ledger)"
+                )
+        yield out
+    finally:
+        os.close(held)
+        with suppress(OSError):  # not empty: something was written
+            out.rmdir()
 
 
 def people_of(spec: Declaration, docs: Documents, ledger: BudgetLedger) -> People:
