@@ -230,6 +230,16 @@ def test_what_would_be_spent_for_nothing_or_protect_less_is_said(data, tmp_path)
     assert len(declared("x", unlabelled).warnings) == 1, "no label at all: all are predicted"
 
 
+def test_numbers_that_became_decimals_and_too_few_units_are_said(data, tmp_path):
+    rows = [row | {"who": f"{number}.0"} for number, row in enumerate(rows_of(20))]
+    [warning] = declared("x", write(tmp_path / "n.csv", rows), unit="who").warnings
+    assert "'0.0'" in warning and "0 and 0.0 for two people" in warning
+    one = next(row for row in rows if keyed("sides", [row["id"]])[0] < 0.2 * 2**64)
+    declared("few", write(tmp_path / "few.csv", [one]))
+    with pytest.raises(UserError, match="1 document, of whom none trains"):
+        classify("few", epsilon=1, out="R")
+
+
 def test_the_delta_follows_from_the_number_of_units():
     assert [default_delta(n) for n in (1, 10, 11, 1200, 40_000)] == [0.1, 0.01, 1e-3, 1e-5, 1e-6]
     assert all(default_delta(n) * 10 * n <= 1 for n in range(1, 2000))
@@ -490,6 +500,15 @@ def test_a_changed_and_a_lost_line_are_named(data):
         path.write_bytes(b"".join(wrong))
         with pytest.raises(UserError, match=words):
             book.entries()
+    count = path.with_name("lines")
+    for told in (None, b"", b"2", b"x"):  # gone, cut off, of an older copy, damaged
+        path.write_bytes(b"".join(lines[:5]))
+        count.unlink() if told is None else count.write_bytes(told)
+        with pytest.raises(UserError, match="restore both files"):
+            book.entries()
+    count.write_bytes(b"5")  # killed between the two files
+    path.write_bytes(b"".join(lines))
+    assert len(book.entries()) == 3
     path.write_bytes(b"".join(lines) + lines[0][:40])  # killed while it wrote: nothing was read
     assert len(book.entries()) == 3
     with pytest.raises(OverBudget):

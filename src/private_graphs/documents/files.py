@@ -64,6 +64,8 @@ def write_run(
 ) -> None:  # fmt: skip
     """Write ``release`` and ``private``; the private folder is closed to others from the start."""
     assert result.release is not None
+    for name in (f"release/{MODEL_FILE}", "private/predictions.csv", "private/leaks.json"):
+        (result.release.parent / name).unlink(missing_ok=True)  # of an earlier run
     predictions = result.release / "predictions.csv"
     if drawn.model is None:
         write_text(predictions, _csv(["id", "class"], drawn.predicted))

@@ -196,19 +196,25 @@ class BudgetLedger:
             if line["line"] != number:
                 raise self._damaged(number, f"is missing: line {line['line']} stands in its place")
             found.append(line)
-        expected = self.folder / _LINES
-        told = expected.read_bytes() if expected.exists() else b""
-        if not (told or b"0").isdigit():
-            raise UserError(
-                f"{expected}: is no number of lines; what was spent is not known any more: restore "
-                "the file from a copy"
-            )
-        count = int(told or b"0")
-        if len(found) < count:
-            raise self._damaged(len(found) + 1, f"is missing: {count} lines were written")
+        self._check_count(len(found))
         if torn:  # a killed process; its release read nothing, as the line was never finished
             os.truncate(self._path, len(complete) + (1 if complete else 0))
         return found
+
+    def _check_count(self, found: int) -> None:
+        """Raise UserError unless as many lines were found as were written.
+
+        A process that is killed between the two files leaves one line more than is counted.
+        """
+        path = self.folder / _LINES
+        told = path.read_bytes() if path.exists() else b"0"
+        if not told.isdigit() or not 0 <= found - int(told) <= 1:
+            if told.isdigit() and found < int(told):
+                raise self._damaged(found + 1, f"is missing: {int(told)} lines were written")
+            raise UserError(
+                f"{path}: is gone, or is no number of the {found} lines in {_RELEASES}; what was "
+                "spent is not known any more: restore both files from one copy"
+            )
 
     def _damaged(self, number: int, what: str) -> UserError:
         return UserError(
@@ -280,7 +286,13 @@ class BudgetLedger:
         line["digest"] = _digest(line, self._key())
         text = json.dumps(line, separators=(",", ":")).encode() + b"\n"
         _forced(self._path, os.O_APPEND, text)
-        _forced(self.folder / _LINES, os.O_TRUNC, str(line["line"]).encode())
+        with private_path(self.folder / _LINES) as temporary:
+            _forced(temporary, os.O_TRUNC, str(line["line"]).encode())
+        folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # the names of new files
+        finally:
+            os.close(folder)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

@@ -518,10 +518,15 @@ def planned_release(
     people = people_of(spec, docs, ledger)
     earlier_releases(spec, docs, people, ledger.entries())  # refuses documents that are public now
     trained, protected = len(docs.units_on(TRAINING)), len(docs.units_on(TRAINING, TEST))
-    if not trained:
+    if not protected:
         raise UserError(
             f"{spec.name}: every document is public; what is protected are the links: add "
             "--scenario edges"
+        )
+    if not trained:
+        raise UserError(
+            f"{spec.name}: {counted(protected, spec.unit or 'document')}, of whom none trains (a "
+            "fifth tests, by their ids); expected many more"
         )
     delta, n_classes = delta_of(spec, protected), len(docs.classes)
     refuse_large_delta(delta, protected)
