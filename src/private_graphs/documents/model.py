@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.special import softmax
@@ -18,7 +19,7 @@ from private_graphs.files import atomic_path, changed_file
 from private_graphs.limits import MOST_TABLE_BYTES
 
 MODEL_FILE = "model.safetensors"
-_FORMAT = "1"
+_FORMAT, _ABOUT = "2", "private_graphs"
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,12 +53,12 @@ class ReleasedModel:
         import safetensors.numpy
 
         tensors = {"weights": np.ascontiguousarray(self.weights)}
-        about = {
-            "format": _FORMAT, "graph": self.graph, "id": self.id,
-            "classes": json.dumps(self.classes), "text": json.dumps(self.text),
+        about: dict[str, Any] = {
+            "format": _FORMAT, "graph": self.graph, "id": self.id, "classes": self.classes,
+            "text": self.text,
         }  # fmt: skip
         if isinstance(self.features, HashedWords):
-            about["columns"] = str(self.features.columns)
+            about["columns"] = self.features.columns
         elif isinstance(self.features, ModelVectors):
             about |= {"model": self.features.name, "model_sha256": self.features.digest}
         else:
@@ -70,7 +71,8 @@ class ReleasedModel:
             words = "\n".join(self.features.words).encode()
             tensors["words"] = np.frombuffer(words, np.uint8).copy()
         with atomic_path(path) as temporary:
-            safetensors.numpy.save_file(tensors, temporary, metadata=about)
+            # One entry: the library writes several in an order of its own, another one each time.
+            safetensors.numpy.save_file(tensors, temporary, metadata={_ABOUT: json.dumps(about)})
             temporary.chmod(0o644)  # safetensors closes its files to others
 
 
@@ -106,21 +108,21 @@ def load(
         if (size := path.stat().st_size) > MOST_TABLE_BYTES:
             raise ValueError(f"it has {size:,} bytes, expected at most {MOST_TABLE_BYTES:,}")
         with safe_open(path, "numpy") as file:
-            about = file.metadata() or {}
+            about = json.loads((file.metadata() or {}).get(_ABOUT, "{}"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}
         if about.get("format") != _FORMAT:
             raise ValueError(f"format {about.get('format')}, expected {_FORMAT}")
         weights, features = tensors["weights"], _features(about, tensors, model, Path(data))
-        classes, columns = tuple(json.loads(about["classes"])), len(weights) - 1
+        classes, columns = tuple(about["classes"]), len(weights) - 1
         if not isinstance(features, ModelVectors):  # whose model may not be at hand
             columns = features.columns
         if weights.shape != (columns + 1, len(classes)):
             raise ValueError(f"weights of shape {weights.shape} for {len(classes)} classes")
         return ReleasedModel(
-            features, weights, classes, tuple(json.loads(about["text"])), about["id"],
+            features, weights, classes, tuple(about["text"]), about["id"],
             about["graph"],
         )  # fmt: skip
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
         raise UserError(
             f"{path}: cannot be read as a released model ({error}); take the folder anew from who "
             "made it"
@@ -128,7 +130,7 @@ def load(
 
 
 def _features(
-    about: dict[str, str], tensors: dict[str, np.ndarray], model: str | Path | None, data: Path
+    about: dict[str, Any], tensors: dict[str, np.ndarray], model: str | Path | None, data: Path
 ) -> Map:
     if "model" in about:
         return ModelVectors.released(about["model"], about["model_sha256"], model, data)
@@ -136,5 +138,5 @@ def _features(
     if "words" in tensors:
         words = tuple(tensors["words"].tobytes().decode().split("\n"))
     if "columns" in about:
-        return HashedWords(int(about["columns"]), words)
+        return HashedWords(about["columns"], words)
     return PublicWords(words, tensors["word_weights"], tensors["centre"], tensors["directions"])
