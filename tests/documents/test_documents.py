@@ -401,7 +401,7 @@ def test_a_replayed_release_reads_a_person_through_the_door_alone(
 
 @pytest.mark.parametrize("method", list(releases.METHODS))
 @pytest.mark.parametrize("public", ["open", None])
-def test_the_ledger_is_charged_what_the_mechanisms_cost(data, tmp_path, public, method):
+def test_a_plan_follows_from_ids_and_is_charged_in_full(data, tmp_path, public, method):
     rows = [row | {"open": "yes" if number > 39 else ""} for number, row in enumerate(rows_of(60))]
     given = dict(name="x", text=("body",), label="topic", classes=CLASSES, public=public)
     plans = []

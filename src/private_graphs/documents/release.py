@@ -302,7 +302,7 @@ class PlannedRelease:
             self.epsilon, method,
             scenario="text",
             features=by,
-            inference="inductive_disjoint",
+            inference="params_only",
             selection=Selection(n_configs=1, data="nothing: a fixed rule of public numbers"),
             preprocessing=f"texts become rows by {read_by}",
             public_facts=(
