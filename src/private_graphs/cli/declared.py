@@ -147,7 +147,7 @@ def predict(
         return
     lines = [f"{counted(len(found.ids), 'document')} classified in {out}"]
     if found.unknown is not None:
-        lines.append(f"{100 * found.unknown:.1f} % of their words are in no public document")
+        lines.append(f"{100 * found.unknown:.1f} % of their words are unknown to the model")
     if found.accuracy is not None:
         lines.append(
             f"{100 * found.accuracy:.1f} % of those with a class are right: an exact number about "

@@ -175,7 +175,7 @@ class Predicted:
     scores: np.ndarray
     """(documents,) probability of the predicted class under the model."""
     unknown: float | None
-    """Share of words that no public document has; None where words are hashed."""
+    """Share of words that the model does not know; None where all words are read."""
     accuracy: float | None
     """Share of right answers among documents with a label; None without ``label``."""
     out: Path | None

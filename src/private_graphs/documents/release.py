@@ -415,7 +415,10 @@ def _why_not(method: str) -> str:
         return suggest(method, METHODS)
     scenarios = method_named(method).scenarios
     if "text" in scenarios:
-        return f": {method} is for datasets that are published, where settings cost nothing to try"
+        return (
+            f": {method} is for datasets that are published, where settings cost nothing to try "
+            "(docs/methods.md says what it gains)"
+        )
     return (
         f": {method} reads links or other texts to predict (it is for {', '.join(scenarios)}), so "
         "that no model of it can be given away"
