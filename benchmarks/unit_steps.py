@@ -74,8 +74,9 @@ class Trial:
         data = self.data
         known = self.terms(data.choosing[: CHOOSING if public else 0])
         training = unit_steps.LinearSteps.of(
-            known.texts, (), len(data.trained), data.n_classes, epsilon, data.delta, "document"
-        )
+            unit_sums.PublicTexts(known.texts), len(data.trained), data.n_classes, epsilon,
+            data.delta, "document",
+        )  # fmt: skip
         key = public, training.features.columns, unit_steps.BIAS
         if key not in self.kept:
             self.kept = {key: self.kept[key] for key in list(self.kept)[-3:]}

@@ -23,10 +23,18 @@ from private_graphs.documents import release as releases
 from private_graphs.documents import unit_steps, unit_sums
 from private_graphs.documents.declaration import checked, default_delta
 from private_graphs.documents.hashing import HashedWords, PublicWords, tokens
-from private_graphs.documents.ledger import BudgetLedger, Cost, OverBudget, most_spent
+from private_graphs.documents.ledger import (
+    PUBLISHED,
+    BudgetLedger,
+    Cost,
+    OverBudget,
+    most_spent,
+    most_spent_on_links,
+)
+from private_graphs.documents.links import PlannedVotes
 from private_graphs.documents.release import Quality, classify
 from private_graphs.documents.tables import TEST, TRAINING, keyed, read_documents
-from private_graphs.errors import UserError
+from private_graphs.errors import UsageError, UserError
 from private_graphs.mechanisms.door import Door
 from private_graphs.mechanisms.replay import replay
 from private_graphs.privacy.accountants import lattice_epsilon
@@ -85,12 +93,12 @@ def test_the_path_from_declare_to_predict_keeps_the_budget(run, root, data, tmp_
     assert answer.code == 0 and "standard error" in answer.out, answer.err
     refused(run("classify", "bar", "--epsilon", 1, "--out", "B"), 3, "over the budget", "0.5")
     answer = run("classify", "barr", "--epsilon", 1)
-    refused(answer, 2, "neither declared nor a dataset; did you mean 'bar'?")
+    refused(answer, 2, "neither declared in", "(there: bar)", "did you mean 'bar'?")
     assert run("declare", "bar2", *flags).code == 0
-    refused(run("classify", "bar2", "--epsilon", 1, "--out", "B"), 3, "over the budget")
+    refused(run("classify", "bar2", "--epsilon", 1, "--out", "B"), 3, "releases of 'bar' had")
     assert not Path("B").exists()
     found = run("ledger", "bar", "--json").json
-    assert set(found) == {"graph", "unit", "delta", "budget", "spent", "releases"}
+    assert set(found) == {"graph", "unit", "delta", "budget", "spent", "links", "releases"}
     assert 0.99 < found["spent"] <= 1.0 and len(found["releases"]) == 1
     refused(run("classify", "bar", "--epsilon", 0.2, "--out", "A"), 2, "earlier run", "--force")
 
@@ -222,6 +230,16 @@ def test_what_would_be_spent_for_nothing_or_protect_less_is_said(data, tmp_path)
     assert len(declared("x", unlabelled).warnings) == 1, "no label at all: all are predicted"
 
 
+def test_numbers_that_became_decimals_and_too_few_units_are_said(data, tmp_path):
+    rows = [row | {"who": f"{number}.0"} for number, row in enumerate(rows_of(20))]
+    [warning] = declared("x", write(tmp_path / "n.csv", rows), unit="who").warnings
+    assert "'0.0'" in warning and "0 and 0.0 for two people" in warning
+    one = next(row for row in rows if keyed("sides", [row["id"]])[0] < 0.2 * 2**64)
+    declared("few", write(tmp_path / "few.csv", [one]))
+    with pytest.raises(UserError, match="1 document, of whom none trains"):
+        classify("few", epsilon=1, out="R")
+
+
 def test_the_delta_follows_from_the_number_of_units():
     assert [default_delta(n) for n in (1, 10, 11, 1200, 40_000)] == [0.1, 0.01, 1e-3, 1e-5, 1e-6]
     assert all(default_delta(n) * 10 * n <= 1 for n in range(1, 2000))
@@ -244,7 +262,7 @@ def test_what_is_kept_of_a_unit_depends_on_its_own_ids_alone(tmp_path):
     assert sides["a"] == sides["b"]
 
 
-SIZES = ([], (), 10, 3, 1.0, 1e-5, "person")
+SIZES = (unit_sums.PublicTexts(), 10, 3, 1.0, 1e-5, "person")
 SUMS, STEPS = unit_sums.ClassSums.of(*SIZES), unit_steps.LinearSteps.of(*SIZES)
 NONE = np.zeros(0, np.int64)
 OTHERS = [("chain pedal", 0), ("rose soil", 1), ("", -1), ("dial tube coil", 2)]
@@ -309,16 +327,19 @@ def test_a_unit_has_the_clip_norm_in_a_step_at_most():
 @pytest.mark.parametrize("kind", list(releases.METHODS.values()), ids=list(releases.METHODS))
 def test_units_of_every_class_are_counted(kind):
     units = terms_of([[("x", each)] for each in (0,) * 10 + (1,) * 20 + (2,) * 30])
-    training = kind.of([], (), 60, 3, 100.0, 1e-5, "document")
+    training = kind.of(unit_sums.PublicTexts(), 60, 3, 100.0, 1e-5, "document")
     door = Door.of([Streams.of({"t": 1})])
     _, sizes = training.weights(units, unit_sums.Terms([], NONE, NONE), door)
     assert sizes == pytest.approx([10, 20, 30], abs=5)
 
 
 def neighbours_of(rows: list[dict[str, str]], people: list[str]) -> list[list[dict[str, str]]]:
-    """Tables in which all documents of one person are others: another class, no label, no text."""
+    """Tables in which all documents of one person are others: another class, no label, no text, one
+    document less."""
     found = []
     for who in people:
+        last = [row["id"] for row in rows if row["who"] == who][-1]
+        found.append([row for row in rows if row["id"] != last])
         for changed in (
             {"body": "dial coil", "topic": "gardens"}, {"body": "xylophone", "topic": "kites"},
             {"body": "", "topic": "bikes"},
@@ -331,44 +352,68 @@ def neighbours_of(rows: list[dict[str, str]], people: list[str]) -> list[list[di
     (False, "class_sums"), (True, "class_sums"), (False, "dp_linear"),
 ])  # fmt: skip
 def test_a_replayed_release_reads_a_person_through_the_door_alone(
-    data, tmp_path, public, method, few_steps
+    run, data, tmp_path, public, method, few_steps, monkeypatch
 ):
-    """Neighbours are tables: plan, model, counts and verdict follow from ids, tape and settings."""
+    """Neighbours are tables: files, output, exit codes and ledger follow from ids and the tape."""
     rows = [
         row | {"open": "yes" if public and number > 39 else "", "topic": CLASSES[number // 2 % 3]}
         for number, row in enumerate(rows_of(120))  # of each class the same number
     ]
-    given = dict(
-        name="x", text=("body",), label="topic", unit="who", classes=(*CLASSES, "kites"),
-        drop_empty=True, public="open", nodes=tmp_path / "n.csv",
-    )  # fmt: skip
+    given = dict(unit="who", classes=(*CLASSES, "kites"), budget=3, drop_empty=True, public="open")
+    classify = ("classify", "x", "--epsilon", 2, "--method", method)
+    of, fresh = Door.of, iter(range(10**6))
+    monkeypatch.setattr(os, "urandom", bytes)  # equal keys and names of releases
+    hidden = "private_graphs.result.told_fingerprint"  # by a key that nobody keeps
+    monkeypatch.setattr(hidden, lambda _, key: "0" * 2 * len(key))
 
-    def drawn(rows, watch):
-        write(given["nodes"], rows)
-        spec = checked(given)
-        plan = releases.planned_release(spec, read_documents(spec), BudgetLedger(data), 2.0, method)
-        free = releases._free_row(plan) if public else None
-        model, quality = releases._drawn(plan, free, Door.of([Streams.of({"test": 1})], watch))
-        planned = releases._plan_lines(plan, 0, 0, free), releases._trees(plan), repr(plan.costs)
-        return {"weights": model.weights, "quality": quality, "plan": planned, "free": free}
+    def released(rows, watch):
+        monkeypatch.setattr(Door, "of", lambda lanes: of(lanes, watch))
+        folder = tmp_path / str(next(fresh))
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        declared("x", write(Path("n.csv"), rows), **given)  # it returns counts for the owner
+        told = run(*classify, "--out", "R")
+        assert told.code == 0, told.err
+        files = {path.name: path.read_bytes() for path in Path("R/release").iterdir()}
+        return {"told": told, "files": files}
 
-    write(given["nodes"], rows)
-    docs = read_documents(checked(given))
+    write(Path("n.csv"), rows)
+    spec = checked(dict(name="x", text=("body",), label="topic", unit="who", public="open",
+                        classes=CLASSES, nodes=Path("n.csv")))  # fmt: skip
+    docs = read_documents(spec)
     people = [docs.units[unit].removeprefix("unit\0") for side in (TRAINING, TEST)
               for unit in docs.units_on(side)[:1]]  # fmt: skip
     assert len(people) == (1 if public else 2)
-    found = replay(drawn, rows, neighbours_of(rows, people), made_up=True)
+    neighbours = neighbours_of(rows, people)
+    found = replay(released, rows, neighbours[:: 1 if method == "class_sums" else 2], made_up=True)
     assert found.passed, found.differs
     assert 0.7 < found.largest_ratio <= 1
-    lattices = []
+
+    def told(rows):
+        write(Path("n.csv"), rows)
+        spent = run("ledger", "x", "--json")
+        dry, refused = run(*classify, "--dry-run"), run(*classify, "--out", "S")
+        assert (spent.code, dry.code, refused.code) == (0, 0, 3)
+        return spent, dry, refused
+
+    assert len({repr(told(every)) for every in (rows, *neighbours)}) == 1
+
+
+@pytest.mark.parametrize("method", list(releases.METHODS))
+@pytest.mark.parametrize("public", ["open", None])
+def test_a_plan_follows_from_ids_and_is_charged_in_full(data, tmp_path, public, method):
+    rows = [row | {"open": "yes" if number > 39 else ""} for number, row in enumerate(rows_of(60))]
+    given = dict(name="x", text=("body",), label="topic", classes=CLASSES, public=public)
+    plans = []
     for every in (rows, [row | {"topic": ""} for row in rows]):
-        write(given["nodes"], every)
-        spec = checked(given)
+        spec = checked(given | {"nodes": write(tmp_path / "n.csv", every)})
         docs, ledger = read_documents(spec), BudgetLedger(data)
-        plan = releases.planned_release(spec, docs, ledger, 100.0, method)
-        lattices.append(plan.queries)
-    assert lattices[0] == lattices[1], "columns and noise follow from ids, not from labels"
-    for cost in plan.costs.values():
+        plans.append(releases.planned_release(spec, docs, ledger, 100.0, method))
+    plan, other = plans
+    assert plan.queries == other.queries, "columns and noise follow from ids, not from labels"
+    priced = [cost for cost in plan.costs.values() if cost is not PUBLISHED]
+    assert (len(priced), len(plan.costs)) == ((1, 3) if public else (2, 2))
+    for cost in priced:
         entered = lattice_epsilon(cost.mu, cost.distance, plan.delta)[0]
         assert 98 < entered <= 100, "all releases of a side together"
 
@@ -479,6 +524,15 @@ def test_a_changed_and_a_lost_line_are_named(data):
         path.write_bytes(b"".join(wrong))
         with pytest.raises(UserError, match=words):
             book.entries()
+    count = path.with_name("lines")
+    for told in (None, b"", b"2", b"x"):  # gone, cut off, of an older copy, damaged
+        path.write_bytes(b"".join(lines[:5]))
+        count.unlink() if told is None else count.write_bytes(told)
+        with pytest.raises(UserError, match="restore both files"):
+            book.entries()
+    count.write_bytes(b"5")  # killed between the two files
+    path.write_bytes(b"".join(lines))
+    assert len(book.entries()) == 3
     path.write_bytes(b"".join(lines) + lines[0][:40])  # killed while it wrote: nothing was read
     assert len(book.entries()) == 3
     with pytest.raises(OverBudget):
@@ -504,6 +558,119 @@ def test_another_key_and_another_spelling_reset_no_account(data):
         spend(book, people(book, ["b"]), budget=1)
 
 
+# --- links --------------------------------------------------------------------------------------
+
+
+def linked(path: Path, rows: list[dict[str, str]], without: int = 0, more=()) -> Path:
+    """Links between documents of one class that follow each other, less the first few."""
+    kinds = {name: [row["id"] for row in rows if row["topic"] == name] for name in CLASSES}
+    pairs = [pair for ids in kinds.values() for pair in zip(ids, ids[1:], strict=False)]
+    ends = ("source", "target")
+    return write(path, [dict(zip(ends, pair, strict=True)) for pair in [*pairs[without:], *more]])
+
+
+def public_rows(size: int) -> list[dict[str, str]]:
+    return [row | {"open": "yes"} for row in rows_of(size)]
+
+
+def test_links_have_an_account_and_publish_the_documents(run, data, tmp_path):
+    rows = public_rows(90)
+    nodes, edges = write(tmp_path / "n.csv", rows), linked(tmp_path / "e.csv", rows)
+    given = dict(edges=edges, public="open", max_edges=1000, classes=())
+    with pytest.raises(UserError, match="nothing is protected"):
+        declared("pages", nodes, **given | {"max_edges": None})
+    with pytest.raises(UserError, match="more links than the declared bound"):
+        declared("pages", nodes, **given | {"max_edges": 3})
+    found = declared("pages", nodes, **given)
+    assert (found.protected, found.unit, found.public) == (1000, "link", 90)
+    with pytest.raises(UserError, match="add --scenario edges"):
+        classify("pages", epsilon=1, out="A")
+    result = classify("pages", epsilon=1, scenario="edges", out="A")
+    assert result.unit == "link" and result.private is None and not Path("A/private").exists()
+    predicted = Path("A/release/predictions.csv").read_text().splitlines()
+    assert predicted[0] == "id,class" and 30 < len(predicted) < 70, "those that did not train"
+    statement = json.loads(Path("A/release/statement.json").read_text())
+    [told] = statement.values()
+    assert (told["unit"], told["relation"], told["n_units"]) == ("edge_undirected", "add_remove",
+                                                                1000)  # fmt: skip
+    answer = run("ledger", "pages", "--json").json
+    assert answer["spent"] == 0 and 0.99 < answer["links"] <= 1
+    assert [each["accounts"] for each in answer["releases"]] == [["links"]]
+    refused(run("classify", "pages", "--epsilon", 0.6, "--scenario", "edges", "--out", "B"), 3,
+            "over the budget")  # fmt: skip
+    with pytest.raises(UserError, match=r"published what it read in 90 private documents .*'d0'"):
+        declared("mine", nodes)
+    others = write(tmp_path / "others.csv", rows_of(60, 100))
+    declared("mine", others, budget=None)
+    for scenario, words in (("edges", "60 documents of 'mine' are private"), ("graph", "publish")):
+        refused(run("classify", "mine", "--epsilon", 1, "--scenario", scenario, "--out", "B"), 2,
+                words)  # fmt: skip
+    classify("mine", epsilon=1, out="B")
+    account = private_graphs.ledger("mine")
+    assert 0.99 < account.spent <= 1 and account.links == 0
+    answer = run("explain", "A", "B")
+    assert "a document that is in each: nothing" in answer.out
+    assert "a link whose documents are in each: ε = 1.69" in answer.out
+
+
+def test_what_a_release_published_is_protected_by_no_later_one(data, tmp_path):
+    rows = [row | {"open": "yes" if number < 40 else ""} for number, row in enumerate(rows_of(80))]
+    nodes = write(tmp_path / "n.csv", rows)
+    declared("x", nodes, public="open")
+    declared("late", nodes)
+    classify("x", epsilon=1, out="R")
+    with pytest.raises(UserError, match="published what it read in 40 private documents"):
+        classify("late", epsilon=0.1, out="S")
+    with pytest.raises(UserError, match="40 private documents"):
+        declared("y", nodes)
+    book = BudgetLedger(data)
+    [entry] = book.entries()
+    known = people(book, [f"d{n}" for n in range(40)])
+    assert most_spent([entry], known, 1e-5, (TRAINING,)) == np.inf
+    assert declared("y", write(tmp_path / "m.csv", rows[40:])).protected == 40
+
+
+def test_a_link_pays_for_each_release_that_held_its_documents(data):
+    book, published = BudgetLedger(data), dict.fromkeys((TRAINING,), PUBLISHED)
+
+    def release(who, budget=None):
+        book.start(who, published, budget, 1, links=Cost(MU), **ABOUT)
+
+    first, second = (people(book, [f"{batch}{n}" for n in range(50)]) for batch in "ab")
+    shared = people(book, ["a1", "b2", "c"])
+    release(first)
+    release(second)
+    assert most_spent_on_links(book.entries(), shared, 1e-5) == pytest.approx(1, abs=1e-4)
+    release(shared)
+    for who in (first, second, shared):
+        assert most_spent_on_links(book.entries(), who, 1e-5) == pytest.approx(1.4656, abs=1e-3)
+        with pytest.raises(OverBudget):
+            release(who, budget=2.4)
+    spend(book, people(book, ["z"]))
+    assert most_spent_on_links(book.entries(), people(book, ["z"]), 1e-5) == 0
+
+
+def test_a_replayed_release_reads_a_link_through_the_door_alone(data, tmp_path):
+    rows = public_rows(60)
+    spec = checked(dict(
+        name="x", text=("body",), label="topic", public="open", max_edges=500,
+        nodes=write(tmp_path / "n.csv", rows), edges=tmp_path / "e.csv",
+    ))  # fmt: skip
+
+    def drawn(edges, watch):
+        linked(spec.edges, rows, *edges)
+        plan = PlannedVotes.of(spec, read_documents(spec), BudgetLedger(data), 1.0)
+        free = plan.free_row()
+        found = plan.drawn(free, Door.of([Streams.of({"test": 1})], watch))
+        planned = plan.lines(0, 0, free), plan.trees(), repr((plan.costs, plan.links))
+        return {"predicted": found.predicted, "quality": found.quality, "plan": planned,
+                "free": free}  # fmt: skip
+
+    found = replay(drawn, (0,), [(1,), (0, [("d0", "d9")]), (0, [("d1", "d2")])], made_up=True)
+    assert found.passed, found.differs
+    assert 0.1 < found.largest_ratio <= 1
+
+
 PROCESSES = multiprocessing.get_context("fork")
 
 
@@ -513,10 +680,12 @@ def racing(out: str, together) -> None:
         classify("race", epsilon=1, out=out)
     except OverBudget as error:
         sys.exit(error.exit_code)
+    except UsageError:
+        sys.exit(2)
 
 
 def killed() -> None:
-    releases._drawn = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    releases.PlannedRelease.drawn = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
     classify("race", epsilon=1, out="A")
 
 
@@ -537,10 +706,19 @@ def test_two_releases_at_once_spend_no_more_than_the_budget(data, tmp_path):
     assert 0.99 < private_graphs.ledger("race").spent <= 1.0
 
 
+def test_two_releases_at_once_are_not_written_into_one_folder(data, tmp_path):
+    declared("race", write(tmp_path / "n.csv", rows_of(60)), budget=9)
+    barrier = PROCESSES.Barrier(2)
+    codes = exit_codes(*(PROCESSES.Process(target=racing, args=("A", barrier)) for _ in range(2)))
+    assert sorted(codes) == [0, 2], "one of the two is refused, and pays nothing"
+    assert 0.99 < private_graphs.ledger("race").spent <= 1.0
+    assert private_graphs.explain("A").epsilon == pytest.approx(1.0, abs=0.01)
+
+
 def test_a_release_that_is_killed_counts_in_full(data, tmp_path):
     declared("race", write(tmp_path / "n.csv", rows_of(60)))
     assert exit_codes(PROCESSES.Process(target=killed)) == [-signal.SIGKILL]
-    assert not Path("A").exists()
+    assert not any(Path("A").iterdir())
     spent = private_graphs.ledger("race")
     assert 0.99 < spent.spent <= 1.0 and spent.releases[0]["state"] == "started"
     with pytest.raises(OverBudget):

@@ -128,7 +128,8 @@ def classify(
     Documents of your own, which 'declare' names: one private release within their budget. The
     ledger is written before anything private is read; a release over the budget ends with exit code
     3 before anything is drawn. --out gets release (may be given away: model, predictions of public
-    documents, statement, one page) and private (predictions of the protected documents).
+    documents, statement, one page) and private (predictions of the protected documents). With
+    --scenario edges all documents are public, and each link between them is protected.
 
     The rest is about built-in datasets, which are public, and takes them as if they were private.
 
@@ -177,13 +178,18 @@ def classify(
             f"--dry-run, --force and --contact are for declared documents, and {dataset!r} is not "
             f"declared{near}"
         )
-    if near:
-        from private_graphs.datasets.registry import OWN_FOLDER, built_graphs, dataset_names
+    from private_graphs.datasets.registry import OWN_FOLDER, built_graphs, dataset_names
+    from private_graphs.documents.declaration import folder_of
 
-        own = data.parent / OWN_FOLDER
-        known = [*dataset_names(own), *built_graphs(own)]
-        if dataset not in known and near == suggest(dataset, [*names, *known]):
-            raise UsageError(f"{dataset!r} is neither declared nor a dataset{near}")
+    own = data.parent / OWN_FOLDER
+    known = [*dataset_names(own), *built_graphs(own)]
+    if dataset not in known:
+        raise UsageError(
+            f"{dataset!r} is neither declared in {folder_of(data)} (there: "
+            f"{', '.join(names) or 'nothing'}) nor a dataset{suggest(dataset, [*names, *known])}; "
+            "declare your documents with 'private-graphs declare', or name one of "
+            f"{', '.join(known)}"
+        )
     _classify_dataset(flags)
 
 
@@ -220,29 +226,30 @@ def _classify_documents(flags: dict[str, Any]) -> None:
     from private_graphs.documents.release import classify as release
 
     others = {"validation_labels": None, "max_edges": None, "features": None, "seed": None,
-              "mirror": None, "scenario": "text", "delta": 1e-5}  # fmt: skip
+              "mirror": None, "delta": 1e-5}  # fmt: skip
     given = [f"--{key.replace('_', '-')}" for key, value in others.items() if flags[key] != value]
-    if given == ["--scenario"]:
+    if flags["scenario"] == "graph":
         raise UsageError(
-            f"--scenario {flags['scenario']} publishes functions of texts and labels without "
-            "noise, or reads texts beside the protected ones as public: it is for datasets that "
-            "are published anyway, not for declared documents, none of whose links is read. Leave "
-            "it out"
+            "--scenario graph reads links to predict, so that no model of it can be given away: it "
+            "is for datasets that are published. Of declared documents, text protects documents, "
+            "and edges the links between public ones"
         )
     if given:
         raise UsageError(
-            f"{', '.join(given)}: not for declared documents, whose delta, classes and public side "
-            "stand in the declaration; no link is read. Leave it out, or declare again"
+            f"{', '.join(given)}: not for declared documents, whose delta, classes, public side "
+            "and bound on the links stand in the declaration. Leave it out, or declare again"
         )
     result = release(
         flags["dataset"],
         epsilon=checked_epsilon(flags["epsilon"], "give --epsilon: a number"),
-        method=flags["method"] or "class_sums",
+        method=flags["method"],
+        scenario=flags["scenario"],
         out=flags["out"],
         dry_run=flags["dry_run"],
         force=flags["force"],
         data=flags["data"],
         contact=flags["contact"],
+        device=flags["device"],
         say=say,
         command="private-graphs classify",
     )
@@ -260,7 +267,8 @@ def _classify_documents(flags: dict[str, Any]) -> None:
     lines += [
         f"spent: {result.spent:.4g} for the most used {result.unit} ({budget}), delta "
         f"{result.delta:g}",
-        f"may be given away: {result.release}; not to be given away: {result.private}",
+        f"may be given away: {result.release}"
+        + (f"; not to be given away: {result.private}" if result.private else ""),
     ]
     typer.echo("\n".join(lines))
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -54,6 +55,12 @@ def declare(
         typer.Option(help="Public list of words, made without these documents: others are not "
                      "read. Default: all words, or those of public documents."),
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Public model that reads the texts in place of words, trained on others: "
+                     "a folder (BERT, sentence-transformers), a fastText .bin file, or a name "
+                     "such as bert-base-multilingual-cased.", metavar="MODEL"),
+    ] = None,
     classes: Annotated[
         str | None,
         typer.Option(help="Names of the classes; default: those of public documents.",
@@ -80,6 +87,11 @@ def declare(
     ] = None,
     target: Annotated[
         str | None, typer.Option(help="Column of the links; default target.", metavar="COLUMN")
+    ] = None,
+    max_edges: Annotated[
+        int | None,
+        typer.Option(help="Where all documents are public, the links are protected: a public bound "
+                     "on their number, known without looking at them.", metavar="N", min=1),
     ] = None,
     data: DataFolder = DATA,
 ) -> None:  # fmt: skip
@@ -110,25 +122,37 @@ def predict(
         str | None, typer.Option(help="Column with true classes, to count right answers.",
                                  metavar="COLUMN")
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Folder or file of the public model that reads texts, if the release "
+                     "names one that is not below --data.", metavar="MODEL"),
+    ] = None,
     encoding: Encoding = None,
     as_json: AsJson = False,
+    data: DataFolder = DATA,
 ) -> None:  # fmt: skip
     """Classify new documents with a released model: no epsilon is spent, no other file is needed.
+
+    If the release was declared with --model, that public model is needed too.
 
     Example: private-graphs predict results/release --nodes new.csv --out predictions.csv
     """
     from private_graphs.documents import api
 
-    found = api.predict(release, nodes=nodes, out=out, label=label, encoding=encoding or "utf-8")
+    found = api.predict(release, nodes=nodes, out=out, label=label, encoding=encoding or "utf-8",
+                        model=model, data=data)  # fmt: skip
     if as_json:
         print_json({"documents": len(found.ids), "unknown": found.unknown,
                     "accuracy": found.accuracy, "out": str(out)})  # fmt: skip
         return
     lines = [f"{counted(len(found.ids), 'document')} classified in {out}"]
     if found.unknown is not None:
-        lines.append(f"{100 * found.unknown:.1f} % of their words are in no public document")
+        lines.append(f"{100 * found.unknown:.1f} % of their words are unknown to the model")
     if found.accuracy is not None:
-        lines.append(f"{100 * found.accuracy:.1f} % of those with a class are right")
+        lines.append(
+            f"{100 * found.accuracy:.1f} % of those with a class are right: an exact number about "
+            "these documents, not to be given away if they are private"
+        )
     typer.echo("\n".join(lines))
 
 
@@ -170,28 +194,40 @@ def ledger(
 ) -> None:  # fmt: skip
     """Show what was spent: the epsilon of the most used unit, over all releases of its ids.
 
+    There are two accounts: of documents, and of links (releases of --scenario edges, for which all
+    documents are public).
+
     Example: private-graphs ledger letters --json
     """
     from private_graphs.documents import api
+    from private_graphs.documents.declaration import LINK
 
     found = api.ledger(name, data=data)
     if as_json:
-        value: Any = (
-            dataclasses.asdict(found) if name is not None
-            else [dataclasses.asdict(each) for each in found]
-        )  # fmt: skip
-        print_json(value)
+        told = [
+            {key: "inf" if value == math.inf else value
+             for key, value in dataclasses.asdict(each).items()}
+            for each in ([found] if name is not None else found)
+        ]  # fmt: skip
+        print_json(told[0] if name is not None else told)
         return
     lines = []
     for each in [found] if name is not None else found:
         budget = "no budget" if each.budget is None else f"budget {each.budget:g}"
+        linked = f", {each.links:.4g} for the most used link" if each.unit != LINK else ""
+        spent = each.spent if linked else each.links
         lines.append(
-            f"{each.graph}: spent {each.spent:.4g} for the most used {each.unit} at delta "
+            f"{each.graph}: spent {spent:.4g} for the most used {each.unit}{linked} at delta "
             f"{each.delta:g}; {budget}"
         )
         lines += [
             f"  {row['date']}  {row['graph']}  {row['method']}  epsilon {row['epsilon']:g}  "
-            f"{counted(row['units'], row['unit'])}  {row['state']}"
+            + (
+                f"links of {counted(row['units'], 'document')}"
+                if row["unit"] == LINK
+                else counted(row["units"], row["unit"])
+            )
+            + f"  {row['state']}"
             for row in each.releases
         ]
     typer.echo("\n".join(lines) or "nothing is declared")

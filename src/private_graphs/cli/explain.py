@@ -55,7 +55,17 @@ def explain(
         )
         return
     texts = list(found.texts)
-    if len(runs) > 1:
+    if len(runs) > 1 and found.links is not None:
+        epsilon, delta = found.links
+        told = (
+            "nothing is proved" if epsilon is None else f"ε = {at_most(epsilon)} at δ = {delta:g}"
+        )
+        texts.append(
+            "All together, for a document that is in each: nothing is proved, as releases that "
+            "protect links publish functions of texts and labels without noise.\n"
+            f"All together, for a link whose documents are in each: {told}"
+        )
+    elif len(runs) > 1:
         texts.append(
             "All together: nothing is proved (one proves nothing, or units differ)"
             if found.epsilon is None

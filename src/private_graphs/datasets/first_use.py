@@ -17,13 +17,15 @@ from private_graphs.files import sha256_of, write_json
 if TYPE_CHECKING:
     from private_graphs.datasets.sources import SourceFile
 
+RECEIPT = ".receipt.json"
+"""End of the name of a file's record, which lies beside it."""
 _FIRST_BYTES = {".gz": b"\x1f\x8b", ".zip": b"PK\x03\x04", ".pt": b"PK\x03\x04"}
 """First bytes of some file formats, which an HTML login or error page does not have."""
 
 
 def receipt_path(path: Path) -> Path:
     """Return the path of a file's record."""
-    return path.with_name(path.name + ".receipt.json")
+    return path.with_name(path.name + RECEIPT)
 
 
 def recorded(path: Path, source: SourceFile) -> str | None:

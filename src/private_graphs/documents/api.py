@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from private_graphs.documents.declaration import Declared, checked, keep, known_names, needed
+from private_graphs.documents.declaration import LINK, Declared, checked, keep, known_names, needed
 from private_graphs.documents.model import ReleasedModel, load
 from private_graphs.documents.release import Classified, classify
-from private_graphs.errors import UsageError, UserError, suggest
+from private_graphs.errors import UsageError, UserError, counted, suggest
 from private_graphs.report.explained import Explained, explained
 
 if TYPE_CHECKING:
@@ -42,17 +42,22 @@ def declare(
     delta: float | None = None,
     budget: float | None = None,
     vocabulary: str | Path | None = None,
+    model: str | Path | None = None,
     encoding: str | None = None,
     unknown_edges: str | None = None,
     drop_empty: bool = False,
     source: str | None = None,
     target: str | None = None,
+    max_edges: int | None = None,
     data: str | Path = DATA,
 ) -> Declared:
     """Declare a table of documents: whom a guarantee protects, what is public, what may be spent.
 
     Without ``public`` and ``public_files`` nobody is public. Documents without a label are kept:
-    they are protected and predicted. Returns counts for the owner, and writes the declaration.
+    they are protected and predicted. ``model`` is a public model that reads the texts in place of
+    words: a folder (BERT, sentence-transformers), a fastText file, or a name of the download rules.
+    Where all documents are public, ``edges`` and ``max_edges``
+    protect the links. Returns counts for the owner, and writes the declaration.
 
     Raises:
         UserError: tables that cannot be used, with file and line.
@@ -66,12 +71,14 @@ def declare(
         PUBLIC_TEST,
         TEST,
         TRAINING,
-        links_of,
         read_documents,
+        read_links,
     )
+    from private_graphs.documents.vectors import ModelVectors
     from private_graphs.privacy.calibration import refuse_large_delta
 
     data = Path(data)
+    vectors = ModelVectors.find(str(model), data) if model else None
     if name in dataset_names(data.parent / OWN_FOLDER):
         raise UsageError(f"{name!r} is the name of another dataset; choose another name")
     spec = checked(
@@ -79,14 +86,21 @@ def declare(
             name=name, nodes=nodes, edges=edges, text=_columns(text, Path(nodes), encoding),
             label=label, id=id, unit=unit, max_per_unit=max_per_unit, public=public,
             public_files=public_files, classes=_names(classes), delta=delta, budget=budget,
-            vocabulary=vocabulary, encoding=encoding, unknown_edges=unknown_edges,
-            drop_empty=drop_empty, source=source, target=target,
+            vocabulary=vocabulary, model=model and str(model),
+            model_sha256=vectors and vectors.digest, encoding=encoding, unknown_edges=unknown_edges,
+            drop_empty=drop_empty, source=source, target=target, max_edges=max_edges,
         )
     )  # fmt: skip
     docs = read_documents(spec)
-    protected = len(docs.units_on(TRAINING, TEST))
+    protected, kind = len(docs.units_on(TRAINING, TEST)), unit or "document"
     if not protected:
-        raise UserError(f"{spec.nodes}: every document is public; nothing is protected")
+        if edges is None or max_edges is None:
+            raise UserError(
+                f"{spec.nodes}: every document is public; nothing is protected. If the links are "
+                "private, add --edges FILE and --max-edges N, a bound on their number that is "
+                "known without looking at them"
+            )
+        protected, kind = max_edges, LINK
     if docs.outside and not (docs.labels >= 0).any():
         hints = (suggest(each, docs.outside) for each in docs.classes)
         raise UserError(
@@ -96,7 +110,7 @@ def declare(
             f"{next(filter(None, hints), '')}"
         )
     refuse_large_delta(delta_of(spec, protected), protected)
-    dropped = docs.dropped | links_of(spec, docs.ids)
+    _, lost = read_links(spec, docs.ids)
     ledger = BudgetLedger(data)
     entries = ledger.entries()
     people = people_of(spec, docs, ledger) if entries else None
@@ -110,15 +124,22 @@ def declare(
             f"{f'{budget:g}' if budget else 'without a limit'}: more may be spent than was "
             f"promised; declare again with --budget {promised:g} to keep the promise"
         )
+    if vectors is not None:
+        count, most = vectors.longer([docs.texts[row] for row in np.flatnonzero(docs.kept)])
+        if count:
+            warnings.append(
+                f"{counted(count, 'document')} longer than the {most} tokens that "
+                f"{vectors.name} reads: read in parts, whose mean counts"
+            )
     if delta is not None and 10 * delta * protected > 1:
         warnings.append(
             f"delta times {protected:,} units is {delta * protected:.2g}: expected at most 0.1"
         )
     return Declared(
-        name=name, protected=protected, unit=unit or "document",
+        name=name, protected=protected, unit=kind,
         documents=len(docs.on(TRAINING, TEST)), public=len(docs.on(KNOWN, PUBLIC_TEST)),
-        dropped=dropped, classes=docs.classes, delta=delta_of(spec, protected), budget=budget,
-        file=path, warnings=tuple(warnings),
+        dropped=docs.dropped | lost, classes=docs.classes, delta=delta_of(spec, protected),
+        budget=budget, file=path, warnings=tuple(warnings),
     )  # fmt: skip
 
 
@@ -154,7 +175,7 @@ class Predicted:
     scores: np.ndarray
     """(documents,) probability of the predicted class under the model."""
     unknown: float | None
-    """Share of words that no public document has; None where words are hashed."""
+    """Share of words that the model does not know; None where all words are read."""
     accuracy: float | None
     """Share of right answers among documents with a label; None without ``label``."""
     out: Path | None
@@ -167,8 +188,10 @@ def predict(
     out: str | Path | None = None,
     label: str | None = None,
     encoding: str = "utf-8",
+    model: str | Path | None = None,
+    data: str | Path = DATA,
 ) -> Predicted:
-    """Classify new documents with a released model; no ε is spent.
+    """Classify new documents with a released model; no ε is spent. See ``load`` for ``model``.
 
     Raises:
         UserError: no model in the folder, or a table that cannot be used.
@@ -178,9 +201,9 @@ def predict(
     from private_graphs.documents.tables import read_new
     from private_graphs.files import write_text
 
-    model = load(release)
-    ids, texts, labels = read_new(Path(nodes), model.text, model.id, label, encoding)
-    table, names, scores = predictions_text(model, ids, texts)
+    released = load(release, model=model, data=data)
+    ids, texts, labels = read_new(Path(nodes), released.text, released.id, label, encoding)
+    table, names, scores = predictions_text(released, ids, texts)
     if out is not None:
         write_text(out, table)
     accuracy = None
@@ -188,19 +211,22 @@ def predict(
         pairs = [(looks(a), looks(b)) for a, b in zip(labels, names, strict=True) if a]
         accuracy = sum(a == b for a, b in pairs) / len(pairs) if pairs else math.nan
     return Predicted(
-        ids, names, scores, model.features.unknown(texts), accuracy, Path(out) if out else None
+        ids, names, scores, released.features.unknown(texts), accuracy, Path(out) if out else None
     )
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What the most used unit of a declaration has spent."""
+    """What the most used unit of a declaration has spent, in the two accounts of the ledger."""
 
     graph: str
     unit: str
     delta: float
     budget: float | None
     spent: float
+    """Account of documents: ε of the most used protected unit; 0 where all documents are public."""
+    links: float
+    """Account of links: ε of the most used link between the documents."""
     releases: list[dict[str, Any]]
     """Releases that held one of its units, under whatever name."""
 
@@ -218,26 +244,31 @@ def ledger(name: str | None = None, *, data: str | Path = DATA) -> Spent | list[
 
 
 def _spent(name: str, data: Path) -> Spent:
-    from private_graphs.documents.ledger import BudgetLedger, most_spent
+    from private_graphs.documents.ledger import BudgetLedger, most_spent, most_spent_on_links
     from private_graphs.documents.release import delta_of, people_of
     from private_graphs.documents.tables import TEST, TRAINING, read_documents
 
     spec, book = needed(name, data), BudgetLedger(data)
     docs = read_documents(spec)
-    people = people_of(spec, docs, book)
-    delta = delta_of(spec, len(docs.units_on(TRAINING, TEST)))
-    entries = book.entries()
+    people, entries = people_of(spec, docs, book), book.entries()
+    protected = len(docs.units_on(TRAINING, TEST))
+    unit = spec.unit or "document"
+    if not protected and spec.max_edges:
+        protected, unit = spec.max_edges, LINK
+    delta = delta_of(spec, protected)
     spent = most_spent(entries, people, delta, (TRAINING, TEST))
+    links = most_spent_on_links(entries, people, delta)
     own = [each for each in entries if each.graph == name]
     for each in own:  # units of earlier tables under this name
-        spent = max(spent, most_spent(entries, each.people, delta, tuple(each.costs)))
+        spent = max(spent, most_spent(entries, each.people, delta, each.protected))
+        links = max(links, most_spent_on_links(entries, each.people, delta))
     held = [
         each.told()
         for each in entries
         if each.graph == name or np.isin(each.people.documents, people.documents).any()
         or np.isin(each.people.units, people.units).any()
     ]  # fmt: skip
-    return Spent(name, spec.unit or "document", delta, spec.budget, spent, held)
+    return Spent(name, unit, delta, spec.budget, spent, links, held)
 
 
 def attack(

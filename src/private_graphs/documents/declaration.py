@@ -18,8 +18,10 @@ from private_graphs.datasets.own import free_name
 from private_graphs.datasets.own_tables import text_roles
 from private_graphs.errors import UsageError, UserError, counted, suggest, wrong_fields
 from private_graphs.files import hide_from_git, write_text
-from private_graphs.limits import MOST_COUNT, SMALLEST_DELTA
+from private_graphs.limits import MOST_COUNT, MOST_EDGES, SMALLEST_DELTA
 
+LINK = "link"
+"""Name of the unit where all documents are public."""
 FOLDER = "declared"
 """Folder of the declarations beside the folder of raw files: ``data/raw`` -> ``data/declared``."""
 
@@ -47,6 +49,11 @@ class Declaration(BaseModel):
     """Folder of tables of public documents, with the columns of ``nodes``."""
     vocabulary: Path | None = None
     """Public list of words: others are not read; None: all words, or those of public documents."""
+    model: str | None = None
+    """Public model that reads the texts, fitted on others: a folder, a file, or a name of
+    ``data/sources.yaml``; None: words are read."""
+    model_sha256: str | None = None
+    """sha256 of the files of ``model`` when it was declared (``vectors.ModelVectors``)."""
     classes: tuple[str, ...] = ()
     """Names of the classes, which are public."""
     delta: float | None = Field(default=None, ge=SMALLEST_DELTA, lt=1)
@@ -59,6 +66,9 @@ class Declaration(BaseModel):
     """Whether documents without text are left out, else they are an error."""
     source: str = "source"
     target: str = "target"
+    max_edges: int | None = Field(default=None, ge=1, le=MOST_EDGES)
+    """Public bound on the links, known without looking at them; where all documents are public, the
+    links are protected."""
 
     @field_validator("name")
     @classmethod
@@ -95,6 +105,11 @@ class Declaration(BaseModel):
             raise ValueError(
                 "vocabulary and public documents are both given; the words come from one of them: "
                 "leave --vocabulary out"
+            )
+        if self.vocabulary and self.model:
+            raise ValueError(
+                "vocabulary and model are both given; a model reads all words: leave --vocabulary "
+                "out"
             )
         if not (self.classes or self.public or self.public_files):
             raise ValueError(
@@ -171,7 +186,12 @@ def keep(declaration: Declaration, data: Path) -> Path:
     """Write the declaration and return its path; files are stored with absolute paths."""
     path = folder_of(data) / f"{declaration.name}.json"
     files = ("nodes", "edges", "public_files", "vocabulary")
-    placed = {key: value.absolute() for key in files if (value := getattr(declaration, key))}
+    placed: dict[str, Any] = {
+        key: value.absolute() for key in files if (value := getattr(declaration, key))
+    }
+    model = declaration.model and Path(declaration.model).expanduser()
+    if model and model.exists():
+        placed |= {"model": str(model.absolute())}
     written = declaration.model_copy(update=placed)
     path.parent.mkdir(parents=True, exist_ok=True)
     hide_from_git(path.parent)
@@ -190,9 +210,9 @@ class Declared:
 
     name: str
     protected: int
-    """Number of protected units: public by declaration, as their ids are."""
+    """Number of protected units: public by declaration, as their ids are; of links the bound."""
     unit: str
-    """Name of the unit: ``document``, or the column of the unit."""
+    """Name of the unit: ``document``, the column of the unit, or ``LINK``."""
     documents: int
     """Number of protected documents that are kept."""
     public: int
@@ -208,7 +228,9 @@ class Declared:
     def lines(self) -> list[str]:
         """Return the six lines that the command prints."""
         whom = counted(self.protected, self.unit)
-        if self.unit != "document":
+        if self.unit == LINK:
+            whom = f"each link by itself, of {self.protected:,} at most"
+        elif self.unit != "document":
             whom += f" with {counted(self.documents, 'document')}"
         lost = ", ".join(
             counted(count, *why.split(" ", 1)) for why, count in self.dropped.items() if count

@@ -6,20 +6,20 @@ import csv
 import html
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from private_graphs.documents.declaration import Declaration
+from private_graphs.documents.declaration import LINK, Declaration
 from private_graphs.documents.model import MODEL_FILE, ReleasedModel
 from private_graphs.documents.tables import KNOWN, PUBLIC_TEST, TEST, TRAINING, Documents
 from private_graphs.errors import counted
 from private_graphs.files import private_folder, write_json, write_text
 
 if TYPE_CHECKING:
-    from private_graphs.documents.release import Classified
+    from private_graphs.documents.release import Classified, Drawn
 
 _NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?")
 _KEEP = """# Not to be given away
@@ -44,25 +44,38 @@ def predictions_text(
     """Return ``id,class,score`` as CSV, and (documents,) predicted classes and their scores."""
     shares = model.predict_proba(texts)
     names, scores = [model.classes[each] for each in shares.argmax(axis=1)], shares.max(axis=1)
+    told = [f"{score:.4f}" for score in scores]
+    table = _csv(["id", "class", "score"], zip(ids, names, told, strict=True))
+    return table, names, scores
+
+
+def _csv(header: list[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table as CSV; no cell of it is a formula."""
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(["id", "class", "score"])
-    for each, name, score in zip(ids, names, scores, strict=True):
-        writer.writerow([cell(each), cell(name), f"{score:.4f}"])
-    return table.getvalue(), names, scores
+    writer.writerow(header)
+    writer.writerows(map(cell, row) for row in rows)
+    return table.getvalue()
 
 
 def write_run(
-    result: Classified, statement: Any, model: ReleasedModel, docs: Documents, spec: Declaration,
+    result: Classified, statement: Any, drawn: Drawn, docs: Documents, spec: Declaration,
     contact: str,
 ) -> None:  # fmt: skip
     """Write ``release`` and ``private``; the private folder is closed to others from the start."""
-    assert result.release is not None and result.private is not None
-    with private_folder(result.private):
-        write_text(result.private / "README.md", _KEEP)
-        _predictions(model, docs, (TRAINING, TEST), result.private / "predictions.csv")
-    model.save(result.release / MODEL_FILE)
-    _predictions(model, docs, (KNOWN, PUBLIC_TEST), result.release / "predictions.csv")
+    assert result.release is not None
+    for name in (f"release/{MODEL_FILE}", "private/predictions.csv", "private/leaks.json"):
+        (result.release.parent / name).unlink(missing_ok=True)  # of an earlier run
+    predictions = result.release / "predictions.csv"
+    if drawn.model is None:
+        write_text(predictions, _csv(["id", "class"], drawn.predicted))
+    else:
+        assert result.private is not None
+        with private_folder(result.private):
+            write_text(result.private / "README.md", _KEEP)
+            _predictions(drawn.model, docs, (TRAINING, TEST), result.private / "predictions.csv")
+        drawn.model.save(result.release / MODEL_FILE)
+        _predictions(drawn.model, docs, (KNOWN, PUBLIC_TEST), predictions)
     parts = page(result, statement, spec, len(docs.classes), contact)
     write_text(result.release / "README.md", _markdown(f"Release of {result.name}", parts))
     write_text(result.release / "report.html", _html(f"Release of {result.name}", parts))
@@ -70,7 +83,8 @@ def write_run(
     from private_graphs.imports import code_fingerprint
     from private_graphs.result import write_manifest
 
-    files = (MODEL_FILE, "predictions.csv", "statement.json", "README.md", "report.html")
+    files = ("predictions.csv", "statement.json", "README.md", "report.html")
+    files = files if drawn.model is None else (MODEL_FILE, *files)
     code = code_fingerprint("private_graphs.documents.release")
     write_manifest(result.release, files, [statement.statement_id], code)
 
@@ -90,27 +104,29 @@ def page(
     """Return the one page of a release: headings with sentences, in a privacy officer's order."""
     from private_graphs.documents.release import METHODS
     from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
-    from private_graphs.privacy.explain import at_most, belief_percent, sentences
+    from private_graphs.privacy.assumptions import ONLY_THIS_FILE
+    from private_graphs.privacy.explain import at_most, belief_percent, sentences, supposed_by
 
-    unit, proved = result.unit, statement.epsilon_proved
+    unit, proved, of_links = result.unit, statement.epsilon_proved, result.unit == LINK
     told = sentences(statement)
-    whom = [
-        f"Protected: {counted(result.units, unit)}, each by itself: texts, labels and links of one "
-        f"{unit} may be anything else, and what was released would be about as likely."
-    ]
-    if spec.unit is None:
+    whom = ["Protected: " + (
+        "each link between two documents, by itself: it may be there or not" if of_links else
+        f"{counted(result.units, unit)}, each by itself: texts, labels and links of one {unit} may "
+        "be anything else"
+    ) + ", and what was released would be about as likely."]  # fmt: skip
+    if spec.unit is None or of_links:
         mu = gdp_mu(proved, result.delta)
         several = ", ".join(
-            f"{count} documents: ε = {at_most(gdp_epsilon(count * mu, result.delta))}"
+            f"{count} {unit}s: ε = {at_most(gdp_epsilon(count * mu, result.delta))}"
             for count in (2, 5, 10)
         )
-        whom.append(f"The unit is one document. Somebody with several has less ({several}).")
+        whom.append(f"The unit is one {unit}. Somebody with several has less ({several}).")
     failing = result.delta * result.units
     strength = [
         f"ε = {at_most(proved)}: whoever is 50 % sure of a fact about one {unit} becomes at most "
         f"{belief_percent(proved)} sure by this release.",
-        f"The promise may fail with probability δ = {result.delta:g} for each {unit}; δ times all "
-        f"{result.units:,} is {failing:.3g}.",
+        f"The promise may fail with probability δ = {result.delta:g} for each {unit}; δ times "
+        f"{'at most' if of_links else 'all'} {result.units:,} is {failing:.3g}.",
     ]
     spent = [
         f"Before this release the most used {unit} had spent ε = {at_most(result.spent_before)}, "
@@ -118,10 +134,31 @@ def page(
         + (f" of a budget of {result.budget:g}." if result.budget else "; no budget is set.")
     ]
     quality = result.quality
-    card = [
-        f"A linear classifier of texts (columns {', '.join(spec.text)}) into "
-        f"{n_classes} classes, computed from {METHODS[result.method].CARD} ({result.method}).",
-    ]
+    if of_links:
+        card = [
+            f"Classes ({n_classes}) of documents without one, by noisy votes of linked documents "
+            f"({result.method}); columns {', '.join(spec.text)}. There is no model to predict with."
+        ]
+        unprotected = ["texts and labels: they are public"]
+        released = str(told["against"][-1])
+    else:
+        card = [
+            f"A linear classifier of texts (columns {', '.join(spec.text)}) into "
+            f"{n_classes} classes, computed from {METHODS[result.method].CARD} ({result.method}).",
+        ]
+        if spec.model:
+            card.append(
+                f"Texts are read by the public model {Path(spec.model).name} (sha256 "
+                f"{spec.model_sha256}), which 'private-graphs predict' needs beside this folder."
+            )
+        unprotected = [
+            "predictions of protected documents: they are exact functions of texts, and are not in "
+            "this folder", "who has several ids, for all of them together",
+        ]  # fmt: skip
+        released = (
+            "All of this folder is covered: a classifier and numbers that are computed from noisy "
+            "values and public data alone."
+        )
     if quality is not None:
         about = "noisy counts of private test units, whose ε is that of the release" if (
             quality.noisy) else "public test documents"  # fmt: skip
@@ -135,19 +172,28 @@ def page(
         card.append(scores + quality.sentence)
     return [
         ("Who is protected", whom),
-        ("From whom", [str(each) for each in told["against"]]),
+        ("From whom", [str(told["against"][0]), released]),
         ("How strongly", strength),
-        ("What is public, and not protected", [f"{each}." for each in statement.public_facts]),
-        ("What is not covered", [str(each) for each in told["not_covered"]] + [
-            "Predictions of protected documents: they are exact functions of texts, and are not in "
-            "this folder.", "Who has several ids, for all of them together."]),
+        ("What is public, and not protected", _sentences(
+            [*statement.public_facts,
+             *([] if spec.public or spec.public_files else ["no document is public"])])),
+        ("What is not covered", _sentences(
+            [thing for each in told["not_covered"] for thing in each.things] + unprotected)),
         ("What was spent before", spent),
         ("The model", card),
-        ("What it supposes", [f"{each}." for each in statement.assumptions]),
+        ("What it supposes", _sentences([
+            "other releases of the same documents stand in the same ledger, and are counted above"
+            if each == ONLY_THIS_FILE else words for each, words in
+            zip(statement.assumptions, supposed_by(statement), strict=True)
+        ])),
         ("Contact", [contact or "the owner of the documents"]),
         ("Proof", [statement.proof, f"Statement {statement.statement_id}; section 'Documents of an "
                    "owner' of docs/privacy.md."]),
     ]  # fmt: skip
+
+
+def _sentences(texts: Iterable[str]) -> list[str]:
+    return [f"{each[:1].upper()}{each[1:]}." for each in texts]
 
 
 def _markdown(title: str, parts: list[Part]) -> str:

@@ -10,7 +10,7 @@ import hashlib
 import re
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -95,10 +95,8 @@ class PublicWords:
         return {word: 2 * number for number, word in enumerate(self.words)}
 
     @classmethod
-    def of(cls, texts: Sequence[str], columns: int) -> PublicWords:
-        """Learn words, weights and axes from public texts alone."""
-        from private_graphs.methods.public_text import principal_axes
-
+    def counted(cls, texts: Sequence[str]) -> PublicWords:
+        """Learn words and weights from public texts, without axes."""
         listed = [dict.fromkeys(tokens(text)) for text in texts]
         counts: dict[str, int] = {}
         for each in listed:
@@ -107,10 +105,17 @@ class PublicWords:
         words = tuple(sorted(word for word, count in counts.items() if count > 1)) or ("",)
         share = np.array([counts.get(word, 1) for word in words])
         weights = np.log((len(texts) + 1) / share)
-        bare = cls(words, weights, np.zeros(len(words)), np.zeros((len(words), 0)))
+        return cls(words, weights, np.zeros(len(words)), np.zeros((len(words), 0)))
+
+    @classmethod
+    def of(cls, texts: Sequence[str], columns: int) -> PublicWords:
+        """Learn words, weights and axes from public texts alone."""
+        from private_graphs.methods.public_text import principal_axes
+
+        bare = cls.counted(texts)
         axes = principal_axes(bare.weighted(texts))
-        rank = min(columns, axes.rank)
-        return cls(words, weights, axes.centre, np.ascontiguousarray(axes.directions[:, :rank]))
+        directions = np.ascontiguousarray(axes.directions[:, : min(columns, axes.rank)])
+        return replace(bare, centre=axes.centre, directions=directions)
 
     @property
     def columns(self) -> int:
@@ -158,9 +163,6 @@ def listed_words(path: Path, encoding: str) -> tuple[str, ...]:
     if not words:
         raise UserError(f"{path}: has no word; expected a list of words, one on a line")
     return words
-
-
-Map = HashedWords | PublicWords
 
 
 def _unit_counts(

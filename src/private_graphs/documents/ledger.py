@@ -4,7 +4,9 @@ One JSON line is appended and forced to the disk, under a lock, before a release
 private, and counts in full from then on. A release is charged to the units whose ids it held,
 whatever the graph was called: releases about disjoint ids cost each unit its own, and what one unit
 has spent is a filter, the sum of μ² of the releases that held it (docs/privacy.md, "Documents of an
-owner"). Ids are stored as keyed hashes; the key lies beside the ledger, readable by its owner.
+owner"). There are two accounts: of documents, and of the links between them. Public documents are
+published without noise, so that their account of documents is infinite. Ids are stored as keyed
+hashes; the key lies beside the ledger, readable by its owner.
 """
 
 from __future__ import annotations
@@ -57,12 +59,16 @@ class People:
 
 @dataclass(frozen=True)
 class Cost:
-    """Privacy cost of one side of a release for one of its units."""
+    """Privacy cost of one side of a release for one of its units, or for one link."""
 
     mu: float
-    """μ of Gaussian releases."""
+    """μ of Gaussian releases; infinite for what is published without noise."""
     distance: float = 0.0
     """Distance of lattice noise from Gaussian noise in total variation (docs/privacy.md §0.6)."""
+
+
+PUBLISHED = Cost(math.inf)
+"""Cost of documents whose texts and labels enter a release without noise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +87,20 @@ class RecordedRelease:
     """Budget under which it was made."""
     finished: bool
     costs: dict[int, Cost]
-    """Side -> cost."""
+    """Side -> cost in the account of documents."""
+    links: Cost | None
+    """Cost in the account of links, for one link between its documents; None: no link was read."""
     people: People
+
+    @property
+    def protected(self) -> tuple[int, ...]:
+        """Sides whose units the release protected."""
+        return tuple(side for side, cost in self.costs.items() if math.isfinite(cost.mu))
+
+    @property
+    def published(self) -> tuple[int, ...]:
+        """Sides whose documents the release published."""
+        return tuple(set(self.costs) - set(self.protected))
 
     def told(self) -> dict[str, Any]:
         """Return what ``ledger --json`` shows."""
@@ -90,6 +108,9 @@ class RecordedRelease:
             "release": self.release, "date": self.date, "graph": self.graph, "method": self.method,
             "epsilon": self.epsilon, "delta": self.delta, "unit": self.unit,
             "units": len(self.people.units), "budget": self.budget,
+            "accounts": [
+                *(["documents"] if self.protected else []), *(["links"] if self.links else [])
+            ],
             "state": "finished" if self.finished else "started",
         }  # fmt: skip
 
@@ -98,7 +119,7 @@ class BudgetLedger:
     """The ledger of a data folder; entries are read when they are needed."""
 
     def __init__(self, data: Path) -> None:
-        self.folder = data.parent / FOLDER
+        self.data, self.folder = data, data.parent / FOLDER
         self._path = self.folder / _RELEASES
 
     # --- ids ---
@@ -175,19 +196,25 @@ class BudgetLedger:
             if line["line"] != number:
                 raise self._damaged(number, f"is missing: line {line['line']} stands in its place")
             found.append(line)
-        expected = self.folder / _LINES
-        told = expected.read_bytes() if expected.exists() else b""
-        if not (told or b"0").isdigit():
-            raise UserError(
-                f"{expected}: is no number of lines; what was spent is not known any more: restore "
-                "the file from a copy"
-            )
-        count = int(told or b"0")
-        if len(found) < count:
-            raise self._damaged(len(found) + 1, f"is missing: {count} lines were written")
+        self._check_count(len(found))
         if torn:  # a killed process; its release read nothing, as the line was never finished
             os.truncate(self._path, len(complete) + (1 if complete else 0))
         return found
+
+    def _check_count(self, found: int) -> None:
+        """Raise UserError unless as many lines were found as were written.
+
+        A process that is killed between the two files leaves one line more than is counted.
+        """
+        path = self.folder / _LINES
+        told = path.read_bytes() if path.exists() else b"0"
+        if not told.isdigit() or not 0 <= found - int(told) <= 1:
+            if told.isdigit() and found < int(told):
+                raise self._damaged(found + 1, f"is missing: {int(told)} lines were written")
+            raise UserError(
+                f"{path}: is gone, or is no number of the {found} lines in {_RELEASES}; what was "
+                "spent is not known any more: restore both files from one copy"
+            )
 
     def _damaged(self, number: int, what: str) -> UserError:
         return UserError(
@@ -199,11 +226,13 @@ class BudgetLedger:
 
     def start(
         self, people: People, costs: dict[int, Cost], budget: float | None, epsilon: float,
-        check: Callable[[list[RecordedRelease]], object] = lambda entries: None, **about: Any,
+        check: Callable[[list[RecordedRelease]], object] = lambda entries: None,
+        links: Cost | None = None, **about: Any,
     ) -> str:  # fmt: skip
         """Enter a release if every unit's budget allows it, and return its name.
 
-        The checks and the line are one step under a lock. A release may ask for at most what is
+        ``costs`` are those of sides in the account of documents, ``links`` is that of a link. The
+        checks and the line are one step under a lock. A release may ask for at most what is
         left: its ε and what a unit has spent before stay within the budget, as does the
         composition of both. ``check`` raises if the entries before forbid the release.
 
@@ -215,13 +244,16 @@ class BudgetLedger:
             lines = self._lines()
             entries = [_entry(line, True) for line in lines if line["kind"] == "started"]
             check(entries)
-            sides = tuple(costs)
-            before = most_spent(entries, people, delta, sides)
-            after = most_spent(entries, people, delta, sides, costs)
+            account = entries, people, delta, costs, links
+            before, after = spent_by_accounts(*account), spent_by_accounts(*account, asked=True)
             if budget is not None and over_budget(before, after, budget, epsilon):
+                held = (each for each in entries if units_on(each, tuple(each.costs), people).any())
+                others = sorted({repr(each.graph) for each in held} - {repr(about["graph"])})
+                named = f" (releases of {', '.join(others)} had some of these ids)"
                 raise OverBudget(
                     f"{about['graph']}: epsilon {epsilon:g} is over the budget: "
-                    f"{left_words(before, budget)}; nothing was read or drawn. A release may ask "
+                    f"{left_words(before, budget)}{named if others else ''}; nothing was read or "
+                    "drawn. A release may ask "
                     f"for at most what is left, although all together would be {after:.4g}. Ask "
                     "for less, or use a release that is paid for: 'private-graphs ledger "
                     f"{about['graph']}'"
@@ -237,6 +269,7 @@ class BudgetLedger:
                     "epsilon": epsilon,
                     "budget": budget,
                     "costs": {str(side): vars(cost) for side, cost in costs.items()},
+                    "links": links and vars(links),
                     "people": _packed(people),
                 },
             )
@@ -253,7 +286,13 @@ class BudgetLedger:
         line["digest"] = _digest(line, self._key())
         text = json.dumps(line, separators=(",", ":")).encode() + b"\n"
         _forced(self._path, os.O_APPEND, text)
-        _forced(self.folder / _LINES, os.O_TRUNC, str(line["line"]).encode())
+        with private_path(self.folder / _LINES) as temporary:
+            _forced(temporary, os.O_TRUNC, str(line["line"]).encode())
+        folder = os.open(self.folder, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # the names of new files
+        finally:
+            os.close(folder)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -279,6 +318,21 @@ def left_words(before: float, budget: float) -> str:
     return f"a unit of these ids has spent {before:.4g} of {budget:g}, so that {left:.4g} is left"
 
 
+def spent_by_accounts(
+    entries: Sequence[RecordedRelease], people: People, delta: float, costs: dict[int, Cost],
+    links: Cost | None, asked: bool = False,
+) -> float:  # fmt: skip
+    """Return the ε that the most used unit has spent in the account that a release is charged to.
+
+    It is that of links for a release with ``links``, which publishes documents, else that of
+    documents. ``asked``: the release itself included.
+    """
+    if links is not None:
+        return most_spent_on_links(entries, people, delta, links if asked else None)
+    sides = tuple(side for side, cost in costs.items() if math.isfinite(cost.mu))
+    return most_spent(entries, people, delta, sides, costs if asked else None)
+
+
 def most_spent(
     entries: Sequence[RecordedRelease], people: People, delta: float, sides: Sequence[int],
     more: dict[int, Cost] | None = None,
@@ -289,8 +343,6 @@ def most_spent(
     units, and of the account.
     """
     chosen = np.flatnonzero(np.isin(people.sides, sides))
-    if not len(chosen):
-        return 0.0
     totals = np.zeros((2, len(people.units)))
     for entry in entries:
         held = False
@@ -302,23 +354,55 @@ def most_spent(
         delta = min(delta, entry.delta) if held else delta
     for side, cost in (more or {}).items():
         _add(totals, cost, (people.sides == side).astype(float))
-    pairs = np.unique(totals[:, chosen], axis=1).T.tolist()
-    return max(_composed(square, distance, delta) for square, distance in pairs)
+    return _largest(totals[:, chosen], delta)
 
 
-def protected_before(entry: RecordedRelease, people: People) -> np.ndarray:
-    """Return (U,) bool: units with a document or a person that a release protected."""
-    return np.any([_held(entry.people, side, people) > 0 for side in entry.costs], axis=0)
+def most_spent_on_links(
+    entries: Sequence[RecordedRelease], people: People, delta: float, more: Cost | None = None
+) -> float:
+    """Return the ε that the most used link between some documents has spent, at one δ.
+
+    A link is charged to the releases that held a document of its ends: never fewer than those that
+    held both, and hence itself. ``more`` is a release that is asked for.
+    """
+    totals = np.zeros((2, len(people.units)))
+    for entry in entries:
+        if entry.links is None:
+            continue
+        held = units_on(entry, tuple(entry.costs), people)
+        _add(totals, entry.links, held.astype(float))
+        delta = min(delta, entry.delta) if held.any() else delta
+    if more is not None:
+        _add(totals, more, np.ones(len(people.units)))
+    return _largest(totals, delta)
+
+
+def _largest(totals: np.ndarray, delta: float) -> float:
+    """Return the largest ε among (2, units) sums of μ² and distances; 0 without a unit."""
+    pairs = np.unique(totals, axis=1).T.tolist() if totals.size else []
+    return max((_composed(square, distance, delta) for square, distance in pairs), default=0.0)
+
+
+def units_on(entry: RecordedRelease, sides: Sequence[int], people: People) -> np.ndarray:
+    """Return (U,) bool: units with a document or a person that a release had on some sides."""
+    found = np.zeros(len(people.units), dtype=bool)
+    for side in sides:
+        found |= _held(entry.people, side, people) > 0
+    return found
 
 
 def _add(totals: np.ndarray, cost: Cost, count: np.ndarray) -> None:
     """Add to (μ², distance) a release with ``count`` of each unit: k documents cost k μ (§0.2)."""
-    totals += (count * cost.mu) ** 2, cost.distance * (count > 0)
+    held = count > 0
+    totals[0, held] += (count[held] * cost.mu) ** 2
+    totals[1, held] += cost.distance
 
 
 def _composed(square: float, distance: float, delta: float) -> float:
     from private_graphs.privacy.accountants import lattice_epsilon
 
+    if math.isinf(square):
+        return math.inf
     return lattice_epsilon(math.sqrt(square), distance, delta)[0] if square else 0.0
 
 
@@ -404,6 +488,6 @@ def _entry(line: dict[str, Any], finished: bool) -> RecordedRelease:
         epsilon=line["epsilon"], delta=line["delta"], unit=line["unit"],
         budget=line.get("budget"), finished=finished,
         people=People(units, documents, unit_of, sides),
-        costs={int(side): Cost(each["mu"], each["distance"])
-               for side, each in line["costs"].items()},
+        costs={int(side): Cost(**each) for side, each in line["costs"].items()},
+        links=Cost(**line["links"]) if line.get("links") else None,
     )  # fmt: skip

@@ -6,18 +6,20 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.special import softmax
 
-from private_graphs.documents.hashing import HashedWords, Map, PublicWords
-from private_graphs.documents.unit_sums import scores_of
+from private_graphs.documents.hashing import HashedWords, PublicWords
+from private_graphs.documents.unit_sums import Map, scores_of
+from private_graphs.documents.vectors import ModelVectors
 from private_graphs.errors import UserError
 from private_graphs.files import atomic_path, changed_file
 from private_graphs.limits import MOST_TABLE_BYTES
 
 MODEL_FILE = "model.safetensors"
-_FORMAT = "1"
+_FORMAT, _ABOUT = "2", "private_graphs"
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,12 +53,14 @@ class ReleasedModel:
         import safetensors.numpy
 
         tensors = {"weights": np.ascontiguousarray(self.weights)}
-        about = {
-            "format": _FORMAT, "graph": self.graph, "id": self.id,
-            "classes": json.dumps(self.classes), "text": json.dumps(self.text),
+        about: dict[str, Any] = {
+            "format": _FORMAT, "graph": self.graph, "id": self.id, "classes": self.classes,
+            "text": self.text,
         }  # fmt: skip
         if isinstance(self.features, HashedWords):
-            about["columns"] = str(self.features.columns)
+            about["columns"] = self.features.columns
+        elif isinstance(self.features, ModelVectors):
+            about |= {"model": self.features.name, "model_sha256": self.features.digest}
         else:
             tensors |= {
                 "word_weights": self.features.weights,
@@ -67,12 +71,18 @@ class ReleasedModel:
             words = "\n".join(self.features.words).encode()
             tensors["words"] = np.frombuffer(words, np.uint8).copy()
         with atomic_path(path) as temporary:
-            safetensors.numpy.save_file(tensors, temporary, metadata=about)
+            # One entry: the library writes several in an order of its own, another one each time.
+            safetensors.numpy.save_file(tensors, temporary, metadata={_ABOUT: json.dumps(about)})
             temporary.chmod(0o644)  # safetensors closes its files to others
 
 
-def load(folder: str | Path) -> ReleasedModel:
-    """Read the model of a release folder; nothing is unpickled.
+def load(
+    folder: str | Path, *, model: str | Path | None = None, data: str | Path = Path("data/raw")
+) -> ReleasedModel:
+    """Read the model of a release folder; nothing of it is unpickled.
+
+    ``model`` is the folder or file of the public model that reads texts, if the release names one;
+    downloaded models are found below ``data``.
 
     Raises:
         UserError: no model, or one that cannot be read, with the path.
@@ -84,10 +94,12 @@ def load(folder: str | Path) -> ReleasedModel:
     if not path.is_file():
         inner = path.parent / "release" / MODEL_FILE
         if not inner.is_file():
+            there = path.parent.is_dir()
             raise UserError(
-                f"{path}: no such file; expected the folder 'release' of 'private-graphs classify "
-                "NAME --out DIR' with a model (class_sums and dp_linear have one; gcn and "
-                "edge_votes predict by reading private links, so that no model can be given away)"
+                f"{path if there else path.parent}: no such {'file' if there else 'folder'}; "
+                "expected the folder 'release' of 'private-graphs classify NAME --out DIR' with a "
+                "model (class_sums and dp_linear have one; gcn and edge_votes predict by reading "
+                "private links, so that no model can be given away)"
             )
         path = inner
     if reason := changed_file(path.parent, only=path.name):
@@ -96,29 +108,35 @@ def load(folder: str | Path) -> ReleasedModel:
         if (size := path.stat().st_size) > MOST_TABLE_BYTES:
             raise ValueError(f"it has {size:,} bytes, expected at most {MOST_TABLE_BYTES:,}")
         with safe_open(path, "numpy") as file:
-            about = file.metadata() or {}
+            about = json.loads((file.metadata() or {}).get(_ABOUT, "{}"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}
         if about.get("format") != _FORMAT:
             raise ValueError(f"format {about.get('format')}, expected {_FORMAT}")
-        weights, features = tensors["weights"], _features(about, tensors)
-        classes = tuple(json.loads(about["classes"]))
-        if weights.shape != (features.columns + 1, len(classes)):
+        weights, features = tensors["weights"], _features(about, tensors, model, Path(data))
+        classes, columns = tuple(about["classes"]), len(weights) - 1
+        if not isinstance(features, ModelVectors):  # whose model may not be at hand
+            columns = features.columns
+        if weights.shape != (columns + 1, len(classes)):
             raise ValueError(f"weights of shape {weights.shape} for {len(classes)} classes")
         return ReleasedModel(
-            features, weights, classes, tuple(json.loads(about["text"])), about["id"],
+            features, weights, classes, tuple(about["text"]), about["id"],
             about["graph"],
         )  # fmt: skip
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
         raise UserError(
             f"{path}: cannot be read as a released model ({error}); take the folder anew from who "
             "made it"
         ) from error
 
 
-def _features(about: dict[str, str], tensors: dict[str, np.ndarray]) -> Map:
+def _features(
+    about: dict[str, Any], tensors: dict[str, np.ndarray], model: str | Path | None, data: Path
+) -> Map:
+    if "model" in about:
+        return ModelVectors.released(about["model"], about["model_sha256"], model, data)
     words: tuple[str, ...] = ()
     if "words" in tensors:
         words = tuple(tensors["words"].tobytes().decode().split("\n"))
     if "columns" in about:
-        return HashedWords(int(about["columns"]), words)
+        return HashedWords(about["columns"], words)
     return PublicWords(words, tensors["word_weights"], tensors["centre"], tensors["directions"])

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import fcntl
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from private_graphs.documents.declaration import Declaration, default_delta, needed
-from private_graphs.documents.hashing import HashedWords, PublicWords, listed_words
+from private_graphs.documents.hashing import HashedWords, listed_words
 from private_graphs.documents.ledger import (
+    PUBLISHED,
     BudgetLedger,
     Cost,
     People,
     RecordedRelease,
     left_words,
-    most_spent,
     over_budget,
-    protected_before,
+    spent_by_accounts,
+    units_on,
 )
 from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.tables import (
@@ -37,6 +40,7 @@ from private_graphs.documents.unit_sums import (
     COUNT_REASON,
     ClassSums,
     Counts,
+    PublicTexts,
     Terms,
     calibrated_count,
     cells_of,
@@ -44,13 +48,22 @@ from private_graphs.documents.unit_sums import (
     query_of,
     scores_of,
 )
+from private_graphs.documents.vectors import ModelVectors
 from private_graphs.errors import UsageError, UserError, counted, suggest
 from private_graphs.mechanisms.door import Door
-from private_graphs.privacy.events import GaussianQuery
+from private_graphs.privacy.events import Event, GaussianQuery
+from private_graphs.privacy.statements import (
+    About,
+    PrivacyStatement,
+    Relation,
+    Selection,
+    Unit,
+    build_statement,
+)
 from private_graphs.training.streams import Streams
 
 if TYPE_CHECKING:
-    from private_graphs.privacy.statements import Unit
+    from private_graphs.documents.links import PlannedVotes
 
 METHODS: dict[str, type[ClassSums] | type[LinearSteps]] = {
     "class_sums": ClassSums, "dp_linear": LinearSteps,
@@ -83,6 +96,8 @@ class Quality:
     """``gain``, ``loss``, ``none`` or ``cannot tell``."""
     noisy: bool
     """Whether the numbers are a noisy release about private test units."""
+    of: str = "documents"
+    """What is private: documents or links."""
 
     @property
     def only_noise(self) -> bool:
@@ -100,7 +115,7 @@ class Quality:
             wide = min(100.0, 200 * self.error)
             return f"Cannot tell: {tested} labelled test units, ± {wide:.0f} points."
         words = {
-            "gain": f"Private documents were worth it: better than {other}",
+            "gain": f"Private {self.of} were worth it: better than {other}",
             "none": f"No clear gain over {other}",
             "loss": f"Not worth it: worse than {other}",
         }[self.verdict]
@@ -128,13 +143,25 @@ class Classified:
     release: Path | None
     """Folder that may be given away; None for a dry run."""
     private: Path | None
+    """Folder for the owner; None for a dry run, and where all documents are public."""
     plan: tuple[str, ...] = ()
     """Lines of a dry run."""
 
 
 @dataclass(frozen=True, eq=False)
+class Drawn:
+    """What follows from the noisy values of a release."""
+
+    quality: Quality | None
+    model: ReleasedModel | None
+    """Classifier; None where classes are read off the noisy values."""
+    predicted: tuple[tuple[str, str], ...] = ()
+    """Without a model: ids of documents, and their classes."""
+
+
+@dataclass(frozen=True, eq=False)
 class PlannedRelease:
-    """Everything that is decided before a private value is read."""
+    """Everything about a release of texts that is decided before a private value is read."""
 
     spec: Declaration
     docs: Documents
@@ -155,82 +182,229 @@ class PlannedRelease:
 
     @property
     def costs(self) -> dict[int, Cost]:
-        """Return side -> cost: no unit trains and tests."""
-        return {
+        """Return side -> cost: no unit trains and tests, and public documents are published."""
+        private = {
             side: Cost(mu_of(queries), sum(each.total_variation for each in queries))
             for side, queries in zip((TRAINING, TEST), self.queries, strict=True) if queries
         }  # fmt: skip
+        public = (KNOWN, PUBLIC_TEST) if len(self.docs.units_on(KNOWN, PUBLIC_TEST)) else ()
+        return private | dict.fromkeys(public, PUBLISHED)
+
+    relation: ClassVar = "replace"
+    links: ClassVar = None
+    """Cost for a link: none is read."""
+
+    @property
+    def unit_name(self) -> str:
+        """Name of the unit in the owner's words."""
+        return self.spec.unit or "document"
+
+    def trees(self) -> list[dict[str, Any]]:
+        """Return the planned mechanisms as event trees of dp-accounting."""
+        return event_trees(*self.queries, (self.unit, self.relation, self.delta))
+
+    def free_row(self) -> np.ndarray | None:
+        """Return the classes of public test documents by public documents alone, if any."""
+        import scipy.sparse
+
+        from private_graphs.methods import method_named
+        from private_graphs.methods.method import ALONE, Request
+        from private_graphs.tasks import SCENARIOS, GraphTask
+
+        known, asked = terms_of(self.docs, KNOWN), terms_of(self.docs, PUBLIC_TEST)
+        if not known.texts:
+            return None
+        features = self.training.features
+        assert not isinstance(features, HashedWords)
+        rows, labelled = features.weighted(known.texts), np.flatnonzero(known.labels >= 0)
+        task = GraphTask(
+            scenario=SCENARIOS["text"], n_units=self.protected, n_classes=len(self.docs.classes),
+            delta=self.delta, train_features=scipy.sparse.csr_matrix((0, rows.shape[1])),
+            train_labels=np.zeros(0, np.int64), validation_features=rows[labelled],
+            validation_labels=known.labels[labelled],
+            test_features=features.weighted(asked.texts),
+        )  # fmt: skip
+        streams = Streams.of({"public": self.spec.name})
+        request = Request(0.0, 0, np.arange(len(labelled)), streams.public)
+        [outcome] = method_named("public_only").run(task, [request], Door.of([streams]), ALONE)
+        return outcome.test_predictions
+
+    def lines(self, before: float, after: float, free: np.ndarray | None) -> tuple[str, ...]:
+        """Return what a dry run prints, from public numbers alone."""
+        return plan_lines(
+            self, before, after,
+            f"{self.training.noise}; a class has about {self.trained / len(self.docs.classes):,.0f}"
+            " units, labelled or not",
+            "release/ (model.safetensors, predictions.csv of public documents, statement.json, "
+            "README.md, report.html), private/ (predictions.csv)",
+            None if free is None else right_share(terms_of(self.docs, PUBLIC_TEST), free),
+        )  # fmt: skip
+
+    def drawn(self, free: np.ndarray | None, door: Door) -> Drawn:
+        """Read the private documents through the door, and return what follows from its answers."""
+        docs, training = self.docs, self.training
+        weights, sizes = training.weights(terms_of(docs, TRAINING), terms_of(docs, KNOWN), door)
+        model = ReleasedModel(
+            training.features, weights, docs.classes, self.spec.text, self.spec.id, self.spec.name
+        )
+        majority = int(sizes.argmax())
+        asked = terms_of(docs, PUBLIC_TEST if self.count_lattice is None else TEST)
+        predicted = scores_of(weights, training.features, asked.texts).argmax(axis=1)
+        quality = (
+            public_quality(docs.classes, asked, predicted, majority, free)
+            if self.count_lattice is None
+            else self._noisy_quality(asked, predicted, majority, door)
+        )
+        door.close()
+        return Drawn(quality, model)
+
+    def _noisy_quality(
+        self, asked: Terms, predicted: np.ndarray, majority: int, door: Door
+    ) -> Quality:
+        """Release four noisy counts of private test units, and compare with the largest class."""
+        lattice = self.count_lattice
+        assert lattice is not None
+        other = np.full(len(predicted), majority)
+        cells = cells_of(predicted, other, asked.labels, asked.unit_of)
+        exact = lattice.rounded(cells).sum(axis=0)
+        [query] = self.queries[1]
+        part = door.part("test units")
+        part.plan([(query,)])
+        [noisy] = part.gaussian(exact[None], [query], stream="counts")
+        counts = Counts(tuple(noisy.tolist()), lattice.noise_std)
+        z = counts.gain / counts.error
+        verdict: str = "gain" if z >= _CLEAR else "loss" if z <= -_CLEAR else "none"
+        if counts.labelled < FEWEST:
+            verdict = "cannot tell"
+        return Quality(
+            counts.score, counts.other, self.docs.classes[majority], None, sum(counts.cells),
+            counts.gain, counts.error, verdict, True,
+        )  # fmt: skip
+
+    def statement(self, method: str) -> PrivacyStatement:
+        """Return the privacy statement of the release."""
+        spec, docs = self.spec, self.docs
+        known, features = len(docs.on(KNOWN, PUBLIC_TEST)), self.training.features
+        if isinstance(features, ModelVectors):
+            by = f"vectors of {features.name}"
+            read_by = f"{by}, a model (sha256 {features.digest}) that was trained on other texts"
+        elif isinstance(features, HashedWords):
+            by = "hashed words"
+            read_by = "a hash that was fixed in advance; " + (
+                "words outside a public list are not read" if spec.vocabulary
+                else "no vocabulary is made"
+            )  # fmt: skip
+        else:
+            by = "words of public documents"
+            read_by = f"words, weights and axes of {counted(known, 'public document')}"
+        return statement_of(
+            spec, *self.queries, (self.unit, self.relation, self.delta, self.protected),
+            self.epsilon, method,
+            scenario="text",
+            features=by,
+            inference="params_only",
+            selection=Selection(n_configs=1, data="nothing: a fixed rule of public numbers"),
+            preprocessing=f"texts become rows by {read_by}",
+            public_facts=(
+                f"the ids{f' of documents and of {spec.unit}s' if spec.unit else ''}, and who "
+                "trains or tests: by a keyed hash of the ids",
+                "the number of units, the names of the classes, the budget and all settings",
+                *(["the list of words"] if spec.vocabulary else []),
+                *(["the model that reads texts"] if spec.model else []),
+                *([f"{counted(known, 'document')} public by declaration, with texts, labels and "
+                   "links"] if known else []),
+            ),
+            assumptions=(
+                *(["one person has one id: who has several is protected for each of them alone, "
+                   "and for k ids together at k times the noise ratio"] if spec.unit else []),
+                "ids, batches, sides, class names, columns and budgets were not chosen by what the "
+                "documents say",
+                *(["the model that reads texts was neither fitted on these documents nor chosen by "
+                   "what they say"] if spec.model else []),
+            ),
+        )  # fmt: skip
 
 
 def classify(
     name: str,
     *,
     epsilon: float,
-    method: str = "class_sums",
+    method: str | None = None,
+    scenario: str = "text",
     out: str | Path | None = None,
     dry_run: bool = False,
     force: bool = False,
     data: str | Path = Path("data/raw"),
     contact: str = "",
+    device: str = "auto",
     say: Callable[[str], None] = lambda line: None,
     command: str = "private_graphs.classify",
 ) -> Classified:
     """Train a classifier of declared documents with one private release, and write its files.
 
-    The ledger is written before the first private read. ``dry_run`` reads no label and draws
-    nothing: it returns what would be spent.
+    ``scenario`` text protects documents; edges protects the links between public ones. The ledger
+    is written before the first private read. ``dry_run`` reads no label and draws nothing: it
+    returns what would be spent.
 
     Raises:
         OverBudget: a unit's budget does not allow the release; nothing is read or drawn.
         UserError: files that cannot be used, or an earlier run in ``out``.
     """
+    from private_graphs.documents.links import PlannedVotes
+
     data = Path(data)
     spec = needed(name, data)
-    if method not in METHODS:
+    methods = [*METHODS] if scenario == "text" else [PlannedVotes.METHOD]
+    method = method or methods[0]
+    if method not in methods:
         raise UsageError(
-            f"--method is {method!r}; expected {', '.join(METHODS)} for declared documents"
+            f"--method is {method!r}; expected {', '.join(methods)} for declared documents"
             f"{_why_not(method)}"
         )
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise UsageError(f"--epsilon is {epsilon:g}; expected a number above 0")
-    folder = Path() if dry_run else _free_folder(None if out is None else Path(out), force)
-    say(f"reading {spec.nodes.name}")
-    docs = read_documents(spec)
-    ledger = BudgetLedger(data)
-    plan = planned_release(spec, docs, ledger, epsilon, method)
-    sides = tuple(plan.costs)
-    before = most_spent(ledger.entries(), plan.people, plan.delta, sides)
-    free = _free_row(plan) if len(docs.units_on(KNOWN)) else None
-    told: dict[str, Any] = dict(
-        name=name, method=method, epsilon=epsilon, delta=plan.delta, unit=spec.unit or "document",
-        units=plan.protected, spent_before=before, budget=spec.budget,
-    )  # fmt: skip
-    if dry_run:
-        after = most_spent(ledger.entries(), plan.people, plan.delta, sides, plan.costs)
-        return Classified(
-            **told, spent=after, quality=None, statement=None, release=None, private=None,
-            plan=_plan_lines(plan, before, after, free),
+    with nullcontext(Path()) if dry_run else _reserved(out, force) as folder:
+        say(f"reading {spec.nodes.name}")
+        docs = read_documents(spec)
+        ledger = BudgetLedger(data)
+        plan: PlannedRelease | PlannedVotes
+        if scenario == "text":
+            plan = planned_release(spec, docs, ledger, epsilon, method, device)
+        else:
+            plan = PlannedVotes.of(spec, docs, ledger, epsilon)
+        account = plan.people, plan.delta, plan.costs, plan.links
+        before = spent_by_accounts(ledger.entries(), *account)
+        told: dict[str, Any] = dict(
+            name=name, method=method, epsilon=epsilon, delta=plan.delta, unit=plan.unit_name,
+            units=plan.protected, spent_before=before, budget=spec.budget,
         )  # fmt: skip
-    release = ledger.start(
-        plan.people, plan.costs, spec.budget, epsilon,
-        check=lambda entries: earlier_releases(spec, docs, plan.people, entries),
-        command=command, graph=name, method=method, delta=plan.delta,
-        unit=spec.unit or "document", relation="replace", mechanisms=_trees(plan),
-    )  # fmt: skip
-    after = most_spent(ledger.entries(), plan.people, plan.delta, sides)
-    say("adding up the private documents under noise")
-    door = Door.of([Streams.of({"graph": name}, os.urandom(32))])
-    model, quality = _drawn(plan, free, door)
-    from private_graphs.documents.files import write_run
+        free = plan.free_row()
+        if dry_run:
+            after = spent_by_accounts(ledger.entries(), *account, asked=True)
+            return Classified(
+                **told, spent=after, quality=None, statement=None, release=None, private=None,
+                plan=plan.lines(before, after, free),
+            )  # fmt: skip
+        release = ledger.start(
+            plan.people, plan.costs, spec.budget, epsilon, links=plan.links,
+            check=lambda entries: earlier_releases(spec, docs, plan.people, entries),
+            command=command, graph=name, method=method, delta=plan.delta,
+            unit=plan.unit_name, relation=plan.relation, mechanisms=plan.trees(),
+        )  # fmt: skip
+        after = spent_by_accounts(ledger.entries(), *account)
+        read_by = f", read by {Path(spec.model).name}," if spec.model else ""
+        say(f"adding up the private {'links' if plan.links else 'documents'}{read_by} under noise")
+        drawn = plan.drawn(free, Door.of([Streams.of({"graph": name}, os.urandom(32))]))
+        from private_graphs.documents.files import write_run
 
-    statement = _statement(plan, method)
-    result = Classified(
-        **told, spent=after, quality=quality, statement=statement.model_dump(mode="json"),
-        release=folder / "release", private=folder / "private",
-    )  # fmt: skip
-    write_run(result, statement, model, docs, spec, contact)
-    ledger.finish(release, statement=statement.statement_id)
-    return result
+        statement = plan.statement(method)
+        result = Classified(
+            **told, spent=after, quality=drawn.quality, statement=statement.model_dump(mode="json"),
+            release=folder / "release", private=folder / "private" if drawn.model else None,
+        )  # fmt: skip
+        write_run(result, statement, drawn, docs, spec, contact)
+        ledger.finish(release, statement=statement.statement_id)
+        return result
 
 
 def _why_not(method: str) -> str:
@@ -241,27 +415,54 @@ def _why_not(method: str) -> str:
         return suggest(method, METHODS)
     scenarios = method_named(method).scenarios
     if "text" in scenarios:
-        return f": {method} is for datasets that are published, where settings cost nothing to try"
+        return (
+            f": {method} is for datasets that are published, where settings cost nothing to try "
+            "(docs/methods.md says what it gains)"
+        )
     return (
         f": {method} reads links or other texts to predict (it is for {', '.join(scenarios)}), so "
         "that no model of it can be given away"
     )
 
 
-def _free_folder(out: Path | None, force: bool) -> Path:
-    """Return the folder for the files; UserError for an earlier run in it, unless ``force``."""
+@contextmanager
+def _reserved(out: str | Path | None, force: bool) -> Iterator[Path]:
+    """Hold the folder for the files: no two releases that are paid for are written into one.
+
+    Raises:
+        UsageError: an earlier run in it, unless ``force``, or another process that writes there.
+    """
     if out is None:
         raise UsageError("give --out DIR: a release that is paid for should be kept")
-    for part in ("release", "private"):
-        if (out / part).exists() and any((out / part).iterdir()) and not force:
+    out = Path(out)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        held = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
+        writable = os.access(out, os.W_OK)
+    except OSError:
+        writable = False
+    if not writable:
+        raise UserError(
+            f"--out is {out}: it cannot be made or written; choose a folder of your own"
+        )
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
             raise UsageError(
-                f"{out / part}: has the files of an earlier run; choose another --out, or "
-                "overwrite them with --force (what that run has spent stays in the ledger)"
-            )
-    made = next(each for each in (out, *out.absolute().parents) if each.exists())
-    if not (made.is_dir() and os.access(made, os.W_OK)):
-        raise UserError(f"--out is {out}: {made} cannot be written; choose a folder of your own")
-    return out
+                f"{out}: another process writes a release there; choose another --out"
+            ) from None
+        for part in ("release", "private"):
+            if (out / part).exists() and any((out / part).iterdir()) and not force:
+                raise UsageError(
+                    f"{out / part}: has the files of an earlier run; choose another --out, or "
+                    "overwrite them with --force (what that run has spent stays in the ledger)"
+                )
+        yield out
+    finally:
+        os.close(held)
+        with suppress(OSError):  # not empty: something was written
+            out.rmdir()
 
 
 def people_of(spec: Declaration, docs: Documents, ledger: BudgetLedger) -> People:
@@ -275,21 +476,31 @@ def earlier_releases(
     """Return those of the releases in ``entries`` that protected one of these units.
 
     Raises:
-        UserError: a document is public now, and an earlier release protected it or its person.
+        UserError: a document is public now, and an earlier release protected it or its person; or
+            the other way round.
     """
     found = []
+    public = np.isin(docs.sides, (KNOWN, PUBLIC_TEST))
     for entry in entries:
-        before = protected_before(entry, people)
-        opened = np.flatnonzero(before & np.isin(docs.sides, (KNOWN, PUBLIC_TEST)))
-        if len(opened):
-            noun = f"public {spec.unit or 'document'}"
-            example = docs.ids[int(np.flatnonzero(docs.unit_of == opened[0])[0])]
-            raise UserError(
-                f"{spec.name}: the release of {entry.graph!r} on {entry.date} protected "
-                f"{counted(len(opened), noun)} (such as the one of {example!r}), and promised that "
-                "nobody learns their texts; expected them private: take them out of what --public "
-                "or --public-files names"
-            )
+        before = units_on(entry, entry.protected, people)
+        opened = np.flatnonzero(before & public)
+        closed = np.flatnonzero(units_on(entry, entry.published, people) & ~public)
+        for units, side, was, now in (
+            (opened, "public", "protected",
+             "promised that nobody learns their texts; expected them private: take them out of "
+             "what --public or --public-files names"),
+            (closed, "private", "published what it read in",
+             "nothing protects their texts any more; expected them public: name them with "
+             "--public or --public-files, or leave them out"),
+        ):  # fmt: skip
+            if len(units):
+                noun = f"{side} {spec.unit or 'document'}"
+                example = docs.ids[int(np.flatnonzero(docs.unit_of == units[0])[0])]
+                raise UserError(
+                    f"{spec.name}: the release of {entry.graph!r} on {entry.date} {was} "
+                    f"{counted(len(units), noun)} (such as the one of {example!r}), and {now}. If "
+                    "they are other documents, give them other ids"
+                )
         if before.any():
             found.append(entry)
     return found
@@ -301,22 +512,34 @@ def delta_of(spec: Declaration, protected: int) -> float:
 
 
 def planned_release(
-    spec: Declaration, docs: Documents, ledger: BudgetLedger, epsilon: float, method: str
-) -> PlannedRelease:
+    spec: Declaration, docs: Documents, ledger: BudgetLedger, epsilon: float, method: str,
+    device: str = "auto",
+) -> PlannedRelease:  # fmt: skip
     """Decide everything about a release, without reading a label."""
     from private_graphs.privacy.calibration import refuse_large_delta
 
     people = people_of(spec, docs, ledger)
     earlier_releases(spec, docs, people, ledger.entries())  # refuses documents that are public now
     trained, protected = len(docs.units_on(TRAINING)), len(docs.units_on(TRAINING, TEST))
+    if not protected:
+        raise UserError(
+            f"{spec.name}: every document is public; what is protected are the links: add "
+            "--scenario edges"
+        )
     if not trained:
-        raise UserError(f"{spec.name}: every document is public; nothing is protected")
+        raise UserError(
+            f"{spec.name}: {counted(protected, spec.unit or 'document')}, of whom none trains (a "
+            "fifth tests, by their ids); expected many more"
+        )
     delta, n_classes = delta_of(spec, protected), len(docs.classes)
     refuse_large_delta(delta, protected)
     unit: Unit = "document" if spec.unit is None else "person"
-    known = [docs.texts[row] for row in docs.on(KNOWN)]
     words = listed_words(spec.vocabulary, spec.encoding) if spec.vocabulary else ()
-    training = METHODS[method].of(known, words, trained, n_classes, epsilon, delta, unit)
+    model = None
+    if spec.model:
+        model = ModelVectors.find(spec.model, ledger.data, spec.model_sha256, device)
+    public = PublicTexts([docs.texts[row] for row in docs.on(KNOWN)], words, model)
+    training = METHODS[method].of(public, trained, n_classes, epsilon, delta, unit)
     training.check_total(protected)
     tested = len(docs.units_on(TEST))
     return PlannedRelease(
@@ -326,129 +549,10 @@ def planned_release(
     )  # fmt: skip
 
 
-def _plan_lines(
-    plan: PlannedRelease, before: float, after: float, free: np.ndarray | None
-) -> tuple[str, ...]:
-    """Return what a dry run prints, from public numbers alone."""
-    n_classes = len(plan.docs.classes)
-    limit = plan.spec.budget
-    budget = "without a limit" if limit is None else f"of {limit:g}"
-    lines = [
-        f"noise       {plan.training.noise}; a class has about "
-        f"{plan.trained / n_classes:,.0f} units, labelled or not",
-        f"spent       now {before:.4g}, after this release {after:.4g} {budget} (most used unit)",
-        "files       release/ (model.safetensors, predictions.csv of public documents, "
-        "statement.json, README.md, report.html), private/ (predictions.csv)",
-    ]
-    if limit is not None and over_budget(before, after, limit, plan.epsilon):
-        lines.append(
-            f"refused     epsilon {plan.epsilon:g} is over the budget: {left_words(before, limit)}"
-        )
-    if free is not None:
-        lines.insert(0, f"free        {_public_score(plan, free):.3f} of the public test documents "
-                     "are right with public documents alone")  # fmt: skip
-    return tuple(lines)
-
-
 def terms_of(docs: Documents, *sides: int) -> Terms:
     """Return the units on some sides, as they are summed."""
     rows = docs.on(*sides)
     return Terms([docs.texts[row] for row in rows], docs.labels[rows], docs.unit_of[rows])
-
-
-def _free_row(plan: PlannedRelease) -> np.ndarray:
-    """Return the classes of the public test documents by public documents alone."""
-    import scipy.sparse
-
-    from private_graphs.methods import method_named
-    from private_graphs.methods.method import ALONE, Request
-    from private_graphs.tasks import SCENARIOS, GraphTask
-
-    known, asked = terms_of(plan.docs, KNOWN), terms_of(plan.docs, PUBLIC_TEST)
-    assert isinstance(plan.training.features, PublicWords)
-    rows, labelled = plan.training.features.weighted(known.texts), np.flatnonzero(known.labels >= 0)
-    task = GraphTask(
-        scenario=SCENARIOS["text"], n_units=plan.protected, n_classes=len(plan.docs.classes),
-        delta=plan.delta, train_features=scipy.sparse.csr_matrix((0, rows.shape[1])),
-        train_labels=np.zeros(0, np.int64), validation_features=rows[labelled],
-        validation_labels=known.labels[labelled],
-        test_features=plan.training.features.weighted(asked.texts),
-    )  # fmt: skip
-    streams = Streams.of({"public": plan.spec.name})
-    request = Request(0.0, 0, np.arange(len(labelled)), streams.public)
-    [outcome] = method_named("public_only").run(task, [request], Door.of([streams]), ALONE)
-    return outcome.test_predictions
-
-
-def _public_score(plan: PlannedRelease, free: np.ndarray) -> float:
-    asked = terms_of(plan.docs, PUBLIC_TEST)
-    cells = cells_of(free, free, asked.labels, asked.unit_of)
-    return float(cells[:, 0].mean()) if len(cells) else math.nan
-
-
-def _drawn(
-    plan: PlannedRelease, free: np.ndarray | None, door: Door
-) -> tuple[ReleasedModel, Quality | None]:
-    """Read the private documents through the door, and return what follows from its answers."""
-    docs, training = plan.docs, plan.training
-    weights, sizes = training.weights(terms_of(docs, TRAINING), terms_of(docs, KNOWN), door)
-    model = ReleasedModel(
-        training.features, weights, docs.classes, plan.spec.text, plan.spec.id, plan.spec.name
-    )
-    majority = int(sizes.argmax())
-    quality: Quality | None
-    if plan.count_lattice is not None:
-        quality = _noisy_quality(plan, weights, majority, door)
-    else:
-        quality = _public_quality(plan, weights, majority, free)
-    door.close()
-    return model, quality
-
-
-def _noisy_quality(plan: PlannedRelease, weights: np.ndarray, majority: int, door: Door) -> Quality:
-    """Release four noisy counts of private test units, and compare with the largest class."""
-    asked, lattice = terms_of(plan.docs, TEST), plan.count_lattice
-    assert lattice is not None
-    predicted = scores_of(weights, plan.training.features, asked.texts).argmax(axis=1)
-    other = np.full(len(predicted), majority)
-    cells = cells_of(predicted, other, asked.labels, asked.unit_of)
-    exact = lattice.rounded(cells).sum(axis=0)
-    [query] = plan.queries[1]
-    part = door.part("test units")
-    part.plan([(query,)])
-    [noisy] = part.gaussian(exact[None], [query], stream="counts")
-    counts = Counts(tuple(noisy.tolist()), lattice.noise_std)
-    z = counts.gain / counts.error
-    verdict: str = "gain" if z >= _CLEAR else "loss" if z <= -_CLEAR else "none"
-    if counts.labelled < FEWEST:
-        verdict = "cannot tell"
-    return Quality(
-        counts.score, counts.other, plan.docs.classes[majority], None, sum(counts.cells),
-        counts.gain, counts.error, verdict, True,
-    )  # fmt: skip
-
-
-def _public_quality(
-    plan: PlannedRelease, weights: np.ndarray, majority: int, free: np.ndarray | None
-) -> Quality | None:
-    """Compare exact answers on public test units with public documents alone and the majority."""
-    asked = terms_of(plan.docs, PUBLIC_TEST)
-    if free is None or not (asked.labels >= 0).any():
-        return None
-    predicted = scores_of(weights, plan.training.features, asked.texts).argmax(axis=1)
-    rivals: dict[str, tuple[Counts, str]] = {}
-    for name, other in (("public", free), ("majority", np.full(len(predicted), majority))):
-        cells = cells_of(predicted, other, asked.labels, asked.unit_of)
-        rivals[name] = (Counts(tuple(cells.sum(axis=0).tolist()), 0.0), _exact_verdict(cells))
-    verdicts = {verdict for _, verdict in rivals.values()}
-    counts, _ = max(rivals.values(), key=lambda each: each[0].other)
-    verdict: str = next(each for each in ("loss", "none", "gain") if each in verdicts)
-    if counts.labelled < FEWEST:
-        verdict = "cannot tell"
-    return Quality(
-        counts.score, rivals["majority"][0].other, plan.docs.classes[majority],
-        rivals["public"][0].other, counts.labelled, counts.gain, counts.error, verdict, False,
-    )  # fmt: skip
 
 
 def _exact_verdict(cells: np.ndarray) -> str:
@@ -462,61 +566,89 @@ def _exact_verdict(cells: np.ndarray) -> str:
     return "gain" if won > lost else "loss"
 
 
-# --- statement ---
+# --- parts that releases of texts and of links share ---
 
 
-def _trees(plan: PlannedRelease) -> list[dict[str, Any]]:
-    """Return the planned mechanisms as event trees of dp-accounting."""
+def plan_lines(
+    plan: PlannedRelease | PlannedVotes, before: float, after: float, noise: str, files: str,
+    free: float | None,
+) -> tuple[str, ...]:  # fmt: skip
+    """Return what a dry run prints; ``free`` is the score of public data alone, if there is one."""
+    limit = plan.spec.budget
+    budget = "without a limit" if limit is None else f"of {limit:g}"
+    lines = [
+        f"noise       {noise}",
+        f"spent       now {before:.4g}, after this release {after:.4g} {budget} (most used "
+        f"{plan.unit_name})",
+        f"files       {files}",
+    ]
+    if limit is not None and over_budget(before, after, limit, plan.epsilon):
+        lines.append(
+            f"refused     epsilon {plan.epsilon:g} is over the budget: {left_words(before, limit)}"
+        )
+    if free is not None:
+        lines.insert(0, f"free        {free:.3f} of the public test documents are right with "
+                     "public documents alone")  # fmt: skip
+    return tuple(lines)
+
+
+def right_share(asked: Terms, predicted: np.ndarray) -> float:
+    """Return the share of right answers on public units; NaN without a labelled one."""
+    cells = cells_of(predicted, predicted, asked.labels, asked.unit_of)
+    return float(cells[:, 0].mean()) if len(cells) else math.nan
+
+
+def public_quality(
+    classes: Sequence[str], asked: Terms, predicted: np.ndarray, majority: int,
+    free: np.ndarray | None,
+) -> Quality | None:  # fmt: skip
+    """Compare exact answers on public test units with public documents alone and the majority."""
+    if free is None or not (asked.labels >= 0).any():
+        return None
+    rivals: dict[str, tuple[Counts, str]] = {}
+    for name, other in (("public", free), ("majority", np.full(len(predicted), majority))):
+        cells = cells_of(predicted, other, asked.labels, asked.unit_of)
+        rivals[name] = (Counts(tuple(cells.sum(axis=0).tolist()), 0.0), _exact_verdict(cells))
+    verdicts = {verdict for _, verdict in rivals.values()}
+    counts, _ = max(rivals.values(), key=lambda each: each[0].other)
+    verdict: str = next(each for each in ("loss", "none", "gain") if each in verdicts)
+    if counts.labelled < FEWEST:
+        verdict = "cannot tell"
+    return Quality(
+        counts.score, rivals["majority"][0].other, classes[majority],
+        rivals["public"][0].other, counts.labelled, counts.gain, counts.error, verdict, False,
+    )  # fmt: skip
+
+
+def event_trees(
+    events: Sequence[Event], apart: Sequence[Event], claim: tuple[Unit, Relation, float]
+) -> list[dict[str, Any]]:
+    """Return planned mechanisms as event trees of dp-accounting."""
     from private_graphs.privacy.dp_events import dp_events
 
-    trees = dp_events(*plan.queries, (plan.unit, "replace", plan.delta), True)
-    return [each.model_dump(mode="json") for each in trees]
+    return [each.model_dump(mode="json") for each in dp_events(events, apart, claim, True)]
 
 
-def _statement(plan: PlannedRelease, method: str) -> Any:
+def statement_of(
+    spec: Declaration, events: Sequence[Event], apart: Sequence[Event],
+    claim: tuple[Unit, Relation, float, int], epsilon: float, method: str, *, scenario: str,
+    features: str, **more: Any,
+) -> PrivacyStatement:  # fmt: skip
+    """Return the statement of one release of declared documents; no hash of its data is kept."""
     from private_graphs.files import sha256_of
     from private_graphs.privacy.prices import SearchRuns, price_file
-    from private_graphs.privacy.statements import About, Selection, build_statement
     from private_graphs.result import told_fingerprint
 
-    spec, docs = plan.spec, plan.docs
-    events, apart = plan.queries
-    claim = (plan.unit, "replace", plan.delta, plan.protected)
-    known = len(docs.on(KNOWN, PUBLIC_TEST))
-    hashed = isinstance(plan.training.features, HashedWords)
+    unit, relation, delta, n_units = claim
     return build_statement(
-        events=events, apart=apart, unit=plan.unit, relation="replace", delta=plan.delta,
-        n_units=plan.protected, epsilon_published=None, published_formula=None,
-        n_runs_released=1, private=True, one_run=True, epsilon_target=plan.epsilon,
+        events=tuple(events), apart=tuple(apart), unit=unit, relation=relation, delta=delta,
+        n_units=n_units, epsilon_published=None, published_formula=None,
+        n_runs_released=1, private=True, one_run=True, epsilon_target=epsilon,
         about=About(
-            study="declared documents", dataset=spec.name,
-            features="hashed words" if hashed else "words of public documents", method=method,
-            scenario="text", protocol="sound",
+            study="declared documents", dataset=spec.name, features=features, method=method,
+            scenario=scenario, protocol="sound",
             data_fingerprint=told_fingerprint(sha256_of(spec.nodes), os.urandom(32)),
         ),
-        file=price_file(claim, (SearchRuns(events, 1, apart),), 0),
-        noise_source="os_entropy", noise_generator="discrete_gaussian",
-        inference="inductive_disjoint",
-        selection=Selection(n_configs=1, data="nothing: a fixed rule of public numbers"),
-        preprocessing="texts become rows by "
-        + (
-            "a hash that was fixed in advance; "
-            + ("words outside a public list are not read" if spec.vocabulary
-               else "no vocabulary is made") if hashed
-            else f"words, weights and axes of {counted(known, 'public document')}"
-        ),
-        public_facts=(
-            f"the ids{f' of documents and of {spec.unit}s' if spec.unit else ''}, and who trains "
-            "or tests: by a keyed hash of the ids",
-            "the number of units, the names of the classes, the budget and all settings",
-            *(["the list of words"] if spec.vocabulary else []),
-            *([f"{counted(known, 'document')} public by declaration, with texts, labels and links"]
-              if known else []),
-        ),
-        assumptions=(
-            *(["one person has one id: who has several is protected for each of them alone, and "
-               "for k ids together at k times the noise ratio"] if spec.unit else []),
-            "ids, batches, sides, class names, columns and budgets were not chosen by what the "
-            "documents say",
-        ),
+        file=price_file(claim, (SearchRuns(tuple(events), 1, tuple(apart)),), 0),
+        noise_source="os_entropy", noise_generator="discrete_gaussian", **more,
     )  # fmt: skip

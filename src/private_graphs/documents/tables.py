@@ -7,6 +7,7 @@ decided for each unit by its own documents, its id and fixed keys (docs/privacy.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,8 @@ _TEST_SHARE = 0.2
 """Share of the private units that only answer the count of right answers."""
 _MOST_OUTSIDE = 100
 """Labels outside the classes among which a mistyped class is looked for."""
+_DECIMAL = re.compile(r"\d+\.0+")
+"""A whole number with decimals."""
 _YES = frozenset(("1", "true", "yes", "y", "x", "public"))
 _NO = frozenset(("", "0", "false", "no", "n", "private"))
 
@@ -86,6 +89,7 @@ def read_documents(spec: Declaration) -> Documents:
     labels = _column(table, spec.label)
     units = _units(table, spec, ids)
     warnings = _alone_warnings(units, spec) + _alike_warnings(units, spec)
+    warnings += _decimal_warnings(table, spec)
     public = _public(table, spec)
     for more in _public_tables(spec):
         more_texts, more_blank = _texts(more, spec)
@@ -124,14 +128,15 @@ def read_documents(spec: Declaration) -> Documents:
     )  # fmt: skip
 
 
-def links_of(spec: Declaration, ids: Sequence[str]) -> dict[str, int]:
-    """Check the table of links; return what is dropped, by reason.
+def read_links(spec: Declaration, ids: Sequence[str]) -> tuple[np.ndarray, dict[str, int]]:
+    """Return (2, E) places in ``ids``, each link once, and what is dropped, by reason.
 
     Raises:
-        UserError: a link to an unknown id, unless the declaration drops these.
+        UserError: a link to an unknown id, unless the declaration drops these; more links than
+            are declared.
     """
     if spec.edges is None:
-        return {}
+        return np.zeros((2, 0), np.int64), {}
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -153,11 +158,16 @@ def links_of(spec: Declaration, ids: Sequence[str]) -> dict[str, int]:
             "--unknown-edges drop",
         )
     links = undirected_edges(source[~unknown], target[~unknown], len(ids))
-    once = links.loops + links.edge_index.shape[1]
-    return {
+    distinct = links.edge_index.shape[1]
+    if spec.max_edges is not None and distinct > spec.max_edges:
+        raise UserError(
+            f"{spec.edges}: more links than the declared bound of {spec.max_edges:,}; declare a "
+            "larger one with --max-edges, known without looking at them"
+        )
+    return links.edge_index, {
         "link to unknown ids": int(unknown.sum()),
         "link of a document to itself": links.loops,
-        "link given twice": int((~unknown).sum()) - once,
+        "link given twice": int((~unknown).sum()) - links.loops - distinct,
     }
 
 
@@ -240,6 +250,18 @@ def _alike_warnings(units: list[str], spec: Declaration) -> list[str]:
         "leading zeros: each counts as a person of its own, and who has several is protected less; "
         "give each person one value"
     ] if several else []  # fmt: skip
+
+
+def _decimal_warnings(table: OwnTable, spec: Declaration) -> list[str]:
+    """Return a warning about whole numbers that a program has written as decimals."""
+    columns = (name for name in (spec.id, spec.unit) if name)
+    found = {name: next(filter(_DECIMAL.fullmatch, _column(table, name)), None) for name in columns}
+    return [
+        f"{name!r} is {value!r} and the like: missing values turn whole numbers into decimals; the "
+        f"ledger takes {value.partition('.')[0]} and {value} for two people: write the column as "
+        "it was in earlier tables"
+        for name, value in found.items() if value
+    ]  # fmt: skip
 
 
 def _public(table: OwnTable, spec: Declaration) -> np.ndarray:

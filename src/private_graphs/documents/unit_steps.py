@@ -14,20 +14,19 @@ public papers of PubMed and on invented letters (docs/benchmarks/unit_steps.md).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import scipy.sparse
 
-from private_graphs.documents.hashing import Map
 from private_graphs.documents.unit_sums import (
     MOST_AXES,
     SENSITIVITY,
+    Map,
+    PublicTexts,
     Terms,
     columns_for,
-    map_of,
     mu_of,
     query_of,
 )
@@ -79,12 +78,12 @@ class LinearSteps:
 
     @classmethod
     def of(
-        cls, known: Sequence[str], words: tuple[str, ...], n_units: int, n_classes: int,
-        epsilon: float, delta: float, unit: str,
+        cls, public: PublicTexts, n_units: int, n_classes: int, epsilon: float, delta: float,
+        unit: str,
     ) -> LinearSteps:  # fmt: skip
         """See ``ClassSums.of``."""
         columns = columns_for(n_units, n_classes, epsilon, delta, COLUMNS_PER_SIGNAL)
-        features = map_of(known, words, columns, min(columns, MOST_AXES))
+        features = public.map(columns, min(columns, MOST_AXES))
         size = (features.columns + 1) * n_classes
         counts, steps = (
             LatticeGaussian.calibrate(

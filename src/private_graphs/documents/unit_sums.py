@@ -17,12 +17,14 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse
 
-from private_graphs.documents.hashing import HashedWords, Map, PublicWords
+from private_graphs.documents.hashing import HashedWords, PublicWords
+from private_graphs.documents.vectors import ModelVectors
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.lattice import LatticeGaussian
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.events import GaussianQuery
 
+Map = HashedWords | PublicWords | ModelVectors
 SENSITIVITY = math.sqrt(2.0)
 REASON = (
     "a unit's term is a mean over its documents of z e_y^T with z = (u, 1)/sqrt 2 and |u| <= 1: "
@@ -36,6 +38,8 @@ COUNT_REASON = (
 _BLOCK = 4096
 _SPREAD = 0.2
 """Prior variance of a class's mean in a coordinate, in units of the coordinate's variance."""
+_LEAST_AROUND = 0.05
+"""Least share of a row's squared norm that is not that of the mean of all rows."""
 COLUMNS = (64, 4096)
 """Fewest and most columns of a row."""
 MOST_AXES = 512
@@ -134,9 +138,23 @@ def query_of(
     return found
 
 
-def map_of(known: Sequence[str], words: tuple[str, ...], columns: int, axes: int) -> Map:
-    """Return the map of public texts ``known`` with so many axes; without them a hash."""
-    return PublicWords.of(known, axes) if known else HashedWords(columns, words)
+@dataclass(frozen=True, eq=False)
+class PublicTexts:
+    """What is public of the texts, and how they are read."""
+
+    known: Sequence[str] = ()
+    """Public texts; their words are read."""
+    words: tuple[str, ...] = ()
+    """Public list of words; empty: all."""
+    model: ModelVectors | None = None
+    """Model that reads texts in place of words."""
+
+    def map(self, columns: int, axes: int) -> Map:
+        """Return the map of texts to rows: by the model, else on so many axes of ``known``, else by
+        a hash into ``columns``."""
+        if self.model is not None:
+            return self.model
+        return PublicWords.of(self.known, axes) if self.known else HashedWords(columns, self.words)
 
 
 def mu_of(queries: Sequence[GaussianQuery]) -> float:
@@ -159,16 +177,13 @@ class ClassSums:
 
     @classmethod
     def of(
-        cls, known: Sequence[str], words: tuple[str, ...], n_units: int, n_classes: int,
-        epsilon: float, delta: float, unit: str,
+        cls, public: PublicTexts, n_units: int, n_classes: int, epsilon: float, delta: float,
+        unit: str,
     ) -> ClassSums:  # fmt: skip
-        """Return the training of ``n_units`` units at (ε, δ).
-
-        ``known`` are public texts; ``words`` is the public list of words, if there is one.
-        """
+        """Return the training of ``n_units`` units at (ε, δ)."""
         columns = columns_for(n_units, n_classes, epsilon, delta)
         axes = min(max(columns // 2, n_classes), MOST_AXES)
-        features = map_of(known, words, columns, axes)
+        features = public.map(columns, axes)
         return cls(features, n_classes, calibrated(epsilon, delta, features.columns, n_classes),
                    unit)  # fmt: skip
 
@@ -198,10 +213,14 @@ class ClassSums:
         private = ClassMeans.of(noisy, self.lattice.noise_std)
         return weights_of(private, *self.public_means(known)), private.sizes
 
-    def public_means(self, known: Terms) -> tuple[ClassMeans | None, float]:
-        """Return the sums of public documents by class, and the mean variance of a coordinate."""
+    def public_means(self, known: Terms) -> tuple[ClassMeans | None, float | None]:
+        """Return the sums of public documents by class, and the mean variance of a coordinate.
+
+        The variance is None where nothing public tells it.
+        """
         if not known.texts:
-            return None, 1 / self.features.columns
+            told = isinstance(self.features, HashedWords)
+            return None, 1 / self.features.columns if told else None
         rows, labelled = self.features.rows(known.texts).toarray(), known.labels >= 0
         codes = np.eye(self.n_classes)[known.labels[labelled]]
         variance = max(float(rows.var(axis=0).mean()), 1e-6)
@@ -226,10 +245,11 @@ class ClassMeans:
         return cls(scale * sums[:-1], np.maximum(scale * sums[-1], 1.0), scale * noise_std)
 
 
-def weights_of(private: ClassMeans, known: ClassMeans | None, variance: float) -> np.ndarray:
+def weights_of(private: ClassMeans, known: ClassMeans | None, variance: float | None) -> np.ndarray:
     """Return (columns + 1, K) weights of a linear discriminant, computed from released sums.
 
-    ``variance`` is the public mean variance of a coordinate: 1 / columns where rows are hashed. A
+    ``variance`` is the public mean variance of a coordinate: 1 / columns where rows are hashed.
+    None: what the released mean of all rows, which have norm 1, leaves of it. A
     class's mean, less the mean of all, is a posterior mean: the sampling and the noise are known,
     and its prior variance is a fixed share of ``variance``. The sums of public documents ``known``
     are a second observation of the same means.
@@ -237,6 +257,10 @@ def weights_of(private: ClassMeans, known: ClassMeans | None, variance: float) -
     parts = [private] if known is None else [private, known]
     sizes: Any = sum(each.sizes for each in parts)
     centre: Any = sum(each.sums.sum(axis=1) for each in parts) / sizes.sum()
+    if variance is None:
+        noise = len(sizes) * len(centre) * (private.noise_std / sizes.sum()) ** 2
+        around = 1 - max(float(centre @ centre) - noise, 0.0)
+        variance = max(around, _LEAST_AROUND) / len(centre)
     precision = np.full(len(sizes), 1 / (_SPREAD * variance))
     means = np.zeros_like(private.sums)
     for each in parts:

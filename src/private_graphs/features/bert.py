@@ -110,6 +110,16 @@ def lost_of(texts: list[str], tokenizer: Any, longest: int) -> dict[str, int]:
             "texts_unknown": unknown}  # fmt: skip
 
 
+def token_counts(texts: list[str], tokenizer: Any) -> np.ndarray:
+    """Return (texts,) numbers of tokens, special ones included, of which a model may read fewer."""
+    found: list[int] = []
+    for start in range(0, len(texts), 1_000):
+        with quiet_transformers():
+            read = tokenizer(texts[start : start + 1_000], truncation=False)["input_ids"]
+        found += map(len, read)
+    return np.array(found, dtype=np.int64)
+
+
 _POOLED: dict[EmptyTexts, str] = {
     "counted": "Empty columns and special tokens enter the means.",
     "masked": "Empty columns and special tokens are left out of the means.",

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from private_graphs.datasets.first_use import RECEIPT
 from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView
 from private_graphs.errors import UserError
-from private_graphs.features.bert import READ, limited_threads, lost_of
+from private_graphs.features.bert import READ, limited_threads, lost_of, token_counts
 from private_graphs.features.bert_files import quiet_transformers
 from private_graphs.features.embedding import (
     LADDER,
@@ -100,11 +101,7 @@ class SentenceEncoder:
         folder = Path(folder)
         self.device = resolve_device(device)
         self.model = _load(folder, self.device)
-        self.files = [
-            RawFile(file=str(path.relative_to(folder)), sha256=sha256_of(path), url=None)
-            for path in sorted(folder.rglob("*"))
-            if path.is_file() and path.suffix in {".json", ".txt", ".safetensors", ".bin"}
-        ]
+        self.files = files_of_sentence_model(folder)
         self.width = self.model.get_embedding_dimension()
         self.tokens_per_batch = TOKENS_PER_BATCH[self.device]
         self._padded: int | None = None
@@ -147,20 +144,32 @@ class SentenceEncoder:
 
     def lost(self, texts: list[str]) -> dict[str, int]:
         """Count texts that are not read completely (:func:`lost_of`), if tokens are known."""
+        if self.longest is None or self._tokenizer is None:
+            return {}
+        return lost_of(self._with_prompt(texts), self._tokenizer, self.longest)
+
+    def token_counts(self, texts: list[str]) -> np.ndarray:
+        """Return (texts,) numbers of tokens, those beyond ``longest`` included; 1 if unknown."""
+        if self._tokenizer is None:
+            return np.ones(len(texts), dtype=np.int64)
+        return token_counts(self._with_prompt(texts), self._tokenizer)
+
+    @property
+    def _tokenizer(self) -> Any:
         from transformers import PreTrainedTokenizerBase
 
-        tokenizer = self.model.tokenizer
-        if self.longest is None or not isinstance(tokenizer, PreTrainedTokenizerBase):
-            return {}
+        found = self.model.tokenizer
+        return found if isinstance(found, PreTrainedTokenizerBase) else None
+
+    def _with_prompt(self, texts: list[str]) -> list[str]:
         prompt = self.model.prompts.get(self.model.default_prompt_name, "")
-        return lost_of([prompt + text for text in texts], tokenizer, self.longest)
+        return [prompt + text for text in texts]
 
     def _lengths(self, texts: list[str]) -> np.ndarray | None:
         """Return (n,) token counts, or None for a model without an attention mask."""
-        prompt = self.model.prompts.get(self.model.default_prompt_name, "")
         # Earlier versions of the library call this tokenize.
         tokenize = getattr(self.model, "preprocess", None) or self.model.tokenize
-        mask = tokenize([prompt + text for text in texts]).get("attention_mask")
+        mask = tokenize(self._with_prompt(texts)).get("attention_mask")
         return None if mask is None else mask.sum(dim=1).cpu().numpy()
 
     def _pad(self, _: Any, arguments: tuple[Any, ...]) -> None:
@@ -175,6 +184,16 @@ class SentenceEncoder:
         fills |= {"attention_mask": 0, "token_type_ids": 0}
         for name in fills.keys() & features.keys():
             features[name] = pad(features[name], (0, more), value=fills[name])
+
+
+def files_of_sentence_model(folder: Path) -> list[RawFile]:
+    """Return the files that determine the vectors of a sentence model, with their sha256."""
+    return [
+        RawFile(file=str(path.relative_to(folder)), sha256=sha256_of(path), url=None)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.suffix in {".json", ".txt", ".safetensors", ".bin"}
+        and not path.name.endswith(RECEIPT)
+    ]  # fmt: skip
 
 
 def _load(folder: Path, device: str) -> Any:

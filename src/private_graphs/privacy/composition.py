@@ -100,18 +100,22 @@ def _of_group(
     return value, name
 
 
-def together(statements: Sequence[PrivacyStatement]) -> tuple[float | None, float]:
+def together(
+    statements: Sequence[PrivacyStatement], for_link: bool = False
+) -> tuple[float | None, float]:
     """Return (ε, δ) of all runs for a unit that is in each of them.
 
     ε is None if one proves nothing, or if they are about different units or relations. A run costs
     the largest of its parts, which are about different units. Gaussian releases compose exactly,
     with the distance of lattice noise (docs/privacy.md §0.6); of others ε and δ add up.
+    ``for_link``: the unit is a link, which may be there or not. Runs that protect a document with
+    its links protect each of them as much.
     """
     square = total = spent = 0.0
     releases = 0
     delta = min(each.delta for each in statements)
     reading = [each for each in statements if not each.reads_nothing]
-    if len({(each.unit, each.relation) for each in reading}) > 1:
+    if len({(each.unit, each.relation) for each in reading}) > 1 and not for_link:
         return None, delta
     for statement in reading:
         if statement.epsilon_proved is None or statement.epsilon_all_runs is None:

@@ -175,16 +175,18 @@ def _templates() -> Environment:
     return found
 
 
+def supposed_by(statement: PrivacyStatement) -> list[str]:
+    """Return the assumptions of a statement in plain words; the seed of the noise apart."""
+    if statement.reads_nothing:
+        return [each for each in statement.assumptions if each not in _OF_NOISE]
+    return [_PLAIN.get(each, each) for each in statement.assumptions if each != SECRET_SEED]
+
+
 class _Words:
     """Sentences about one statement."""
 
     def __init__(self, statement: PrivacyStatement) -> None:
-        chosen = statement.selection
-        if statement.reads_nothing:
-            supposed = [each for each in statement.assumptions if each not in _OF_NOISE]
-        else:
-            supposed = [_PLAIN.get(each, each) for each in statement.assumptions
-                        if each != SECRET_SEED]  # fmt: skip
+        chosen, supposed = statement.selection, supposed_by(statement)
         self._macros = _templates().get_template("statement.j2").make_module({
             "s": statement, "unit": dict(zip(("one", "many", "meaning"), _UNITS[statement.unit],
                                              strict=True)),

@@ -6,9 +6,12 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from private_graphs.errors import UserError, suggest
+
+if TYPE_CHECKING:
+    from private_graphs.privacy.statements import PrivacyStatement
 
 _ANEW = "take the folder anew from who made it"
 
@@ -26,6 +29,9 @@ class Explained:
     they are about different units."""
     delta: float
     """δ of ``epsilon``: that of Gaussian releases once, and the sum of the others'."""
+    links: tuple[float | None, float] | None = None
+    """(ε, δ) of all releases for one link whose documents are in each of them, where some protect
+    links and others documents; None otherwise."""
 
 
 def explained(folders: Sequence[Path], full: bool, wanted: str | None = None) -> Explained:
@@ -54,7 +60,18 @@ def explained(folders: Sequence[Path], full: bool, wanted: str | None = None) ->
             belongs.append(runs)
             told.append(statement)
             texts.append("\n".join(lines))
-    return Explained(found, texts, belongs, *together(told))
+    return Explained(found, texts, belongs, *together(told), links=_for_links(told))
+
+
+def _for_links(told: Sequence[PrivacyStatement]) -> tuple[float | None, float] | None:
+    """Return (ε, δ) of all releases for one link, where some protect links and others documents."""
+    from private_graphs.privacy.composition import together
+
+    protects = {each.unit for each in told if not each.reads_nothing}
+    documents = protects & {"document", "person", "node"}
+    if not documents or protects - documents != {"edge_undirected"}:
+        return None
+    return together(told, for_link=True)
 
 
 def statements_of(run: Path, wanted: str | None = None) -> list[tuple[str, dict[str, Any]]]:

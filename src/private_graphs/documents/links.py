@@ -1,0 +1,208 @@
+"""Classification of public documents by their links, which are private (scenario ``edges``).
+
+Texts and labels are public by declaration; who is linked to whom is protected, each link by itself.
+Noisy votes of linked documents (``methods.edge_votes``) give classes to documents without one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse
+
+from private_graphs.documents.declaration import LINK, Declaration
+from private_graphs.documents.hashing import PublicWords
+from private_graphs.documents.ledger import PUBLISHED, BudgetLedger, Cost, People
+from private_graphs.documents.release import (
+    Drawn,
+    delta_of,
+    earlier_releases,
+    event_trees,
+    people_of,
+    plan_lines,
+    public_quality,
+    right_share,
+    statement_of,
+)
+from private_graphs.documents.tables import (
+    KNOWN,
+    PUBLIC_TEST,
+    TEST,
+    TRAINING,
+    Documents,
+    read_links,
+)
+from private_graphs.documents.unit_sums import Terms, mu_of
+from private_graphs.errors import UsageError, counted
+from private_graphs.mechanisms.door import Door
+from private_graphs.methods import method_named
+from private_graphs.methods.edge_votes import draw_voters
+from private_graphs.methods.method import ALONE, Request
+from private_graphs.methods.text_only import text_model
+from private_graphs.privacy.events import GaussianQuery
+from private_graphs.privacy.statements import PrivacyStatement, Selection
+from private_graphs.tasks import SCENARIOS, GraphTask
+from private_graphs.training.streams import Streams
+
+_SCENARIO = SCENARIOS["edges"]
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedVotes:
+    """Everything about a release of links that is decided before one is read."""
+
+    METHOD: ClassVar = "edge_votes"
+    unit_name: ClassVar = LINK
+    relation: ClassVar = _SCENARIO.relation
+    spec: Declaration
+    docs: Documents
+    people: People
+    epsilon: float
+    delta: float
+    protected: int
+    """Public bound on the links."""
+    task: GraphTask
+    order: np.ndarray
+    """(N,) documents in the order of the task: those that train, then those that are asked."""
+    events: tuple[GaussianQuery, ...]
+
+    @classmethod
+    def of(
+        cls, spec: Declaration, docs: Documents, ledger: BudgetLedger, epsilon: float
+    ) -> PlannedVotes:
+        """Decide everything about a release.
+
+        Raises:
+            UsageError: private documents, no links, or no bound on their number.
+        """
+        from private_graphs.privacy.calibration import refuse_large_delta
+
+        private = len(docs.on(TRAINING, TEST))
+        if private:
+            raise UsageError(
+                f"--scenario edges publishes functions of texts and labels without noise, and "
+                f"{counted(private, 'document')} of {spec.name!r} are private: nothing would be "
+                "left of what protects them. Leave it out, or declare all documents public"
+            )
+        if spec.edges is None or spec.max_edges is None:
+            raise UsageError(
+                f"--scenario edges protects the links of {spec.name!r}, which has "
+                f"{'none' if spec.edges is None else 'no bound on their number'}: declare it with "
+                "--edges FILE and --max-edges N, a bound that is known without looking at them"
+            )
+        people = people_of(spec, docs, ledger)
+        earlier_releases(spec, docs, people, ledger.entries())
+        delta = delta_of(spec, spec.max_edges)
+        refuse_large_delta(delta, spec.max_edges)
+        order, task = _task(spec, docs, delta)
+        request = _request(spec, epsilon, Streams.of({"public": spec.name}))
+        voters = draw_voters(task, request.streams.generator("voters"))
+        asked = {"asked_training_nodes": int(voters.asked[: task.n_train].sum())}
+        told = method_named(cls.METHOD).stated(task, request, ALONE, asked)
+        return cls(spec, docs, people, epsilon, delta, spec.max_edges, task, order, told["events"])
+
+    @property
+    def costs(self) -> dict[int, Cost]:
+        """Return side -> cost in the account of documents: they are published."""
+        return dict.fromkeys((KNOWN, PUBLIC_TEST), PUBLISHED)
+
+    @property
+    def links(self) -> Cost:
+        """Cost for a link."""
+        return Cost(mu_of(self.events), sum(each.total_variation for each in self.events))
+
+    def trees(self) -> list[dict[str, Any]]:
+        """Return the planned mechanisms as event trees of dp-accounting."""
+        return event_trees(self.events, (), (_SCENARIO.unit, self.relation, self.delta))
+
+    @property
+    def _asked(self) -> Terms:
+        """Public test documents and all others without a class, as units."""
+        rows = self.order[self.task.n_train :]
+        return Terms([], self.docs.labels[rows], self.docs.unit_of[rows])
+
+    def free_row(self) -> np.ndarray:
+        """Return the classes of the asked documents by texts alone."""
+        return text_model(self.task).probabilities.argmax(axis=1)[self.task.n_train :]
+
+    def lines(self, before: float, after: float, free: np.ndarray) -> tuple[str, ...]:
+        """Return what a dry run prints, from public numbers alone."""
+        return plan_lines(
+            self, before, after,
+            f"standard deviation {self.events[0].noise_std:.3g} in each number of a round, where "
+            "a link counts 1 at most",
+            "release/ (predictions.csv, statement.json, README.md, report.html)",
+            right_share(self._asked, free),
+        )  # fmt: skip
+
+    def drawn(self, free: np.ndarray, door: Door) -> Drawn:
+        """Read the links through the door, and return what follows from its answers."""
+        request = _request(self.spec, self.epsilon, Streams.of({"public": self.spec.name}))
+        [outcome] = method_named(self.METHOD).run(self.task, [request], door, ALONE)
+        door.close()
+        majority = int(np.bincount(self.task.train_labels).argmax())
+        predicted, classes = outcome.test_predictions, self.docs.classes
+        rows = self.order[self.task.n_train :]
+        quality = public_quality(classes, self._asked, predicted, majority, free)
+        return Drawn(
+            quality and replace(quality, of="links"),
+            None,
+            tuple((self.docs.ids[row], classes[each])
+                  for row, each in zip(rows, predicted, strict=True)),
+        )  # fmt: skip
+
+    def statement(self, method: str) -> PrivacyStatement:
+        """Return the privacy statement of the release."""
+        return statement_of(
+            self.spec, self.events, (),
+            (_SCENARIO.unit, self.relation, self.delta, self.protected), self.epsilon, method,
+            scenario=_SCENARIO.name,
+            features="words of public documents",
+            inference=_SCENARIO.inference,
+            selection=Selection(
+                n_configs=text_model(self.task).n_configurations, data="public labels"
+            ),
+            preprocessing="texts become rows by words and weights of these documents",
+            public_facts=(
+                f"{counted(len(self.order), 'document')} with ids, texts and labels",
+                "the names of the classes, the budget and all settings",
+                "a bound on the number of links, declared without looking at them",
+            ),
+            assumptions=(
+                "ids, batches, class names, columns and budgets were not chosen by who is linked "
+                "to whom",
+            ),
+        )  # fmt: skip
+
+
+def _request(spec: Declaration, epsilon: float, streams: Streams) -> Request:
+    return Request(epsilon, 0, np.zeros(0, np.int64), streams.public)
+
+
+def _task(spec: Declaration, docs: Documents, delta: float) -> tuple[np.ndarray, GraphTask]:
+    """Return the order of documents, and the task: those with a class that do not test train."""
+    rows = docs.on(KNOWN, PUBLIC_TEST)
+    trains = (docs.labels[rows] >= 0) & (docs.sides[docs.unit_of[rows]] == KNOWN)
+    order = np.concatenate([rows[trains], rows[~trains]])
+    n, size = int(trains.sum()), len(order)
+    if not n:
+        raise UsageError(
+            f"{spec.nodes}: no public document with a class trains; expected some of each class"
+        )
+    texts = [docs.texts[row] for row in order]
+    features = PublicWords.counted(texts).weighted(texts)
+    edges, _ = read_links(spec, docs.ids)
+    place = np.full(len(docs.ids), -1)
+    place[order] = np.arange(size)
+    first, second = place[edges[:, (place[edges] >= 0).all(axis=0)]]
+    ends = np.r_[first, second], np.r_[second, first]
+    none = scipy.sparse.csr_matrix((0, features.shape[1]))
+    return order, GraphTask(
+        scenario=_SCENARIO, n_units=spec.max_edges or 0, n_classes=len(docs.classes), delta=delta,
+        train_features=features[:n], train_labels=docs.labels[order[:n]],
+        validation_features=none, validation_labels=np.zeros(0, np.int64),
+        test_features=features[n:],
+        adjacency=scipy.sparse.csr_matrix((np.ones(len(ends[0])), ends), (size, size)),
+    )  # fmt: skip

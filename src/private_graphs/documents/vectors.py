@@ -1,0 +1,235 @@
+"""Public map from a text to a row by a given model: sentence vectors, or means of word vectors.
+
+The model is public and frozen, and was fitted on other texts. A row depends on its own text and on
+the model alone, to the bit: encoders use batches of fixed shapes (``features.embedding``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse
+
+from private_graphs.documents.hashing import tokens
+from private_graphs.errors import UserError, from_extra
+from private_graphs.features.models import MAIN_FILES
+
+_VERSION = 1
+"""Version in the digest of a model: raise it when the same model gives other rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class TextReader:
+    """A model that was loaded."""
+
+    encode: Callable[[list[str]], np.ndarray]
+    """Return (texts, width) vectors; zeros for a text without words."""
+    width: int
+    count: Callable[[list[str]], np.ndarray] | None = None
+    """Return (texts,) numbers of tokens; None for a model that reads texts of any length."""
+    longest: int | None = None
+    """Most tokens that are read of a text."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModelVectors:
+    """Map of texts to vectors of a model, scaled to norm 1; it is loaded at the first text."""
+
+    name: str
+    digest: str
+    """sha256 of the model's files."""
+    path: Path | None
+    """Folder or file of the model; None if it is not at hand."""
+    device: str = "auto"
+    words: ClassVar[tuple[str, ...]] = ()
+    _kept: dict[str, np.ndarray] = field(default_factory=dict)
+    """Text -> vector: a text is read once."""
+    _loaded: list[TextReader] = field(default_factory=list)
+
+    @classmethod
+    def find(
+        cls, model: str, data: Path, wanted: str | None = None, device: str = "auto"
+    ) -> ModelVectors:
+        """Return the model in a folder or file, or of a name in ``data/sources.yaml``.
+
+        ``wanted`` is the digest that it has to have.
+
+        Raises:
+            UserError: no model, or one that differs from the ``wanted`` one.
+        """
+        path = _path_of(model, data)
+        name, digest = path.name, _digest(path)
+        if wanted is not None and digest != wanted:
+            raise UserError(
+                f"{path}: the sha256 of its files is {digest[:16]}…, expected {wanted[:16]}…: "
+                f"another model than the one that read the documents; give that one"
+            )
+        return cls(name, digest, path, device)
+
+    @classmethod
+    def released(cls, name: str, digest: str, model: str | Path | None, data: Path) -> ModelVectors:
+        """Return the model that a release names: ``model``, or a downloaded one, or not at hand."""
+        from private_graphs.datasets.sources import load_models
+
+        if model is None and name not in load_models():
+            return cls(name, digest, None)
+        return cls.find(str(model or name), data, digest)
+
+    @property
+    def columns(self) -> int:
+        """Length of a vector."""
+        return self._reader.width
+
+    @property
+    def _reader(self) -> TextReader:
+        if not self._loaded:
+            if self.path is None:
+                raise UserError(
+                    f"texts are read by the model {self.name!r} (sha256 {self.digest[:16]}…), "
+                    "which is not at hand: give its folder or file with --model (model= in Python)"
+                )
+            self._loaded.append(_READERS[_kind(self.path)](self.path, self.device))
+        return self._loaded[0]
+
+    def rows(self, texts: Sequence[str]) -> scipy.sparse.csr_matrix:
+        """Return (texts, columns) rows of norm 1 or zero."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._kept]
+        self._kept.update(zip(new, self._means(new), strict=True))
+        found = np.array([self._kept[text] for text in texts]).reshape(len(texts), self.columns)
+        return scipy.sparse.csr_matrix(found)
+
+    weighted = rows
+
+    def unknown(self, texts: Sequence[str]) -> None:
+        """Return no share of unknown words: models read parts of words."""
+        return None
+
+    def longer(self, texts: Sequence[str]) -> tuple[int, int]:
+        """Return how many texts are longer than the model reads, and how many tokens it reads."""
+        reader = self._reader
+        if reader.count is None or reader.longest is None or not texts:
+            return 0, 0
+        return int((reader.count(list(texts)) > reader.longest).sum()), reader.longest
+
+    def _means(self, texts: list[str]) -> np.ndarray:
+        """Return (texts, columns) vectors of norm 1 or 0: of long texts the mean over windows."""
+        reader = self._reader
+        found = np.zeros((len(texts), reader.width))
+        left = list(enumerate(texts))
+        while left:
+            places, parts = zip(*left, strict=True)
+            sizes = np.ones(len(parts)) if reader.count is None else reader.count(list(parts))
+            long = sizes > (reader.longest or np.inf)
+            long &= np.array([len(part) > 1 for part in parts])
+            whole = np.flatnonzero(~long)
+            vectors = reader.encode([parts[at] for at in whole]) if len(whole) else found[:0]
+            np.add.at(found, np.array(places)[whole],
+                      sizes[whole, None] * vectors.astype(np.float64))  # fmt: skip
+            cut = np.flatnonzero(long)
+            left = [(places[at], half) for at in cut for half in _halves(parts[at])]
+        found[~np.isfinite(found).all(axis=1)] = 0.0
+        norms = np.sqrt(np.einsum("ij,ij->i", found, found))[:, None]
+        return np.divide(found, norms, out=np.zeros_like(found), where=norms > 0)
+
+
+def _halves(text: str) -> tuple[str, str]:
+    """Cut a text at the blank nearest to its middle, or in the middle."""
+    middle = len(text) // 2
+    before, after = text.rfind(" ", 1, middle), text.find(" ", middle, len(text) - 1)
+    blanks = [at for at in (before, after) if at > 0]
+    at = min(blanks, key=lambda each: abs(each - middle), default=middle)
+    return text[:at], text[at:]
+
+
+def _path_of(model: str, data: Path) -> Path:
+    """Return where a model lies; one of the download rules is fetched, if it is not there."""
+    from private_graphs.datasets.sources import load_models, raw_records, supply
+
+    path = Path(model).expanduser()
+    if not path.exists() and model in load_models():
+        supply([model], data)
+        files = [data / each.file for each in raw_records(model, data)]
+        path = files[0] if len(files) == 1 else data / "models" / model
+    if not _kind(path):
+        raise UserError(
+            f"{model}: no such model; expected a folder with modules.json (a sentence model) or "
+            "config.json (BERT), a fastText .bin file, or one of "
+            f"{', '.join(load_models())}: check --model"
+        )
+    return path
+
+
+def _kind(path: Path) -> str:
+    """Return the kind of features that a model makes; "" for something else."""
+    if path.is_file() and path.name.endswith((".bin", ".bin.gz")):
+        return "fasttext"
+    return next((kind for kind in ("sbert", "bert") if (path / MAIN_FILES[kind]).is_file()), "")
+
+
+def _digest(path: Path) -> str:
+    """Return the sha256 of the files that determine the vectors, wherever they lie."""
+    from private_graphs.features.bert_files import files_of_model
+    from private_graphs.features.fasttext import unpacked
+    from private_graphs.features.sbert import files_of_sentence_model
+    from private_graphs.files import sha256_of
+
+    kind = _kind(path)
+    if kind == "fasttext":
+        parts = [sha256_of(unpacked(path))]
+    else:
+        files = {"bert": files_of_model, "sbert": files_of_sentence_model}[kind](path)
+        parts = [f"{each.file} {each.sha256}" for each in files]
+    text = "\n".join([f"private-graphs vectors {_VERSION} {kind}", *parts])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _bert(folder: Path, device: str) -> TextReader:
+    with from_extra("bert"):
+        import transformers  # noqa: F401
+    from private_graphs.features.bert import BertEncoder, token_counts
+
+    encoder = BertEncoder(folder, device)
+    return TextReader(
+        lambda texts: encoder.encode(texts)["words"], encoder.width,
+        lambda texts: token_counts(texts, encoder.tokenizer), encoder.longest,
+    )  # fmt: skip
+
+
+def _sentence(folder: Path, device: str) -> TextReader:
+    with from_extra("bert"):
+        import sentence_transformers  # noqa: F401
+    from private_graphs.features.sbert import SentenceEncoder
+
+    encoder = SentenceEncoder(folder, device)
+
+    def encode(texts: list[str]) -> np.ndarray:
+        found = encoder.encode(texts)
+        return found["sentence"] * found["filled"][:, None]
+
+    return TextReader(encode, encoder.width, encoder.token_counts, encoder.longest)
+
+
+def _words(file: Path, device: str) -> TextReader:
+    from private_graphs.features.fasttext import load_model, unpacked
+
+    model: Any = load_model(unpacked(file))
+    width = model.get_dimension()
+
+    def encode(texts: list[str]) -> np.ndarray:
+        found = np.zeros((len(texts), width))
+        for row, text in enumerate(texts):
+            for word in tokens(text):
+                found[row] += model.get_word_vector(word)
+        return found
+
+    return TextReader(encode, width)
+
+
+_READERS: dict[str, Callable[[Path, str], TextReader]] = {
+    "bert": _bert, "sbert": _sentence, "fasttext": _words,
+}  # fmt: skip
