@@ -81,8 +81,9 @@ def test_a_run_that_was_killed_or_interrupted_continues_and_repeats_nothing_else
     finished = project.job("released") / "runs.parquet"
     before = finished.stat().st_mtime_ns
 
-    output = project.start().communicate(timeout=900)[0]
-    assert "cannot be locked" in output
+    second = project.start()
+    wait_until(lambda: second.poll() is not None, "the second run is refused", 60)
+    assert "cannot be locked" in second.communicate()[0]
     assert process.poll() is None
 
     os.kill(process.pid, signal.SIGKILL)
