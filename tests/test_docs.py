@@ -81,12 +81,3 @@ def test_links_between_the_pages_point_to_files_and_headings():
             if heading:
                 headings = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.MULTILINE)
                 assert heading in map(anchor, headings), f"{page}: {target}#{heading}"
-
-
-def test_every_fault_names_a_test_that_exists():
-    rows = [line.split(" | ") for line in text_of("docs/reliability.md").splitlines()
-            if line.startswith("| ") and not line.startswith("| Fault")]  # fmt: skip
-    named = [re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", row[-1]) for row in rows]
-    assert len(rows) > 30 and all(len(each) == 1 for each in named)
-    for [(path, name)] in named:
-        assert f"\ndef {name}(" in text_of(path), (path, name)

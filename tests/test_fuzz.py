@@ -350,8 +350,12 @@ def test_raw_files(place, name):
     check()
 
 
+PROGRAM = b"\x80\x02cos\nsystem\n(S'touch pwned'\ntR."
+
+
 @fuzzed
-@given(damaged(b"\x80\x02cos\nsystem\n(S'touch pwned'\ntR."))
+@example(PROGRAM)
+@given(damaged(PROGRAM))
 def test_no_pickle_is_run_unless_it_is_listed(place, content):
     (place / "ind.x").write_bytes(content)
     with survived(place), pytest.raises(UserError):

@@ -1,7 +1,7 @@
 """Bugs that break a proof, as patches of the present code, and what must notice each.
 
-A patch replaces one piece of text, which occurs once, in one file below ``src/private_graphs``. A
-catcher is a test that fails where the bug is planted.
+A patch replaces one piece of text, which occurs once, in one file. A catcher is a test that fails
+where the bug is planted.
 ``python tests/mutants/bugs.py`` writes the table of docs/audits.md.
 """
 
@@ -46,6 +46,8 @@ class Bug:
     catchers: tuple[str, ...]
     fast: bool = False
     """Whether ``make test`` plants it; ``make test-all`` plants all."""
+    folder: str = "src/private_graphs"
+    """Folder of the project that ``path`` is below."""
 
     def patched(self, text: str) -> str:
         """Return ``text`` with the bug; ValueError unless the old text occurs once."""

@@ -68,6 +68,17 @@ def test_norms_and_clipped_sums_are_those_of_autograd(clip):
     np.testing.assert_allclose(total, factors @ gradients, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_root_whose_gradient_is_not_finite_counts_as_zero(value):
+    x, pi, labels, theta = _problem()
+    gradients, reads = _autograd(x, pi, labels, theta), pi.toarray()[:, 0] != 0
+    assert 0 < reads.sum() < len(reads)
+    x.data[x.indptr[0]] = value
+    total, _ = clipped_sum(Roots.of(x, pi, labels, np.float64), theta, 0.3)
+    factors = np.where(reads, 0.0, np.minimum(1, 0.3 / np.linalg.norm(gradients, axis=1)))
+    np.testing.assert_allclose(total, factors @ gradients, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("clip", [math.inf, 0.3])
 def test_a_step_that_drops_hardly_anything_is_that_of_autograd(clip):
     """Of roots of one node and of several: their gradients are added up as dropout needs it."""

@@ -105,3 +105,5 @@ def test_a_replica_that_diverges_does_not_touch_the_one_beside_it(device):
     assert np.isnan(beside.validation_losses[: beside.epochs[1], 1]).all()
     assert beside.epochs[0] == alone.epochs[0]
     np.testing.assert_allclose(beside.parameters[0], alone.parameters[0], rtol=1e-5, atol=1e-6)
+    losses = [each.validation_losses[:, 0] for each in (beside, alone)]  # of later weights too
+    np.testing.assert_allclose(*losses, rtol=1e-5)

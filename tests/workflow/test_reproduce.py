@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -33,10 +33,14 @@ def main(snake, main=main):
 main(snakemake)"""
 
 
-def wait_until(holds: Callable[[], bool], what: str, seconds: float = 300) -> None:
-    """Wait for a condition; fail with its name."""
+def wait_until(
+    holds: Callable[[], object], what: str, run: subprocess.Popen[str] | None = None,
+    seconds: float = 300,
+) -> None:  # fmt: skip
+    """Wait for a condition; fail with its name, or with the output of a run that ended before."""
     end = time.monotonic() + seconds
     while not holds():
+        assert run is None or run.poll() is None, run.communicate()[0]
         assert time.monotonic() < end, f"not within {seconds} s: {what}"
         time.sleep(0.05)
 
@@ -59,7 +63,7 @@ def held_jobs(project: Project, process: subprocess.Popen[str]) -> list[psutil.P
 
 
 @pytest.fixture
-def held(project: Project) -> tuple[Project, subprocess.Popen[str]]:
+def held(project: Project) -> Iterator[tuple[Project, subprocess.Popen[str]]]:
     """A run whose first job has finished and whose second cannot finish while ``gate`` exists."""
     shutil.rmtree(project.path / "recorded")  # its pages take longer than the run
     script = project.path / "workflow" / "scripts" / "run.py"
@@ -68,9 +72,9 @@ def held(project: Project) -> tuple[Project, subprocess.Popen[str]]:
     script.write_text(text.replace("\nmain(snakemake)", GATE))
     (project.path / "gate").touch()
     process = project.start()
-    wait_until(lambda: held_jobs(project, process) or process.poll() is not None, "a job is held")
-    assert process.poll() is None, process.communicate()[0]
-    return project, process
+    wait_until(lambda: held_jobs(project, process), "a job is held", process)
+    yield project, process
+    (project.path / "gate").unlink(missing_ok=True)  # jobs of a killed run end by themselves
 
 
 def test_a_run_that_was_killed_or_interrupted_continues_and_repeats_nothing_else(
@@ -81,17 +85,18 @@ def test_a_run_that_was_killed_or_interrupted_continues_and_repeats_nothing_else
     finished = project.job("released") / "runs.parquet"
     before = finished.stat().st_mtime_ns
 
-    output = project.start().communicate(timeout=900)[0]
-    assert "cannot be locked" in output
+    second = project.start()
+    wait_until(lambda: second.poll() is not None, "the second run is refused", seconds=60)
+    assert "cannot be locked" in second.communicate()[0]
     assert process.poll() is None
 
     os.kill(process.pid, signal.SIGKILL)
     process.wait(timeout=20)
     again = project.start()
-    wait_until(lambda: running_scripts(again), "another process has started")
+    wait_until(lambda: running_scripts(again), "another process has started", again)
     assert not held_jobs(project, again), "that of the first run has the batch"
     orphan.kill()
-    wait_until(lambda: held_jobs(project, again), "the held job has started again")
+    wait_until(lambda: held_jobs(project, again), "the held job has started again", again)
     os.killpg(again.pid, signal.SIGINT)  # as a terminal does on Ctrl-C
     output = again.communicate(timeout=900)[0]
     assert again.returncode != 0, output
