@@ -15,6 +15,10 @@ settings.register_profile("long", deadline=None, max_examples=3200)  # --hypothe
 settings.load_profile("untimed")
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # on small arrays threads only wait
     os.environ.setdefault(_name, "1")
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or every child process compiles the package
+# Snakemake's plugin asks a Slurm that is installed for its configuration at every start, and waits
+# nine seconds where no daemon answers.
+os.environ.setdefault("SLURM_CONF", os.devnull)
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -119,7 +119,11 @@ def _imported_names(path: Path, package: Path, state: tuple[int, int]) -> tuple[
 
 
 def _names(path: Path, package: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), filename=str(path))):
+    waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"), filename=str(path))]
+    while waiting:  # statements alone: no expression holds an import, and most nodes are in one
+        node = waiting.pop()
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            waiting += getattr(node, part, ())
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
-from scipy.stats import beta, binom
 
 from private_graphs.errors import UserError
 from private_graphs.privacy.accountants import gdp_epsilon
@@ -64,6 +63,8 @@ def rate_upper_bound(errors: int, runs: int, tail: float) -> float:
 
     The bound is 1 if every run is an error. Source: Clopper & Pearson 1934.
     """
+    from scipy.stats import beta  # the import takes half a second
+
     return 1.0 if errors >= runs else float(beta.ppf(1 - tail, errors + 1, runs - errors))
 
 
@@ -132,6 +133,8 @@ def one_run_p_value(canaries: int, guesses: int, right: int, epsilon: float, del
     of them and was ``right`` v times. The bound is P[Bin(r, q) >= v] + 2mδ · max_i P[v > Bin(r, q)
     >= v-i]/i with q = e^ε/(1 + e^ε). Source: Steinke, Nasr & Jagielski 2023, Theorem 5.2.
     """
+    from scipy.stats import binom  # the import takes half a second
+
     if not 0 <= right <= guesses <= canaries or canaries < 1:
         raise UserError(
             f"{right} right guesses of {guesses} about {canaries} canaries; expected at most as "

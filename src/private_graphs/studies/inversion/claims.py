@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.special import ndtr
-from scipy.stats import spearmanr
 
 from private_graphs.privacy.accountants import price
 from private_graphs.privacy.events import PoissonSums
@@ -115,6 +114,8 @@ def _by_seed(rows: pd.DataFrame, one: str, other: str, least: int = 3) -> Measur
     Left out are seeds with fewer than ``least`` different values of ``one``, or with equal values
     of ``other``.
     """
+    from scipy.stats import spearmanr  # the import takes half a second
+
     parts = [
         part[[one, other]].dropna()
         for _, part in rows.groupby("seed")
