@@ -39,6 +39,8 @@ NAMED, GUESSES = 100, 10
 SUREST = 0.02
 """Second design: share of all nodes that is guessed at either end."""
 _BINS, _TAIL = 10_000, 0.01
+_NUMBERS = 2**26
+"""Most numbers of an array of nodes and published classes."""
 _PRIOR = 2.0
 """Shadows that the frequencies of all nodes count for, in those of published classes."""
 
@@ -103,6 +105,12 @@ def class_ratios(
     each with the frequencies of its classes among the shadows.
     """
     seen = np.eye(n_classes, dtype=np.float32)[classes].reshape(len(classes), -1)
+    size = max(1, _NUMBERS // seen.shape[1])
+    if coins.shape[1] > size:  # nodes by nodes
+        return np.hstack([
+            class_ratios(classes, coins[:, some], asked, n_classes, near[some])
+            for some in (slice(at, at + size) for at in range(0, coins.shape[1], size))
+        ])  # fmt: skip
     prior = seen.mean(axis=0) + 0.01  # both sides are drawn towards the same frequencies
     total, logs = 1 + 0.01 * n_classes, {}
     for side in (True, False):
