@@ -134,7 +134,7 @@ class Guarantee:
         mus = [price(each, self.unit, self.relation, self.delta).mu for each in self.events]
         if None not in mus:
             return most_of_gaussian(math.sqrt(sum(each**2 for each in mus)), false_positives)
-        growth = math.exp(self.epsilon_proved)
+        growth = math.exp(min(self.epsilon_proved, 700))
         return {"auc": min(1.0, growth / (1 + growth) + self.delta)} | {
             f"tpr_{name}": min(1.0, growth * rate + self.delta)
             for name, rate in false_positives.items()

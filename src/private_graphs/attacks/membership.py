@@ -29,6 +29,7 @@ from private_graphs.attacks.views import FEATURES, PUBLISHED, TOGETHER, WHOLE
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.jobs import Job
 from private_graphs.methods.method import Context
+from private_graphs.tasks import SCENARIOS
 
 PER_NODE_FROM = 32
 """Shadows from which each node has its own variances; with fewer, all nodes share two."""
@@ -305,6 +306,10 @@ def attack(
         )
     if targets is not None:
         found += bounds(scores, shadows.coins, targets.coins, guarantee)
+    if SCENARIOS[job.scenario].unit == "node_out_list" and guarantee.events:
+        from private_graphs.attacks.links import informed_of_lists  # which imports this module
+
+        found += informed_of_lists(job, dataset, guarantee, context)
     return found
 
 
@@ -335,7 +340,10 @@ def bounds(
 
 
 def parts_of(dataset: GraphDataset, nodes: np.ndarray) -> dict[str, np.ndarray]:
-    """Return masks (n,) of the nodes by degree, and by the share of neighbours of their class."""
+    """Return masks (n,) of the nodes by degree, and by the share of neighbours of their class; of
+    pictures none."""
+    if not isinstance(dataset, GraphDataset):
+        return {}
     source, target = (np.r_[a, b] for a, b in (dataset.edge_index, dataset.edge_index[::-1]))
     degree = np.bincount(source, minlength=dataset.n_nodes)
     same = dataset.labels[source] == dataset.labels[target]

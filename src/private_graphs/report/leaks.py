@@ -107,10 +107,10 @@ def cells(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _rank(kind: tuple[str, str]) -> tuple[int, ...]:
     sees, score = kind
-    orders = (("decoding", "online"), ("together",))
+    order = ("decoding", "likelihood", "online")
     return (
         int(sees in ("", "published")),
-        orders[0].index(score) if score in orders[0] else 2,
+        order.index(score) if score in order else len(order),
         int(sees != "together"),
     )
 
