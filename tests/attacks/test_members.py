@@ -131,7 +131,7 @@ def test_published_classes_of_many_nodes_are_read_part_by_part(monkeypatch):
     classes, coins = generator.integers(3, size=(20, 7)), generator.random((20, 11)) < 0.5
     given = classes[:10], coins[:10], classes[10:], 3, generator.random((11, 7)) < 0.5
     whole = membership.class_ratios(*given)
-    monkeypatch.setattr(membership, "_NUMBERS", 50)
+    monkeypatch.setattr(membership, "PUBLISHED_AT_ONCE", 50)
     assert membership.class_ratios(*given) == pytest.approx(whole, abs=1e-6)
 
 

@@ -28,6 +28,7 @@ from private_graphs.attacks.leaks import (
 from private_graphs.attacks.views import FEATURES, PUBLISHED, TOGETHER, WHOLE
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.jobs import Job
+from private_graphs.limits import PUBLISHED_AT_ONCE
 from private_graphs.methods.method import Context
 from private_graphs.tasks import SCENARIOS
 
@@ -40,8 +41,6 @@ NAMED, GUESSES = 100, 10
 SUREST = 0.02
 """Second design: share of all nodes that is guessed at either end."""
 _BINS, _TAIL = 10_000, 0.01
-_NUMBERS = 2**26
-"""Most numbers of an array of nodes and published classes."""
 _PRIOR = 2.0
 """Shadows that the frequencies of all nodes count for, in those of published classes."""
 
@@ -106,7 +105,7 @@ def class_ratios(
     each with the frequencies of its classes among the shadows.
     """
     seen = np.eye(n_classes, dtype=np.float32)[classes].reshape(len(classes), -1)
-    size = max(1, _NUMBERS // seen.shape[1])
+    size = max(1, PUBLISHED_AT_ONCE // seen.shape[1])
     if coins.shape[1] > size:  # nodes by nodes
         return np.hstack([
             class_ratios(classes, coins[:, some], asked, n_classes, near[some])
