@@ -16,6 +16,7 @@ from private_graphs.datasets.registry import dataset_spec
 from private_graphs.datasets.spec import GraphSize
 from private_graphs.errors import UsageError
 from private_graphs.jobs import Job
+from private_graphs.limits import PUBLISHED_AT_ONCE
 from private_graphs.methods import method_named
 
 COMPILES = 300
@@ -36,8 +37,17 @@ def megabytes(job: Job, size: GraphSize | None = None) -> int:
     size = size or dataset_spec(job.dataset).size_with(job.features)
     method = method_named(job.method)
     own = method.memory(method.settings.model_validate(job.settings), size, job.n_replicas)
+    if job.leaks and job.leaks.attack == "membership":
+        own += _membership(size, job.n_replicas)
     data = size.nonzeros * _NONZERO + size.edges * _EDGE
     return int(_MARGIN * (_LIBRARIES + (data + own) / 2**20))
+
+
+def _membership(size: GraphSize, models: int) -> int:
+    """Predict the bytes of an attack: of published classes by candidate, five arrays of float32,
+    and twenty of a number for every model and candidate."""
+    published = size.train_nodes * (size.nodes - size.train_nodes) * size.classes
+    return 20 * min(published, PUBLISHED_AT_ONCE) + 160 * models * size.train_nodes
 
 
 def refuse_too_large(needed: int, what: str) -> None:

@@ -656,15 +656,21 @@ class _Runner:
         return majority_score(truth, int(np.bincount(public).argmax())) if len(public) else None
 
 
-def _cut(job: Job, dataset: GraphDataset, seed: int, unlabelled: bool) -> tuple[Task, Evaluation]:
-    """Cut the dataset for a seed; all seeds get the same cut unless each draws its test nodes."""
+def masked(job: Job, dataset: GraphDataset, seed: int) -> GraphDataset:
+    """Return the dataset with the masks of a seed: the stored ones, drawn ones, or METIS's."""
     if job.test_share is not None:
         masks = Streams.of({"masks": "uniform", "seed": seed}).generator("masks")
         dataset = with_drawn_masks(dataset, job.test_share, job.validation_share, masks)
     if job.metis_parts:
         dataset = with_metis_masks(dataset, job.metis_parts)
+    return dataset
+
+
+def _cut(job: Job, dataset: GraphDataset, seed: int, unlabelled: bool) -> tuple[Task, Evaluation]:
+    """Cut the dataset for a seed; all seeds get the same cut unless each draws its test nodes."""
+    protocol = method_named(job.method).protocols[job.protocol]
     return build_task(
-        dataset, job.scenario, method_named(job.method).protocols[job.protocol], job.delta,
+        masked(job, dataset, seed), job.scenario, protocol, job.delta,
         unlabelled=unlabelled, max_edges=job.max_edges,
     )  # fmt: skip
 

@@ -263,21 +263,6 @@ class GraphTask:
         return int(self.train_features.shape[1])
 
 
-def with_members(task: GraphTask, kept: np.ndarray) -> GraphTask:
-    """Return the task in which the training nodes outside ``kept`` (n,) contribute nothing.
-
-    They still count as units: sizes, divisors and noise, which are public, stay.
-    """
-    to_public, among = task.train_to_public, task.train_adjacency
-    return replace(
-        task,
-        train_features=task.train_features[kept],
-        train_labels=task.train_labels[kept],
-        train_to_public=None if to_public is None else to_public[kept],
-        train_adjacency=None if among is None else among[kept][:, kept],
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class NodeTask:
     """A whole graph, for methods that divide it themselves as their protocol says (``nodes``,

@@ -20,6 +20,7 @@ from small_graphs import (
 from private_graphs import run
 from private_graphs.attacks import leaks, membership, shadow_models
 from private_graphs.attacks.membership import FixedDesign, Scored, Shadows, node_aucs, rates, surest
+from private_graphs.attacks.neighbours import with_members
 from private_graphs.attacks.views import PUBLISHED, TOGETHER, gcn_margins, margins, queries
 from private_graphs.datasets.embedded import write_raw
 from private_graphs.datasets.registry import build
@@ -32,7 +33,7 @@ from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.privacy.events import GaussianQuery
 from private_graphs.report.leaks import LEAK_COLUMNS, leak_rows
 from private_graphs.run import planned
-from private_graphs.tasks import SCENARIOS, with_members
+from private_graphs.tasks import SCENARIOS
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ from scipy.stats import rankdata
 
 from private_graphs.attacks.leaks import TINY_DELTA, Guarantee, Guesses, Measurement
 from private_graphs.attacks.membership import Shadows, rates, surest
-from private_graphs.attacks.neighbours import with_edges
+from private_graphs.attacks.neighbours import with_edges, with_members
 from private_graphs.attacks.shadow_models import coins_of
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.graphs.normalise import gcn_propagation
@@ -39,6 +39,7 @@ from private_graphs.mechanisms.door import Door, Lane, Watch
 from private_graphs.methods import gcn, method_named
 from private_graphs.methods.edge_votes import draw_voters
 from private_graphs.methods.method import Context, Request
+from private_graphs.methods.noisy_sums import adjacency_of
 from private_graphs.methods.text_only import text_model
 from private_graphs.privacy.events import GaussianQuery
 from private_graphs.protocols import SOUND
@@ -346,6 +347,8 @@ class Informed:
         sides = np.where(coins, 1.0, -1.0)
         ratios = np.zeros(len(coins))
         for near, far in zip(first.kept, second.kept, strict=True):
+            if near.kind == "step":  # of gradients, which every group moves
+                continue
             if near.kind == "flip":
                 edges = self.group >= 0
                 told = _flipped(near, self.dataset.edge_index[:, edges], self.dataset.n_nodes)
@@ -364,15 +367,56 @@ class Informed:
     ) -> tuple[SeenReleases, dict[int, np.ndarray]]:
         """Return the releases of a run on the groups with heads, and the nodes of their rows, by
         the number of rows."""
-        there = (self.group < 0) | coins[self.group]
-        graph = with_edges(self.dataset, self.dataset.edge_index[:, there])
-        task, _ = build_task(
-            graph, job.scenario, method_named(job.method).protocols[job.protocol], job.delta,
-            max_edges=job.max_edges,
-        )  # fmt: skip
-        watch = SeenReleases(tape)
+        task, watch = self.task((self.group < 0) | coins[self.group]), SeenReleases(tape)
         _, [found] = answer(job, self.dataset, watch, task, context)
         return watch, released_nodes(task, found.request, self.dataset)
+
+    def task(self, there: np.ndarray) -> Task:
+        """Return the task with the edges (E,) that are ``there``."""
+        graph, job = with_edges(self.dataset, self.dataset.edge_index[:, there]), self.job
+        protocol = method_named(job.method).protocols[job.protocol]
+        task, _ = build_task(graph, job.scenario, protocol, job.delta, max_edges=job.max_edges)
+        return task
+
+
+class InformedOfLists(Informed):
+    """The same on people with the lists that they own, by somebody who knows all others.
+
+    ``group`` (n,) numbers the labelled training nodes that are in or out by coins. No node is on
+    the lists of two, so that each sum over lists is about one of them.
+    """
+
+    @classmethod
+    def of(cls, job: Job, dataset: GraphDataset, generator: np.random.Generator) -> InformedOfLists:
+        """Take nodes of long lists, half of the bound at least and none that the method cuts."""
+        nodes, adjacency = _labelled(dataset), adjacency_of(dataset)
+        degree = np.diff(adjacency.indptr)[nodes]
+        group, taken, found = np.full(len(nodes), -1), np.zeros(dataset.n_nodes, bool), 0
+        most = method_named(job.method).settings.model_validate(job.settings).degree
+        for place in np.lexsort([generator.random(len(nodes)), -degree]):
+            own = adjacency[[nodes[place]]].indices
+            if most <= 2 * len(own) <= 2 * most and not taken[own].any():
+                taken[own], group[place] = True, found
+                found += 1
+        return cls(job, dataset, group)
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """(N,) group on whose list each node is, -1 for none."""
+        found, adjacency = np.full(self.dataset.n_nodes, -1), adjacency_of(self.dataset)
+        asked = self.group >= 0
+        for node, group in zip(_labelled(self.dataset)[asked], self.group[asked], strict=True):
+            found[adjacency[[node]].indices] = group
+        return found
+
+    def task(self, there: np.ndarray) -> Task:
+        """Return the task of the members (n,) that are ``there``."""
+        whole, _ = planned(self.job, self.dataset)
+        return with_members(whole, there)
+
+
+def _labelled(dataset: GraphDataset) -> np.ndarray:
+    return np.flatnonzero(dataset.train_mask & (dataset.labels >= 0))
 
 
 def released_nodes(task: Task, request: Request, dataset: GraphDataset) -> dict[int, np.ndarray]:
@@ -525,6 +569,18 @@ def _informed(
             who = "the only edge of a node" if high == 2 else f"all {low}{last} edges of a node"
             yield from measured_rates(RELEASES, score, ratios[:, own], coins[:, own], who)
             yield Measurement(RELEASES, score, "groups", float(own.sum()), who=who)
+
+
+def informed_of_lists(
+    job: Job, dataset: GraphDataset, guarantee: Guarantee, context: Context
+) -> Iterator[Measurement]:
+    """Yield what noisy sums over lists show of members to somebody who knows all others."""
+    generator, score = np.random.default_rng([job.leaks.seed, 43]), "likelihood"
+    attacked = InformedOfLists.of(job.model_copy(update={"seeds": (0,)}), dataset, generator)
+    coins, ratios = attacked.runs(job.leaks.shadows // 2, context)
+    yield from measured_rates(RELEASES, score, ratios, coins, "all")
+    yield from shown(ratios, coins, guarantee, RELEASES, score, "all")
+    yield Measurement(RELEASES, score, "nodes", float(coins.shape[1]), who="likelihood")
 
 
 def shown(

@@ -28,7 +28,9 @@ from private_graphs.attacks.leaks import (
 from private_graphs.attacks.views import FEATURES, PUBLISHED, TOGETHER, WHOLE
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.jobs import Job
+from private_graphs.limits import PUBLISHED_AT_ONCE
 from private_graphs.methods.method import Context
+from private_graphs.tasks import SCENARIOS
 
 PER_NODE_FROM = 32
 """Shadows from which each node has its own variances; with fewer, all nodes share two."""
@@ -103,6 +105,12 @@ def class_ratios(
     each with the frequencies of its classes among the shadows.
     """
     seen = np.eye(n_classes, dtype=np.float32)[classes].reshape(len(classes), -1)
+    size = max(1, PUBLISHED_AT_ONCE // seen.shape[1])
+    if coins.shape[1] > size:  # nodes by nodes
+        return np.hstack([
+            class_ratios(classes, coins[:, some], asked, n_classes, near[some])
+            for some in (slice(at, at + size) for at in range(0, coins.shape[1], size))
+        ])  # fmt: skip
     prior = seen.mean(axis=0) + 0.01  # both sides are drawn towards the same frequencies
     total, logs = 1 + 0.01 * n_classes, {}
     for side in (True, False):
@@ -297,6 +305,10 @@ def attack(
         )
     if targets is not None:
         found += bounds(scores, shadows.coins, targets.coins, guarantee)
+    if SCENARIOS[job.scenario].unit == "node_out_list" and guarantee.events:
+        from private_graphs.attacks.links import informed_of_lists  # which imports this module
+
+        found += informed_of_lists(job, dataset, guarantee, context)
     return found
 
 
@@ -327,7 +339,10 @@ def bounds(
 
 
 def parts_of(dataset: GraphDataset, nodes: np.ndarray) -> dict[str, np.ndarray]:
-    """Return masks (n,) of the nodes by degree, and by the share of neighbours of their class."""
+    """Return masks (n,) of the nodes by degree, and by the share of neighbours of their class; of
+    pictures none."""
+    if not isinstance(dataset, GraphDataset):
+        return {}
     source, target = (np.r_[a, b] for a, b in (dataset.edge_index, dataset.edge_index[::-1]))
     degree = np.bincount(source, minlength=dataset.n_nodes)
     same = dataset.labels[source] == dataset.labels[target]

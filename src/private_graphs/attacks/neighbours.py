@@ -1,4 +1,5 @@
-"""Neighbouring tasks: changes of one unit, by scenario, with all public data equal.
+"""Neighbouring tasks: changes of one unit, by scenario, with all public data equal; and tasks in
+which many units contribute nothing.
 
 Each neighbour differs from a task in one unit. Values are extreme on purpose: empty rows, huge
 values, copies of another unit, missing labels, hubs and isolated nodes.
@@ -14,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
+from private_graphs.methods.noisy_sums import adjacency_of
 from private_graphs.methods.unit_gradients import hashed_parts
 from private_graphs.tasks import GraphTask, ImageTask, NodeTask, Task
 
@@ -42,6 +44,45 @@ def neighbours(task: Task, count: int, seed: int, settings: Any = None) -> Itera
     for number in range(count):
         found = change(task, number, generator, settings)
         yield found if isinstance(found, Neighbour) else Neighbour(found)
+
+
+def with_members(task: Task, kept: np.ndarray) -> Task:
+    """Return the task in which labelled training records outside ``kept`` (n,) contribute nothing.
+
+    They still count as units: sizes, divisors and noise, which are public, stay.
+    """
+    if isinstance(task, GraphTask):
+        to_public, among = task.train_to_public, task.train_adjacency
+        return replace(
+            task,
+            train_features=task.train_features[kept],
+            train_labels=task.train_labels[kept],
+            train_to_public=None if to_public is None else to_public[kept],
+            train_adjacency=None if among is None else among[kept][:, kept],
+        )
+    if isinstance(task, ImageTask):
+        labels = task.train_labels.copy()
+        labels[np.flatnonzero(labels >= 0)[~kept]] = -1
+        return replace(task, train_labels=labels)
+    graph = task.graph
+    out = np.flatnonzero(graph.train_mask & (graph.labels >= 0))[~kept]
+    labels, there = graph.labels.copy(), np.ones(graph.n_nodes, np.float32)
+    labels[out], there[out] = -1, 0
+    rows = sp.diags(there)
+    if task.scenario.unit == "node_out_list":  # only a node's own answer reads its features
+        lists = adjacency_of(graph) if task.lists is None else task.lists
+        lists = sp.csr_matrix(rows @ lists)
+        lists.eliminate_zeros()
+        return replace(task, graph=replace(graph, labels=labels), lists=lists)
+    features = graph.features
+    features = (
+        features * there[:, None]
+        if isinstance(features, np.ndarray)
+        else SparseFeatures.from_scipy(rows @ features.to_scipy())
+    )
+    kept_edges = graph.edge_index[:, there[graph.edge_index].all(axis=0)]
+    left = with_edges(replace(graph, labels=labels, features=features), kept_edges)
+    return replace(task, graph=left)
 
 
 def _odd_row(width: int, number: int, generator: np.random.Generator) -> np.ndarray:
@@ -193,8 +234,6 @@ def _node(task: NodeTask, number: int, generator: np.random.Generator, _: Any) -
 
 def _lists(task: NodeTask, number: int, generator: np.random.Generator, _: Any) -> Neighbour:
     """Replace one node: features, label if it trains, and its own list only."""
-    from private_graphs.methods.noisy_sums import adjacency_of
-
     graph, node = task.graph, int(generator.integers(task.graph.n_nodes))
     if number % 2 or number % 5 == 0:  # a training node, whose label may be removed
         node = int(generator.choice(np.flatnonzero(graph.train_mask)))

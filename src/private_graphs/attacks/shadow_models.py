@@ -14,7 +14,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from private_graphs.attacks.decoding import decoded
-from private_graphs.attacks.views import FEATURES, NOISY_SUMS, PUBLIC, gcn_margins, margins, queries
+from private_graphs.attacks.neighbours import with_members
+from private_graphs.attacks.views import (
+    FEATURES,
+    NOISY_SUMS,
+    PUBLIC,
+    WHOLE,
+    gcn_margins,
+    margins,
+    queries,
+)
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.errors import UserError
 from private_graphs.graphs.normalise import gcn_propagation
@@ -22,8 +31,9 @@ from private_graphs.jobs import Job
 from private_graphs.mechanisms.door import Door, Lane, Watch
 from private_graphs.methods import method_named
 from private_graphs.methods.method import Context, Outcome, Request
+from private_graphs.methods.noisy_sums import adjacency_of
 from private_graphs.run import planned
-from private_graphs.tasks import GraphTask, NodeTask, Records, with_members
+from private_graphs.tasks import SCENARIOS, GraphTask, ImageTask, NodeTask, Records, Task
 from private_graphs.training.streams import Streams
 
 
@@ -32,7 +42,7 @@ class Models:
     """R models, each trained on the nodes whose coins came up heads."""
 
     nodes: np.ndarray
-    """(n,) candidates: training nodes with a label."""
+    """(n,) candidates: training nodes with a label; of pictures at most ``_PICTURES``."""
     coins: np.ndarray
     """(R, n) whether a model learned from a node."""
     classes: np.ndarray
@@ -69,6 +79,8 @@ class Models:
         return cls(nodes, coins, classes, accuracy, most, n_classes, near, margins)
 
 
+_PICTURES = 2000
+"""Most pictures that are candidates; all others are members."""
 Trainer = Callable[[Sequence[int]], Models]
 """From the numbers of models to the models."""
 
@@ -85,13 +97,12 @@ def trainer(job: Job, dataset: GraphDataset, context: Context) -> Trainer:
     first = job.leaks.seed * total
     seeds = tuple(range(first, first + total))
     task, requests = planned(job.model_copy(update={"seeds": seeds}), dataset)
-    make = _TRAINERS.get(job.method, _one_by_one)
-    if not isinstance(task, NodeTask if job.method == "gcn" else GraphTask):
+    if SCENARIOS[job.scenario].unit not in ("node", "node_out_list", "record"):
         raise UserError(
             f"{job.id}: no membership inference on {job.method}, scenario {job.scenario}; expected "
-            "gcn, or a method of scenario text or graph"
+            "a scenario whose unit is a node or a record"
         )
-    return make(job, dataset, task, requests, context)
+    return _TRAINERS.get(job.method, _one_by_one)(job, dataset, task, requests, context)
 
 
 def _gcn_trainer(
@@ -129,20 +140,28 @@ def _gcn_trainer(
 
 
 def _one_by_one(
-    job: Job, dataset: GraphDataset, task: GraphTask, requests: Sequence[Request], context: Context
+    job: Job, dataset: Any, task: Task, requests: Sequence[Request], context: Context
 ) -> Trainer:
     """Run the method once per model, on its own members."""
-    method, (nodes, truth, everyone) = method_named(job.method), _sides(dataset, task)
-    asking = replace(context, progress=None, asked=everyone)
+    method, sides = method_named(job.method), _Sides.of(dataset, task, job)
+    asking = replace(context, progress=None, asked=sides.asked)
 
     def train(numbers: Sequence[int]) -> Models:
-        coins, outcomes = _coins(job, numbers, len(nodes)), []
+        coins, outcomes = _coins(job, numbers, len(sides.nodes)), []
         for place, number in enumerate(numbers):
-            door, own = Door.of([requests[number].streams]), with_members(task, coins[place])
-            outcomes += method.answers(own, [requests[number]], door, asking)
+            kept = np.ones(sides.everybody, dtype=bool)
+            kept[sides.places] = coins[place]
+            door, own = Door.of([requests[number].streams]), with_members(task, kept)
+            found = method.answers(own, [requests[number]], door, asking)
+            if found[0].logits is None:
+                raise UserError(
+                    f"{job.id}: {job.method} shows no class scores of records that an attack asks "
+                    "for; expected a method that does"
+                )
+            outcomes += found
             door.close()
             context.report(number + 1, len(requests))
-        return _of_outcomes(task, nodes, coins, outcomes, truth)
+        return sides.models(coins, outcomes)
 
     return train
 
@@ -153,7 +172,8 @@ def _class_sums_trainer(
     """Release the sums of all models with one map of rows; decode them too."""
     from private_graphs.methods import class_sums
 
-    nodes, truth, everyone = _sides(dataset, task)
+    sides = _Sides.of(dataset, task, job)
+    nodes, everyone = sides.nodes, sides.asked
     released = class_sums.Released(class_sums.Public(task), job.epsilons[0])
     if released.steps:
         raise UserError(
@@ -177,7 +197,7 @@ def _class_sums_trainer(
             outcomes += released.answer(chosen, door)
             door.close()
             context.report(numbers[places][-1] + 1, len(requests))
-        found = _of_outcomes(task, nodes, coins, outcomes, truth)
+        found = sides.models(coins, outcomes)
         sums = np.stack(seen.released).reshape(len(numbers), -1)
         return replace(found, decoded={NOISY_SUMS: decoded(sp.csr_matrix(terms), sums, noise)})
 
@@ -192,25 +212,59 @@ def _coins(job: Job, numbers: Sequence[int], n: int) -> np.ndarray:
     return np.stack([coins_of(job, number, n) for number in numbers])
 
 
-def _sides(dataset: GraphDataset, task: GraphTask) -> tuple[np.ndarray, np.ndarray, Records]:
-    """Return the candidates, the labels of the test nodes, and the candidates' records."""
-    labelled = dataset.labels >= 0
-    nodes = np.flatnonzero(dataset.train_mask & labelled)
-    return nodes, dataset.labels[dataset.test_mask & labelled], task.training(slice(None))
+@dataclass(frozen=True)
+class _Sides:
+    """Whom an attack asks about, and what it asks a model."""
 
+    nodes: np.ndarray
+    """(n,) candidates."""
+    places: np.ndarray
+    """(n,) their places among all labelled training records, who are members if no candidates."""
+    everybody: int
+    labels: np.ndarray
+    """(n,) labels of the candidates."""
+    truth: np.ndarray
+    """(M,) labels of the test records."""
+    n_classes: int
+    asked: Any
+    """``Context.asked``."""
+    view: str
+    near: np.ndarray | None = None
+    """``Models.near``."""
 
-def _of_outcomes(
-    task: GraphTask,
-    nodes: np.ndarray,
-    coins: np.ndarray,
-    outcomes: Sequence[Outcome],
-    truth: np.ndarray,
-) -> Models:
-    view = FEATURES if task.train_to_public is None else PUBLIC
-    logits = np.stack([each.logits for each in outcomes])
-    classes = np.stack([each.test_predictions for each in outcomes])
-    found = {view: margins(logits, task.train_labels)}
-    return Models.of(nodes, coins, classes, truth, task.n_classes, found)
+    @classmethod
+    def of(cls, dataset: Any, task: Task, job: Job) -> _Sides:
+        """Take all training records with a label as candidates; of pictures a random sample."""
+        labelled = dataset.labels >= 0
+        nodes = np.flatnonzero(dataset.train_mask & labelled)
+        tested = np.flatnonzero(dataset.test_mask & labelled)
+        places, near = np.arange(len(nodes)), None
+        if isinstance(task, GraphTask):
+            asked: Any = task.training(slice(None))
+            view = FEATURES if task.train_to_public is None else PUBLIC
+        elif isinstance(task, ImageTask):
+            identity = {"attack": "candidates", "seed": job.leaks.seed}
+            order = Streams.of(identity).generator("candidates").permutation(len(nodes))
+            places, view = np.sort(order[:_PICTURES]), FEATURES
+            asked = task.train_pixels[task.train_labels >= 0][places]
+        elif task.scenario.unit == "node_out_list":
+            asked, view = nodes, WHOLE
+            near = adjacency_of(task.graph)[nodes][:, tested].toarray() > 0
+        else:
+            features = dataset.features
+            matrix = features if isinstance(features, np.ndarray) else features.to_scipy()
+            rows = sp.csr_matrix(matrix[nodes])
+            asked, view = Records(rows, dataset.labels[nodes]), FEATURES
+        chosen = nodes[places]
+        return cls(chosen, places, len(nodes), dataset.labels[chosen], dataset.labels[tested],
+                   task.n_classes, asked, view, near)  # fmt: skip
+
+    def models(self, coins: np.ndarray, outcomes: Sequence[Outcome]) -> Models:
+        """Return the models that gave some outcomes."""
+        logits = np.stack([each.logits for each in outcomes])
+        classes = np.stack([each.test_predictions for each in outcomes])
+        found = {self.view: margins(logits, self.labels)}
+        return Models.of(self.nodes, coins, classes, self.truth, self.n_classes, found, self.near)
 
 
 class _ReleasedSums(Watch):

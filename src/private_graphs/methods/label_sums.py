@@ -155,7 +155,7 @@ def _train(data: SumsData, requests: Sequence[Request], door: Door) -> list[Outc
     network = Network(task.graph.n_features, task.n_classes)
     stack = network.started([request.streams for request in requests])
     trainer.fit(network, stack, inputs)
-    return trainer.outcomes(stacks.predictions(network, stack, inputs))
+    return trainer.answered(network, stack, inputs)
 
 
 METHODS = (

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -378,6 +378,8 @@ class SumsData:
     """Indices of labelled training nodes, in the form of ``validation`` and ``test``."""
     validation: np.ndarray
     test: np.ndarray
+    asked: np.ndarray | None = None
+    """Indices of nodes whose logits an attack asks for."""
 
     @property
     def places(self) -> np.ndarray:
@@ -385,7 +387,7 @@ class SumsData:
         return places_of(self.task.graph.train_mask, self.train)
 
     @classmethod
-    def of(cls, task: NodeTask) -> SumsData:
+    def of(cls, task: NodeTask, asked: np.ndarray | None = None) -> SumsData:
         """Convert a task."""
         from private_graphs.training.stacks import SparseRows
 
@@ -398,6 +400,7 @@ class SumsData:
             SparseRows(scipy.sparse.csr_matrix(matrix)),
             adjacency_of(graph) if task.lists is None else task.lists,
             *(np.flatnonzero(side & labelled) for side in sides),
+            asked,
         )
 
     def sums(
@@ -475,8 +478,21 @@ class Trainer:
         if self.watches:
             self.learned.append(np.stack(learned))
 
+    def answered(
+        self, network: stacks.Network, stack: stacks.Stack, inputs: stacks.StackInputs
+    ) -> list[Outcome]:
+        """Return the outcomes of trained networks, with the logits that an attack asks for."""
+        from private_graphs.training import stacks
+
+        logits, asked = stacks.outputs(network, stack, inputs), self.data.asked
+        found = self.outcomes(logits.argmax(-1).numpy())
+        if asked is None:
+            return found
+        told = logits.numpy()[:, asked]
+        return [replace(each, logits=own) for each, own in zip(found, told, strict=True)]
+
     def outcomes(self, predicted: np.ndarray) -> list[Outcome]:
-        """Return the outcomes."""
+        """Return the outcomes of (R, N) predicted classes."""
         data, settings = self.data, self.requests[0].settings
         # of all networks, one after the other
         curves = np.concatenate(self.told or [np.empty((0, len(self.requests)))])
@@ -560,7 +576,7 @@ def answer_alike(
     import torch
 
     torch.set_num_threads(context.threads)
-    data = SumsData.of(task)
+    data = SumsData.of(task, context.asked)
 
     def answered(alike: list[Request], door: Door, context: Context) -> list[Outcome]:
         size, outcomes = len(alike), []

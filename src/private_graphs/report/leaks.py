@@ -70,6 +70,11 @@ NOTES = (
     "the model that learns from everybody; in brackets that of always guessing the largest class: "
     "an attack at chance on a model at chance shows nothing.",
 )
+_LIKELIHOOD = (
+    "releases, likelihood: by somebody who knows everybody but a few people of long lists, which "
+    "share nobody: nobody can do better from the same noisy sums. whole: what the model answers "
+    "about a person from the noisy sums."
+)
 _CELL = ["dataset", "features", "method", "scenario", "protocol", "settings", "left_out", "epsilon"]
 _PROTOCOLS = {"released": "the authors’ code", "paper": "as the paper says", "sound": "corrected"}
 _RATE = "tpr_01"
@@ -107,10 +112,10 @@ def cells(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _rank(kind: tuple[str, str]) -> tuple[int, ...]:
     sees, score = kind
-    orders = (("decoding", "online"), ("together",))
+    order = ("decoding", "likelihood", "online")
     return (
         int(sees in ("", "published")),
-        orders[0].index(score) if score in orders[0] else 2,
+        order.index(score) if score in order else len(order),
         int(sees != "together"),
     )
 
@@ -122,6 +127,8 @@ def blocks(results: Any) -> list[Block]:
         rows = results.leaks[results.leaks["leak"] == leak]
         if rows.empty:
             continue
+        if (rows["unit"] == "record").all():
+            noun = "Which picture was learned from"
         if leak == "links":
             found += link_blocks(rows, partial(_model, results=results), partial(_name, results))
             continue
@@ -146,12 +153,14 @@ def _model(row: Mapping[str, Any], results: Any) -> str:
     """Return the attacked model in words: method, protocol, and what differs from the others."""
     settings = json.loads(row["settings"])
     words = [results.title(row["method"])]
-    if row["protocol"] != "sound" or row["scenario"] == "nodes":
+    if len(method_named(row["method"]).protocols) > 1:
         words.append(_PROTOCOLS[row["protocol"]])
     if row["scenario"] in ("text", "graph", "edges"):
         words.append(row["scenario"])
     if settings.get("optimizer") == "sgd":
         words.append("SGD")
+    if settings.get("sample") == 1:
+        words.append("of all nodes")
     if row["left_out"] == "unlabelled":
         words.append("only labels left out")
     return ", ".join(words)
@@ -236,6 +245,7 @@ def _views(noun: str, rows: pd.DataFrame, results: Any) -> Table:
         "nodes. online, offline: likelihood ratios with shadows that learned from the record and, "
         "online, that did not; plain: confidence without shadows; decoding: the noisy sums solved "
         "for the coins. All are reported, not the best.",
+        *((_LIKELIHOOD,) if (frame["score"] == "likelihood").any() else ()),
     )
     return Table(f"{noun}: every view and score", frame, columns, notes)
 

@@ -129,10 +129,15 @@ def images_of(pixels: np.ndarray, shape: Shape, device: str = "cpu") -> torch.Te
     return torch.from_numpy(pixels.reshape(-1, *shape)).to(device).float() / 255
 
 
+def class_scores(net: Classifier, images: torch.Tensor, lot: int = 1000) -> torch.Tensor:
+    """Return the (n, K) class scores of images."""
+    with torch.no_grad():
+        return torch.cat([net(part)[0] for part in images.split(lot)])
+
+
 def predicted(net: Classifier, images: torch.Tensor, lot: int = 1000) -> torch.Tensor:
     """Return the (n,) classes with the highest scores."""
-    with torch.no_grad():
-        return torch.cat([net(part)[0].argmax(-1) for part in images.split(lot)])
+    return class_scores(net, images, lot).argmax(-1)
 
 
 @dataclass(frozen=True)

@@ -729,10 +729,15 @@ def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> torch
     return scores
 
 
+def outputs(network: Network, stack: Stack, inputs: StackInputs) -> torch.Tensor:
+    """Return (R, N, C) logits."""
+    with torch.no_grad():
+        return network(Forward(stack, inputs.view(), training=False))
+
+
 def predictions(network: Network, stack: Stack, inputs: StackInputs) -> np.ndarray:
     """Return (R, N) classes."""
-    with torch.no_grad():
-        return network(Forward(stack, inputs.view(), training=False)).argmax(-1).numpy()
+    return outputs(network, stack, inputs).argmax(-1).numpy()
 
 
 def accuracy(

@@ -24,6 +24,7 @@ from private_graphs.training.image_nets import (
     Kind,
     PlainAdam,
     Shape,
+    class_scores,
     network,
     predicted,
 )
@@ -116,6 +117,10 @@ class Student:
     def classes(self, images: torch.Tensor) -> np.ndarray:
         """Return the (n,) classes of the first classifier."""
         return predicted(self.classifiers[0], images).cpu().numpy()
+
+    def logits(self, images: torch.Tensor) -> np.ndarray:
+        """Return the (n, K) class scores of the first classifier."""
+        return class_scores(self.classifiers[0], images).cpu().numpy()
 
 
 Watch = Callable[[list[np.ndarray]], dict[str, float]]

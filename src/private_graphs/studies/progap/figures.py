@@ -121,8 +121,9 @@ FIGURE4 = Exhibit(
 WHAT_LEAKS = Exhibit(
     "what_leaks",
     "What leaks in practice",
-    groups=("leaks_friendships",),
+    groups=("leaks_lists", "leaks_lists_without_dp", "leaks_friendships"),
     build=leaks.blocks,
-    meaning="How well somebody who knows all other friendships guesses one, beside the printed and "
-    "the proved ε. It is evidence: no bound, and no audit.",
+    meaning="How well an attacker guesses who was a training node, and somebody who knows all "
+    "other friendships one of them, beside the printed and the proved ε. It is evidence: no bound, "
+    "and no audit.",
 )

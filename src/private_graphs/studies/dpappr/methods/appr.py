@@ -50,7 +50,7 @@ from private_graphs.studies.dpappr.methods.appr_rows import (
     random_rows,
     truncated,
 )
-from private_graphs.tasks import NodeTask, unit_rows
+from private_graphs.tasks import NodeTask, Records, unit_rows
 from private_graphs.training.streams import PublicStreams, Streams
 
 _RESTART = 0.25
@@ -282,8 +282,8 @@ def hidden(
 def outputs(
     theta: np.ndarray,
     features: scipy.sparse.csr_matrix,
-    dropout: float,
-    generator: np.random.Generator,
+    dropout: float = 0.0,
+    generator: np.random.Generator | None = None,
 ) -> np.ndarray:
     """Return (n, classes): the network's outputs for each node alone."""
     first = np.maximum(hidden(theta, features, dropout, generator), 0)
@@ -454,6 +454,7 @@ class _Training:
     kind: Kind
     request: Request
     door: Door
+    asked: Records | None = None
 
     def outcome(self) -> Outcome:
         """Train and predict."""
@@ -522,7 +523,15 @@ class _Training:
             measured=measured,
             evaluated=evaluated,
             majority=self.data.majority,
+            logits=self._logits(theta),
         )
+
+    def _logits(self, theta: np.ndarray) -> np.ndarray | None:
+        """Return the outputs for each node alone that an attack asks for."""
+        if self.asked is None:
+            return None
+        rows = self.asked.train_features
+        return outputs(theta, unit_rows(rows) if self.request.settings.unit_rows else rows)
 
 
 def stated(
@@ -571,7 +580,7 @@ def run(
         if unit not in data:
             data[unit] = ApprData.of(task, unit)
     runs = [
-        _Training(data[each.settings.unit_rows], kind, each, door.of_lanes([place]))
+        _Training(data[each.settings.unit_rows], kind, each, door.of_lanes([place]), context.asked)
         for place, each in enumerate(requests)
     ]
     outcomes: list[Outcome] = []

@@ -160,6 +160,8 @@ class TeacherVotes:
     """(V, K) vote counts on the public images."""
     test: np.ndarray | None = None
     """(M, K) vote counts on the test images, if they were queried."""
+    asked: np.ndarray | None = None
+    """(A, K) vote counts on images that an attack asks for."""
 
 
 def _parts(n: int, teachers: int, generator: np.random.Generator) -> np.ndarray:
@@ -180,6 +182,7 @@ def vote(task: ImageTask, request: Request, context: Context) -> TeacherVotes:
     if task.votes is not None:
         return TeacherVotes(task.votes[:cut], task.votes[cut:])
     settings: PateSettings = request.settings
+    asked = () if context.asked is None else (context.asked,)
     ensemble = Ensemble(
         settings.teacher_network, task.shape, task.n_classes, settings.teacher_epochs,
         settings.teacher_batch, settings.teacher_rate,
@@ -187,10 +190,11 @@ def vote(task: ImageTask, request: Request, context: Context) -> TeacherVotes:
     counts = ensemble.votes(
         _parts(task.n_units, settings.teachers, request.streams.generator("partition")),
         task.train_pixels, task.train_labels,
-        np.concatenate([task.validation_pixels, task.test_pixels]),
+        np.concatenate([task.validation_pixels, task.test_pixels, *asked]),
         request.streams.generator("teachers"), context.device,
     )  # fmt: skip
-    return TeacherVotes(counts[:cut], counts[cut:])
+    end = cut + len(task.test_pixels)
+    return TeacherVotes(counts[:cut], counts[cut:end], counts[end:] if asked else None)
 
 
 @dataclass(eq=False)
@@ -353,9 +357,11 @@ def _release(stage: TeacherStage, request: Request) -> Outcome:
         training_of(request.settings), pool, task.shape, task.n_classes,
         np.random.default_rng(start),
     )  # fmt: skip
+    asked = stage.context.asked
     return Outcome(
         test_predictions=student.classes(images_of(task.test_pixels, task.shape, device)),
         validation_predictions=student.classes(pool.images),
+        logits=None if asked is None else student.logits(images_of(asked, task.shape, device)),
         measured={
             "epochs": request.settings.epochs,
             "noise_multiplier": noise_of(task, request).answer_std,
@@ -396,6 +402,7 @@ def _plurality(stage: TeacherStage, request: Request) -> Outcome:
     return Outcome(
         test_predictions=votes.test.argmax(axis=1),
         validation_predictions=votes.pool.argmax(axis=1),
+        logits=None if votes.asked is None else np.log1p(votes.asked),
         measured=measured,
         artifacts={f"seed{request.seed}/votes": votes.pool},
     )

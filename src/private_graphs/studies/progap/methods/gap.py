@@ -118,7 +118,7 @@ def _train(data: SumsData, requests: Sequence[Request], door: Door) -> list[Outc
     classifier = GapClassifier(settings.hops + 1, task.n_classes, norm)
     stack = started(classifier, streams, 1)
     trainer.fit(classifier, stack, inputs)
-    return trainer.outcomes(stacks.predictions(classifier, stack, inputs))
+    return trainer.answered(classifier, stack, inputs)
 
 
 METHODS = (

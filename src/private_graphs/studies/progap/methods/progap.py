@@ -142,7 +142,7 @@ def train(data: SumsData, requests: Sequence[Request], door: Door) -> list[Outco
         )
         stack = stage.grown(stack, [request.streams for request in requests])
         trainer.fit(stage, stack, inputs)
-    return trainer.outcomes(stacks.predictions(stage, stack, inputs))
+    return trainer.answered(stage, stack, inputs)
 
 
 def last_base(stage: Stage, stack: stacks.Stack, inputs: stacks.StackInputs) -> np.ndarray:
