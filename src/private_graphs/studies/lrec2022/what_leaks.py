@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from private_graphs.report.exhibit import Exhibit
-from private_graphs.report.leaks import blocks
+from private_graphs.report.leaks import blocks, numbers
 
 EXHIBIT = Exhibit(
     "what_leaks",
@@ -14,6 +14,7 @@ EXHIBIT = Exhibit(
         "leaks_words",
     ),
     build=blocks,
+    numbers=numbers,
     meaning="How well an attacker guesses who was a training node, which edges there are, and who "
     "used a rare word, beside the printed and the proved ε. Evidence: no bound, and no audit.",
 )  # fmt: skip
