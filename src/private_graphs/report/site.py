@@ -575,7 +575,7 @@ def _card(like: Iterable[tuple[str, str]], held: Sequence[dict[str, Any]]) -> di
     """Return a card: what its statements share, and what each of them says."""
     alike, runs = _alike({each["id"]: each["runs"] for each in held})
     reasons, values = _formulas({each["id"]: each["reason"] for each in held if each["reason"]})
-    told = [each | {"runs": runs[each["id"]], "values": values.get(each["id"])} for each in held]
+    told = [each | {"runs": runs[each["id"]], "numbers": values.get(each["id"])} for each in held]
     rests = dict.fromkeys(each["rests"] for each in held)
     return {"lines": dict(like), "alike": alike, "statements": told, "reasons": reasons,
             "rests": list(rests)}  # fmt: skip
