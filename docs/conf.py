@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -28,7 +29,7 @@ html_use_index = False
 html_copy_source = False
 myst_heading_anchors = 4
 myst_url_schemes = {"http": None, "https": None, "results": "{{path}}"}
-autodoc_typehints = "description"
+autodoc_typehints = "signature"  # lists of parameters would repeat the fields of every class
 autodoc_member_order = "bysource"
 suppress_warnings = ["toc.not_included"]  # pages of single benchmarks; a test reaches all pages
 
@@ -86,13 +87,25 @@ def parents(node: nodes.Node) -> list[nodes.Node]:
     return [] if node.parent is None else [node.parent, *parents(node.parent)]
 
 
-def make_accessible(
+WORD = re.compile(r'<span class="(?:pre|n|p|w)">([^<]*)</span>')
+"""A word of code, of which each has an element of its own: most of what a page weighs."""
+
+
+def finish_page(
     app: Sphinx, page: str, template: str, context: dict[str, object], doctree: nodes.document
 ) -> None:
-    """Give headings of lists of pages their level, and let a keyboard scroll wide code."""
-    for part in ("body", "furo_navigation_tree"):
+    """Give headings of lists of pages their level, let a keyboard scroll wide code, and take out
+    the elements around single words of code."""
+    for part in ("body", "furo_navigation_tree", "toc"):
         text = str(context.get(part) or "").replace("<pre>", '<pre tabindex="0">')
+        text = WORD.sub(r"\1", WORD.sub(r"\1", text))
         context[part] = text.replace('role="heading"', 'role="heading" aria-level="2"')
+
+
+def leave_out_maps(app: Sphinx, error: Exception | None) -> None:
+    """Remove what only developers of the theme read."""
+    for path in Path(app.outdir).rglob("*.map"):
+        path.unlink()
 
 
 def setup(app: Sphinx) -> None:
@@ -100,4 +113,5 @@ def setup(app: Sphinx) -> None:
     app.connect("source-read", link_results)
     app.connect("doctree-read", number_sections)
     app.connect("doctree-resolved", link_sections)
-    app.connect("html-page-context", make_accessible, priority=900)
+    app.connect("html-page-context", finish_page, priority=900)
+    app.connect("build-finished", leave_out_maps)

@@ -21,6 +21,7 @@ from private_graphs.privacy.events import (
 from private_graphs.privacy.explain import (
     _UNITS,
     TEXTS,
+    answers,
     at_least,
     at_most,
     belief,
@@ -286,10 +287,12 @@ def test_headline_and_terminal_say_no_more_than_the_statement(statement: Privacy
 def test_the_card_of_a_statement_rounds_budgets_up_and_lower_bounds_down() -> None:
     statement = _statement(epsilon_proved=2.000001, epsilon_published=1.5, status="refuted",
                            audit=_audit(1.99999))  # fmt: skip
-    assert [head for head, _ in card(statement)] == ["Protected", "From whom", "Not covered"]
+    heads = [head for head, _ in card(answers(statement))]
+    assert heads == ["Protected", "From whom", "May fail", "Not covered"]
     assert reason(statement) == "mu = 1."
-    for budget in ("One run: ε = 2.001", "shows ε ≥ 1.999", "Published: ε = 1.5"):
-        assert budget in strongly(statement)
+    for budget in ("One run: ε = 2.001", "shows ε ≥ 1.999", "Claimed: ε = 1.5;"):
+        assert budget in strongly(answers(statement, 1.5))
+    assert "ε = 2 (the published formula gives 1.5);" in strongly(answers(statement, 2.0))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import pytest
 from small_shelves import AUDIT, FIGURE, TABLE, shelf
 
 from private_graphs.errors import UserError
+from private_graphs.privacy.explain import answers
 from private_graphs.report import site
 from private_graphs.report import statement as says
 from private_graphs.report.claims import COLUMNS
@@ -312,10 +313,19 @@ def test_a_statement_has_a_card_with_its_words_and_a_file_with_its_fields(tmp_pa
     (page,) = statement_pages(tmp_path)
     assert set(held.statements) <= page.anchors and "rests-1" in page.anchors
     for name, statement in held.statements.items():
-        assert f"Statement {name}" in page.text
-        assert all(text in page.text for _, text in says.card(statement))
-        assert says.strongly(statement) in page.text and says.reason(statement) in page.text
+        told = answers(statement, statement.epsilon_target)
+        assert name in page.text and says.strongly(told) in page.text
+        assert all(text in page.text for _, text in says.card(told))
         assert all(fact in page.text for fact in (*statement.assumptions, *statement.public_facts))
+    reasons = {"a": "mu = 2·sqrt(500)/34.5 (§3 A)", "b": "2 releases", "c": "3 releases",
+               "d": "mu = 2·sqrt(2,000)/7e-05 (§3 A)"}  # fmt: skip
+    texts, values = site._formulas(reasons)
+    assert texts == ["mu = 2·sqrt(x₁)/x₂ (§3 A)", "x₁ releases"]
+    for name, (place, own) in values.items():
+        text = texts[place]
+        for mark, number in own.items():
+            text = text.replace(mark, number)
+        assert text == reasons[name]
     (file,) = tmp_path.rglob("statements-*.json.gz")
     assert json.loads(gzip.decompress(file.read_bytes())) == {
         name: statement.model_dump(mode="json") for name, statement in held.statements.items()

@@ -185,7 +185,7 @@ def supposed_by(statement: PrivacyStatement) -> list[str]:
 class _Words:
     """Sentences about one statement."""
 
-    def __init__(self, statement: PrivacyStatement) -> None:
+    def __init__(self, statement: PrivacyStatement, printed: float | None = None) -> None:
         chosen, supposed = statement.selection, supposed_by(statement)
         self._macros = _templates().get_template("statement.j2").make_module({
             "s": statement, "unit": dict(zip(("one", "many", "meaning"), _UNITS[statement.unit],
@@ -195,6 +195,7 @@ class _Words:
             "free": chosen.n_configs > 1 and chosen.cost.startswith("none:"),
             "total_delta": Decimal(repr(statement.delta)) * statement.n_units,
             "supposed": supposed, "vacuous": VACUOUS_EPSILON,
+            "printed": None if printed is None else f"{printed:.10g}",
         })  # fmt: skip
 
     def of(self, question: str) -> list[Sentence]:
@@ -257,46 +258,31 @@ TEXTS = (
 """Texts of :func:`explain` in reading order."""
 
 
-BRIEF = {
-    "What is protected": 3, "From whom": 4, "How strongly": 5, "What it rests on": 4,
-    "What is not covered": 3,
-}  # fmt: skip
-"""Headings of :func:`brief`, with the maximum number of lines below each."""
-_MORE = " … (all of it: --json)"
+BRIEF = (
+    "What is protected", "From whom", "How strongly", "How often it may fail", "What it rests on",
+    "What is not covered",
+)  # fmt: skip
+"""Headings of :func:`brief`."""
 
 
-def answers(statement: PrivacyStatement) -> dict[str, list[str]]:
-    """Return short texts for each heading of :data:`BRIEF`."""
-    words, found = _Words(statement), {}
+def answers(statement: PrivacyStatement, printed: float | None = None) -> dict[str, list[str]]:
+    """Return short texts for each heading of :data:`BRIEF`; a list may be empty.
+
+    ``printed`` is the ε that the paper prints: its formula may give another one.
+    """
+    words, found = _Words(statement, printed), {}
     for heading in BRIEF:
         texts = [str(each) for each in words.of(heading.lower().replace(" ", "_"))]
         found[heading] = [text[:1].upper() + text[1:] for text in texts]
     return found
 
 
-def brief(statement: PrivacyStatement, width: int = 80) -> list[str]:
-    """Return the statement as five short headed lists for a terminal: lines of ``width``.
-
-    Longer texts are cut visibly; ``explain`` has the full text. The strength and its limits come
-    first, so that a cut never leaves an exaggerated promise.
-    """
-    lines = []
-    for heading, texts in answers(statement).items():
-        lines += [heading, *_bullets(texts, BRIEF[heading], width)]
-    return lines
-
-
-def _bullets(texts: list[str], most: int, width: int) -> list[str]:
-    """Return texts as a list of at most ``most`` lines in all; the longest are cut first."""
+def brief(statement: PrivacyStatement, printed: float | None = None, width: int = 80) -> list[str]:
+    """Return :func:`answers` as headed lists for a terminal: lines of ``width``, nothing is cut."""
     form: dict[str, Any] = {"width": width, "initial_indent": "- ", "subsequent_indent": "  ",
             "break_long_words": True, "break_on_hyphens": False}  # fmt: skip
-    wrapped = [textwrap.wrap(text, **form) for text in texts]
-    spare = most
-    for rank, lines in enumerate(wrapped):
-        share = max(1, spare - sum(min(len(each), 2) for each in wrapped[rank + 1 :]))
-        if len(lines) > share:
-            wrapped[rank] = textwrap.wrap(
-                texts[rank], **form, max_lines=share, placeholder=_MORE
-            )  # fmt: skip
-        spare -= len(wrapped[rank])
-    return [line for lines in wrapped for line in lines][:most]
+    lines = []
+    for heading, texts in answers(statement, printed).items():
+        lines += [heading] if texts else []
+        lines += [line for text in texts for line in textwrap.wrap(text, **form)]
+    return lines

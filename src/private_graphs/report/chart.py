@@ -22,14 +22,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from io import BytesIO
-from itertools import cycle, pairwise
+from itertools import cycle, pairwise, product
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
@@ -87,6 +86,8 @@ _STYLE = {
 
 _MOST_MARKERS = 40
 """Maximum number of markers of a line: those of hundreds of epochs would hide the curve."""
+_DARK_BLUE = 0.55
+"""Share of the darkest colour of a matrix above which numbers are white."""
 _MANY = 1_000_000
 """Number of values of a grid of images from which it has 16 shades, so that a page stays light."""
 _Block = tuple[float, Callable[["Picture", float], None]]
@@ -177,13 +178,15 @@ def draw_heatmap(heatmap: Heatmap) -> Figure:
 
     def paint(figure: Figure, top: float) -> None:
         axis = _axes(figure, left, top - n_rows * side, n_columns * side, n_rows * side)
-        sns.heatmap(values, ax=axis, cmap="Blues", vmin=0, vmax=peak, cbar=False,
-                    rasterized=True,
-                    annot=np.array(words), fmt="",
-                    annot_kws={"size": TEXT * min(1.0, 0.9 * side / widest)},
-                    xticklabels=heatmap.columns, yticklabels=heatmap.rows)  # fmt: skip
+        axis.imshow(values, cmap="Blues", vmin=0, vmax=peak, interpolation="none", aspect="auto")
+        for (row, column), value in np.ndenumerate(values):
+            axis.text(column, row, words[row][column], ha="center", va="center",
+                      size=TEXT * min(1.0, 0.9 * side / widest),
+                      color="#ffffff" if value > _DARK_BLUE * peak else "#262626")  # fmt: skip
+        axis.set_xticks(range(n_columns), heatmap.columns)
+        axis.set_yticks(range(n_rows), heatmap.rows)
         axis.tick_params(axis="x", length=0, rotation=90 * turned)
-        axis.tick_params(axis="y", length=0, rotation=0)
+        axis.tick_params(axis="y", length=0)
 
     with mpl.rc_context(_STYLE):
         heads = [f"{arrow} {name}" for arrow, name in
@@ -267,15 +270,23 @@ def drawn(figure: Figure, name: str, suffix: str = "svg") -> bytes:
 def _for_pages(data: bytes, figure: Picture) -> bytes:
     """Return an SVG as an image with dark colours, whose title screen readers announce.
 
-    It has half of the characters that Matplotlib writes. Coordinates have two decimals of a point,
-    as have the parts of a wide picture, ``data-boxes``.
+    It has a third of the characters that Matplotlib writes. ``data-boxes`` are the parts of a wide
+    picture.
     """
     text = _smaller(data.decode())
+    names: dict[str, str] = {}
+    text = _STYLE_OF.sub(
+        lambda found: f' class="s{names.setdefault(found[1], str(len(names)))}"', text
+    )
+    light = "".join(f".s{name}{{{style}}}" for style, name in names.items())
     dark = "".join(
-        f'[style*="{paint}:{colour}"]{{{paint}:{_DARK[colour]}!important}}'
-        for colour in _DARK for paint in ("fill", "stroke") if f"{paint}:{colour}" in text
+        f"{','.join(classes)}{{{paint}:{_DARK[colour]}}}"
+        for colour in _DARK for paint in ("fill", "stroke")
+        if (classes := [f".s{name}" for style, name in names.items()
+                        if f"{paint}:{colour}" in style])
     )  # fmt: skip
-    text = text.replace("</style>", f"@media(prefers-color-scheme:dark){{{dark}}}</style>", 1)
+    rules = f"{light}@media(prefers-color-scheme:dark){{{dark}}}</style>"
+    text = text.replace("</style>", rules, 1)
     wide = figure.get_figwidth() > COLUMN
     boxes = ";".join(" ".join(f"{72 * each:.1f}" for each in box) for box in figure.boxes if wide)
     head = f'<svg class="chart" role="img" data-boxes="{boxes}" '
@@ -286,18 +297,26 @@ def _smaller(text: str) -> str:
     """Return an SVG without what draws nothing, and with repeated text once."""
     for pattern, words in _LEFT_OUT:
         text = pattern.sub(words, text)
-    text = _NUMBERS.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), text)
+    text = _SHAPES.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), text)
+    text = _PLACES.sub(lambda found: _DIGITS.sub(_one_decimal, found[0]), text)
     text = _STYLE_OF.sub(lambda found: _SPACE_AFTER.sub("", found[0]), text)
     text = _DRAWN_ALIKE.sub(_once, text)
     text = text.replace(_FONT, "").replace(_WHOLE, f'{_WHOLE} style="{_FONT[:-1]}"', 1)
+    names: dict[str, str] = {}
+    text = _NAMED_SHAPE.sub(lambda found: names.setdefault(found[0], f"m{len(names)}"), text)
     return _IMAGE.sub(_indexed, text)
+
+
+def _one_decimal(found: re.Match[str]) -> str:
+    """Return a number of points with a decimal: a tenth of a point is an eighth of a pixel."""
+    return f"{float(found[0]):.1f}".removesuffix(".0")
 
 
 def _once(found: re.Match[str]) -> str:
     """Return a group of marks, whose style and clipping it has instead of each of them."""
     marks, head = found[1], ""
     for attribute in (_STYLE_OF, _CLIP):
-        values = attribute.findall(marks)
+        values = [each[0] for each in attribute.finditer(marks)]
         if len(values) == marks.count("/>") and len(set(values)) == 1:
             marks, head = attribute.sub("", marks), head + values[0]
     return f"<g{head}>{marks}</g>"
@@ -321,10 +340,14 @@ def _indexed(found: re.Match[str]) -> str:
 _WHOLE = '<g id="figure_1"'
 _FONT = "font-size:9px;font-family:'DejaVu Sans','Verdana',sans-serif;"
 """Font of most texts, which the whole picture has instead."""
-_NUMBERS = re.compile(r' (?:d|x|y|width|height|transform)="[^"]*"')
+_SHAPES = re.compile(r' (?:d|x|y|width|height|transform)="[^"]*"')
 _DECIMALS = re.compile(r"(\.\d\d)\d+|(?<=[MLCQ]) | (?=[MLCQz\"])")
+_PLACES = re.compile(r'<path d="[^"]*"| [xy]="[^"]*"')
+_DIGITS = re.compile(r"-?\d+\.\d+")
+_NAMED_SHAPE = re.compile(r'(?:(?<= id=")|(?<=url\(#)|(?<=href="#))[a-z][0-9a-f]{10}(?=["\)])')
+"""Identifiers of markers and clipping, of which Matplotlib makes hashes."""
 _SPACE_AFTER = re.compile(r"(?<=[;:,]) ")
-_STYLE_OF, _CLIP = re.compile(r' style="[^"]*"'), re.compile(r' clip-path="[^"]*"')
+_STYLE_OF, _CLIP = re.compile(r' style="([^"]*)"'), re.compile(r' clip-path="[^"]*"')
 _DRAWN_ALIKE = re.compile(r"<g>((?:<(?:path|use) [^>]*/>){2,})</g>")
 _IMAGE = re.compile(r'(?<=data:image/png;base64,)[^"]+')
 _LEFT_OUT = tuple(
@@ -731,25 +754,33 @@ def _points(
         axis.plot(*place, **style, zorder=2.5, clip_on=False)
     if points.empty:
         return
-    points["infinite"] = points["value"] == math.inf
-    points["place"] += _shifts(chart, points, places, [*styles])
-    (x, y), bars = ("place", "score"), axis.vlines
-    if chart.categories:
-        (x, y), bars = (y, x), axis.hlines
-    for line, own in points.groupby("line", sort=False):
-        style = styles[line]
-        low, high = own["score"] - own["spread"], own["score"] + own["spread"]
-        bars(own["place"], low, high, color=style["color"], linewidth=1, zorder=2)
+    known = {name: points[name].to_numpy() for name in points}
+    places_of = known["place"] + _shifts(chart, known["line"], known["value"], places, [*styles])
+    ends = known["score"] - known["spread"], known["score"] + known["spread"]
+    infinite = known["value"] == math.inf
+    bars = axis.hlines if chart.categories else axis.vlines
+
+    def draw(own: np.ndarray, **style: Any) -> None:
+        """Draw some of the points."""
+        both = places_of[own], known["score"][own]
+        axis.plot(*both[:: -1 if chart.categories else 1], clip_on=False, **style)
+
+    for line in dict.fromkeys(known["line"]):
+        style, own = styles[line], np.flatnonzero(known["line"] == line)
+        bars(places_of[own], *(end[own] for end in ends), color=style["color"], linewidth=1,
+             zorder=2)  # fmt: skip
         if chart.joined and not chart.categories:
             dashes = (0, style["dashes"]) if style["dashes"] else "-"
-            for _, part in own.groupby("infinite"):
-                axis.plot(part[x], part[y], linestyle=dashes, color=style["color"], zorder=3,
-                          clip_on=False)  # fmt: skip
-        shown = own.iloc[:: 1 + len(own) // _MOST_MARKERS]
-        for (hollow, refuted), some in shown.groupby(["hollow", "refuted"]):
-            axis.plot(some[x], some[y], linestyle="none", marker=style["marker"], zorder=4,
-                      color=_REFUTED if refuted else style["color"], clip_on=False,
-                      markerfacecolor=_PAPER if hollow else style["color"])  # fmt: skip
+            for part in (own[~infinite[own]], own[infinite[own]]):
+                if len(part) > 1:
+                    draw(part, linestyle=dashes, color=style["color"], zorder=3)
+        own = own[:: 1 + len(own) // _MOST_MARKERS]
+        for hollow, refuted in product((False, True), repeat=2):
+            some = own[(known["hollow"][own] == hollow) & (known["refuted"][own] == refuted)]
+            if len(some):
+                draw(some, linestyle="none", marker=style["marker"], zorder=4,
+                     color=_REFUTED if refuted else style["color"],
+                     markerfacecolor=_PAPER if hollow else style["color"])  # fmt: skip
 
 
 def _references(axis: Axes, chart: Chart, rows: pd.DataFrame, places: Mapping[Any, float]) -> None:
@@ -765,15 +796,19 @@ def _references(axis: Axes, chart: Chart, rows: pd.DataFrame, places: Mapping[An
 
 
 def _shifts(
-    chart: Chart, points: pd.DataFrame, places: Mapping[Any, float], order: Sequence[str]
-) -> pd.Series:
-    """Return the horizontal shift of each point that separates the error bars of lines."""
+    chart: Chart, lines: np.ndarray, values: np.ndarray, places: Mapping[Any, float],
+    order: Sequence[str],
+) -> np.ndarray:  # fmt: skip
+    """Return the shift of each point along the axis that separates the error bars of lines."""
     ends = sorted(places.values())
     nearest = min((b - a for a, b in pairwise(ends)), default=1.0)
     most = 0.75 * nearest if chart.categories else min(0.4 * nearest, 0.05 * (ends[-1] - ends[0]))
-    beside = points["value"] if chart.categories else pd.Series(0, index=points.index)
-    ranks = points["line"].map(order.index).groupby(beside)
-    return most * ((ranks.rank("dense") - 0.5) / ranks.transform("nunique") - 0.5)
+    ranks, shifts = np.array([order.index(line) for line in lines]), np.zeros(len(lines))
+    for value in dict.fromkeys(values) if chart.categories else (None,):
+        own = values == value if chart.categories else slice(None)
+        names, rank = np.unique(ranks[own], return_inverse=True)
+        shifts[own] = most * ((rank + 0.5) / len(names) - 0.5)
+    return shifts
 
 
 def _printed(

@@ -102,6 +102,9 @@ class Table:
     stacked: bool = False
     """On a narrow screen each row becomes a card: for cells of words, which are not compared by
     column."""
+    unfolded: int | None = None
+    """Number of panels that a page shows at once, where the others are unfolded on request; None:
+    all of them."""
     layout: Layout | None = None
     """The same numbers as the paper arranges them, which every form shows in place of ``columns``;
     a page has these below, on request."""
@@ -255,6 +258,8 @@ class Exhibit:
     """What a reader learns from it, in one or two sentences."""
     answer: Callable[[Any], StudyAnswer | None] | None = None
     """``answer(results)``: the overview's entry of its study; None if runs are missing."""
+    numbers: Callable[[Any], Mapping[str, str]] | None = None
+    """``numbers(results)``: those that its finding may name (``study.Sentences.findings``)."""
     statistics: bool = False
     """Whether it shows dataset sizes, for which the study's datasets are then built."""
 

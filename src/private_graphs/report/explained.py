@@ -42,20 +42,20 @@ def explained(folders: Sequence[Path], full: bool, wanted: str | None = None) ->
 
     found, texts, told, belongs = [], [], [], []
     for folder in folders:
-        for runs, document in statements_of(folder, wanted):
+        for runs, printed, document in statements_of(folder, wanted):
             statement = PrivacyStatement.model_validate(document)
             if statement.statement_id in {each.statement_id for each in told}:
                 continue  # the same run, named twice
             heading = f"Statement {statement.statement_id} ({statement.status.replace('_', ' ')})"
             title = ": ".join(filter(None, [heading, runs]))
-            lines = textwrap.wrap(title, 80, max_lines=1, placeholder=" …")
+            lines = textwrap.wrap(title, 80, break_on_hyphens=False)
             if full:
                 for name, every in sentences(statement).items():
                     lines.append(name.replace("_", " ").capitalize())
                     for each in every:
                         lines += textwrap.wrap(f"- {each}", 80, subsequent_indent="  ")
             else:
-                lines += brief(statement)
+                lines += brief(statement, printed)
             found.append(document)
             belongs.append(runs)
             told.append(statement)
@@ -74,8 +74,11 @@ def _for_links(told: Sequence[PrivacyStatement]) -> tuple[float | None, float] |
     return together(told, for_link=True)
 
 
-def statements_of(run: Path, wanted: str | None = None) -> list[tuple[str, dict[str, Any]]]:
-    """Return (runs in words, statement) for every budget, in the order of the rows.
+def statements_of(
+    run: Path, wanted: str | None = None
+) -> list[tuple[str, float | None, dict[str, Any]]]:
+    """Return (runs in words, their printed ε, statement) for every budget, in the order of the
+    rows; without rows, no words and no printed ε.
 
     ``run`` is the folder of a job, a ``statement.json``, or a folder that ``classify --out`` wrote
     (or its ``release``). If rows lie beside the statements, only those of selected rows are
@@ -121,16 +124,17 @@ def statements_of(run: Path, wanted: str | None = None) -> list[tuple[str, dict[
             f"{suggest(wanted, statements)}"
         )
     return [
-        ("" if rows is None else _runs(rows, name), statements[name])
+        (*(("", None) if rows is None else _runs(rows, name)), statements[name])
         for name in ([wanted] if wanted else names)
     ]
 
 
-def _runs(rows: Any, name: str) -> str:
-    """Return in words the runs that a statement is about."""
+def _runs(rows: Any, name: str) -> tuple[str, float]:
+    """Return in words the runs that a statement is about, and the ε that is printed for them."""
     from private_graphs.report.statement import runs_of
 
-    return "; ".join(runs_of(rows[rows["statement_id"] == name].to_dict("records")))
+    own = rows[rows["statement_id"] == name]
+    return "; ".join(runs_of(own)[name]), own["epsilon"].iloc[0]
 
 
 def _with_audits(folder: Path, rows: Any, statements: dict[str, Any]) -> dict[str, Any]:
@@ -149,7 +153,7 @@ def _with_audits(folder: Path, rows: Any, statements: dict[str, Any]) -> dict[st
     return statements
 
 
-def _recorded(folder: Path, wanted: str | None) -> list[tuple[str, dict[str, Any]]]:
+def _recorded(folder: Path, wanted: str | None) -> list[tuple[str, float, dict[str, Any]]]:
     """Return a statement of a study's recorded results, with the runs that it is about."""
     from private_graphs.report.store import read_rows, read_statements
 
@@ -161,4 +165,4 @@ def _recorded(folder: Path, wanted: str | None) -> list[tuple[str, dict[str, Any
             f"{folder}: has {len(statements):,} statements{other}; name one with --statement ID: "
             "the column statement_id of its rows.parquet has them"
         )
-    return [(_runs(read_rows(folder / "rows.parquet"), wanted), statements[wanted])]
+    return [(*_runs(read_rows(folder / "rows.parquet"), wanted), statements[wanted])]

@@ -16,8 +16,17 @@ from private_graphs.methods import method_named
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.audits import most_of_gaussian
 from private_graphs.report.exhibit import Block, Chart, Column, Table
-from private_graphs.report.link_leaks import interval, link_blocks, proved, shown
-from private_graphs.report.words import number
+from private_graphs.report.link_leaks import (
+    GUARANTEES,
+    coin_rows,
+    guarantee,
+    link_blocks,
+    most_shown,
+    proved,
+    rate,
+    shown,
+)
+from private_graphs.report.words import bound, budget, missing, number
 from private_graphs.run import settings_text
 
 LEAK_COLUMNS = ("leak", "left_out", "sees", "score", "measure", "who", "value", "low", "high",
@@ -66,9 +75,9 @@ NOTES = (
     "resample models and records.",
     "found: the share of members, or of words that are there, which the attacker names when it is "
     "wrong about 1 % of the others; ruled out: the share of the others in the same way.",
-    "allowed: the most that any attack reaches on average where the proved ε holds. accuracy: of "
-    "the model that learns from everybody; in brackets that of always guessing the largest class: "
-    "an attack at chance on a model at chance shows nothing.",
+    "allowed: the most that any attack reaches on average where the proved ε holds. found, ruled "
+    "out: at 1 % false alarms. accuracy: of the model that learns from everybody; in brackets that "
+    "of always guessing the largest class: an attack at chance on a model at chance shows nothing.",
 )
 _LIKELIHOOD = (
     "releases, likelihood: by somebody who knows everybody but a few people of long lists, which "
@@ -107,7 +116,8 @@ def cells(rows: pd.DataFrame) -> pd.DataFrame:
         row = part.iloc[0].to_dict() | numbers | {"sees": fixed[0], "score": fixed[1]}
         found.append(row | {"published_auc": shown.iloc[0] if len(shown) else None})
     order = ["leak", "dataset", "method", "scenario", "protocol", "epsilon"]
-    return pd.DataFrame(found).sort_values(order, kind="stable", ignore_index=True)
+    frame = pd.DataFrame(found).dropna(axis=1, how="all")
+    return frame.sort_values(order, kind="stable", ignore_index=True)
 
 
 def _rank(kind: tuple[str, str]) -> tuple[int, ...]:
@@ -140,6 +150,48 @@ def blocks(results: Any) -> list[Block]:
         if len(parts):
             found.append(_exposed(noun, parts, results))
     return found
+
+
+def numbers(results: Any) -> dict[str, str]:
+    """Return what a finding may name, as text.
+
+    ``leaking``, ``leaking printed``, ``leaking shown``, ``leaking edges``: of the model whose
+    attack exceeds its printed ε most, if one does, and the largest share of the edges that an
+    attack on models of its kind finds. ``closest``, ``closest printed``, ``closest proved``,
+    ``closest auc``, ``closest allowed``: of the model whose attack comes closest to what its proved
+    ε allows. ``within``: the number of models with a proved ε, if no attack exceeds one.
+    """
+    leaks = results.leaks[results.leaks["epsilon"] < math.inf]
+    edges = coin_rows(leaks)
+    others = leaks[leaks["leak"] != "links"]
+    found = pd.concat([edges, cells(others)] if len(others) else [edges], ignore_index=True)
+    if found.empty:
+        return {}
+    rows, known = found.to_dict("records"), {}
+    over = [row for row in rows if most_shown(row) > row["epsilon_claimed"]]
+    if over:
+        row = max(over, key=lambda row: most_shown(row) - row["epsilon_claimed"])
+        known |= {"leaking": _model(row, results), "leaking printed": number(row["epsilon"]),
+                  "leaking shown": bound(most_shown(row))}  # fmt: skip
+        own = edges[edges["job"].isin(edges.loc[edges["method"] == row["method"], "job"])]
+        own = own[(own["protocol"] == row["protocol"]) & (own["epsilon"] == row["epsilon"])]
+        known |= {"leaking edges": f"{100 * own[_RATE].max():.0f} %"} if len(own) else {}
+    held = [row for row in rows if not missing(row.get("epsilon_proved"))]
+    if held and not any(map(_exceeds, held)):
+        row = max(held, key=lambda row: row["auc"] / row["allowed_auc"])
+        known |= {
+            "within": str(len(held)), "closest": _model(row, results),
+            "closest printed": number(row["epsilon"]),
+            "closest proved": budget(row["epsilon_proved"]), "closest auc": number(row["auc"], 3),
+            "closest allowed": number(row["allowed_auc"], 3),
+        }  # fmt: skip
+    return known
+
+
+def _exceeds(row: Mapping[str, Any]) -> bool:
+    """Return whether an attack exceeds what the proved ε of its model allows."""
+    rates = any(row.get(f"{name}_low", 0) > row[f"allowed_{name}"] for name in ("auc", _RATE))
+    return rates or most_shown(row) > row["epsilon_proved"]
 
 
 _NOUNS = {
@@ -194,33 +246,36 @@ def _chart(noun: str, frame: pd.DataFrame, results: Any) -> Chart:
 
 
 def _strength(noun: str, frame: pd.DataFrame, results: Any) -> Table:
+    frame = frame.assign(guarantee=[guarantee(row) for row in frame.to_dict("records")])
+    frame["guarantee"] = pd.Categorical(frame["guarantee"], GUARANTEES)
+    frame = frame.sort_values(["guarantee", _RATE], ascending=[True, False], kind="stable",
+                              ignore_index=True)  # fmt: skip
     columns = [
-        Column("dataset", lambda row: _name(results, row["dataset"])),
+        Column("guarantee", lambda row: row["guarantee"]),
         Column("model", lambda row: row["model"]),
+        Column("dataset", lambda row: _name(results, row["dataset"]), under=True),
+        Column("attacker", lambda row: f"{row['sees']}, {row['score']}", under=True),
         Column("ε printed", lambda row: f"{_printed(row):.3g}".replace("inf", "∞")),
         Column("ε proved", proved),
-        Column("accuracy", lambda row: _accuracy(row)),
-        Column("attacker", lambda row: f"{row['sees']}, {row['score']}"),
-        Column("AUC", lambda row: interval(row, "auc")),
-        Column("allowed", lambda row: number(row.get("allowed_auc"), 3)),
-        Column("found", lambda row: interval(row, "tpr_01"), "at 1 % false alarms"),
-        Column("allowed", lambda row: number(row.get("allowed_tpr_01"), 3), "at 1 % false alarms"),
-        Column("ruled out", lambda row: interval(row, "tnr_01"), "at 1 % false alarms"),
         Column("ε shown", shown),
-        Column("AUC of what is published", lambda row: number(row["published_auc"], 3)),
+        Column("accuracy", lambda row: number(row["accuracy"], 3)),
+        Column("of guessing", lambda row: f"[{number(row.get('majority'), 3)}]", under=True),
+        *rate("AUC", "auc"),
+        Column("allowed", lambda row: number(row.get("allowed_auc"), 3), under=True),
+        *rate("found", "tpr_01"),
+        Column("allowed", lambda row: number(row.get("allowed_tpr_01"), 3), under=True),
+        *rate("ruled out", "tnr_01"),
+        Column("AUC of what is published", lambda row: number(row.get("published_auc"), 3)),
     ]
     notes = (*NOTES, "ε shown: a lower bound at 95 % from guesses about fresh models, by a design "
              "that was fixed on other models; the larger of two, jointly at 95 %. It holds for "
              "one record that is present or absent.")  # fmt: skip
-    return Table(f"{noun}: one attack on every model, fixed in advance", frame, columns, notes)
+    return Table(f"{noun}: one attack on every model, fixed in advance", frame, columns, notes,
+                 panel="guarantee", unfolded=1)  # fmt: skip
 
 
 def _printed(row: Mapping[str, Any]) -> Any:
     return math.inf if math.isinf(row["epsilon"]) else row["epsilon_claimed"]
-
-
-def _accuracy(row: Mapping[str, Any]) -> str:
-    return f"{number(row['accuracy'], 3)} [{number(row.get('majority'), 3)}]"
 
 
 def _views(noun: str, rows: pd.DataFrame, results: Any) -> Table:
@@ -229,11 +284,9 @@ def _views(noun: str, rows: pd.DataFrame, results: Any) -> Table:
     keys = [*_CELL, "sees", "score", "delta", "study", "group", "job"]
     frame = every.pivot_table("value", keys, "measure", sort=False, dropna=False, observed=True)
     frame = frame.dropna(how="all").reset_index()
-    frame["model"] = [_model(row, results) for row in frame.to_dict("records")]
+    frame["of"] = _of(frame, results)
     columns = [
-        Column("dataset", lambda row: _name(results, row["dataset"])),
-        Column("model", lambda row: row["model"]),
-        Column("ε", lambda row: number(row["epsilon"])),
+        Column("of", lambda row: row["of"]),
         Column("attacker sees", lambda row: row["sees"]),
         Column("score", lambda row: row["score"]),
         *(Column(head, lambda row, name=name: number(row.get(name), 3 if name == "auc" else 4))
@@ -247,7 +300,15 @@ def _views(noun: str, rows: pd.DataFrame, results: Any) -> Table:
         "for the coins. All are reported, not the best.",
         *((_LIKELIHOOD,) if (frame["score"] == "likelihood").any() else ()),
     )
-    return Table(f"{noun}: every view and score", frame, columns, notes)
+    return Table(f"{noun}: every view and score", frame, columns, notes, panel="of", unfolded=0)
+
+
+def _of(rows: pd.DataFrame, results: Any) -> list[str]:
+    """Return the attacked model of every row, with its ε and dataset."""
+    return [
+        f"{_model(row, results)}, ε = {number(row['epsilon'])}, {_name(results, row['dataset'])}"
+        for row in rows.to_dict("records")
+    ]
 
 
 _MEASURES = {
@@ -259,15 +320,13 @@ _MEASURES = {
 
 def _exposed(noun: str, parts: pd.DataFrame, results: Any) -> Table:
     """Return who is exposed, with the cross-check."""
-    frame = parts.assign(model=[_model(row, results) for row in parts.to_dict("records")])
+    frame = parts.dropna(axis=1, how="all").assign(of=_of(parts, results))
     counts = frame[frame["measure"] == "nodes"].set_index(["job", "group", "who"])["value"]
     frame = frame[frame["measure"] != "nodes"]
     keys = list(zip(frame["job"], frame["group"], frame["who"], strict=True))
     frame = frame.assign(nodes=[counts.get(key) for key in keys]).reset_index(drop=True)
     columns = [
-        Column("dataset", lambda row: _name(results, row["dataset"])),
-        Column("model", lambda row: row["model"]),
-        Column("ε", lambda row: number(row["epsilon"])),
+        Column("of", lambda row: row["of"]),
         Column("who", lambda row: row["who"]),
         Column("nodes", lambda row: number(row["nodes"])),
         Column("measure", lambda row: _MEASURES.get(row["measure"], row["measure"])),
@@ -275,4 +334,4 @@ def _exposed(noun: str, parts: pd.DataFrame, results: Any) -> Table:
     ]
     notes = ("One threshold for all nodes. Single nodes are chosen on the even-numbered models and "
              "measured on the odd ones.",)  # fmt: skip
-    return Table(f"{noun}: who is exposed", frame, columns, notes)
+    return Table(f"{noun}: who is exposed", frame, columns, notes, panel="of", unfolded=0)

@@ -12,8 +12,9 @@ from private_graphs.report.exhibit import NOTHING, Block, Column, Table
 from private_graphs.report.words import bound, budget, missing, number
 
 _ALL, _COINS = "all pairs", "in or out by coins"
-_KEYS = ["study", "group", "job", "dataset", "model", "epsilon", "epsilon_claimed",
-         "epsilon_proved", "accuracy", "sees", "score", "who"]  # fmt: skip
+_KEYS = ["study", "group", "job", "dataset", "model", "method", "scenario", "protocol", "settings",
+         "left_out", "epsilon", "epsilon_claimed", "epsilon_proved", "accuracy", "sees", "score",
+         "who"]  # fmt: skip
 _SEES = (
     "texts: a classifier of texts and training labels, which reads no edge; queries: answers of a "
     "model that reads the private graph; parameters: those of the model, asked about texts alone; "
@@ -51,73 +52,109 @@ def link_blocks(
     rows: pd.DataFrame, model: Callable[[Mapping[str, Any]], str], name: Callable[[str], str]
 ) -> list[Block]:
     """Return three tables; ``model`` and ``name`` put a row's model and dataset into words."""
-    rows = rows.assign(model=[model(row) for row in rows.to_dict("records")])
-    found = []
-    for keys, part in rows.groupby(_KEYS, sort=False, dropna=False):
-        values = {
-            f"{row['measure']}{end}": row[column]
-            for row in part.to_dict("records")
-            for column, end in (("value", ""), ("low", "_low"), ("high", "_high"))
-        }
-        found.append(dict(zip(_KEYS, keys, strict=True)) | values)
-    frame = pd.DataFrame(found)
+    frame = _wide(rows.assign(model=[model(row) for row in rows.to_dict("records")]))
+    frame["of"] = [f"{row['model']}, ε = {number(row['epsilon'])}, {name(row['dataset'])}"
+                   for row in frame.to_dict("records")]  # fmt: skip
+    frame["guarantee"] = [guarantee(row) for row in frame.to_dict("records")]
+    frame["guarantee"] = pd.Categorical(frame["guarantee"], GUARANTEES)
     pairs = frame[frame["who"].str.contains("pairs")]
     coins, hubs = frame[frame["who"] == _COINS], frame[frame["who"].str.contains("edges? of a")]
-    head = (
-        Column("dataset", lambda row: name(row["dataset"])),
-        Column("model", lambda row: row["model"]),
-        Column("ε", lambda row: number(row["epsilon"])),
-    )  # fmt: skip
+    coins = coins.sort_values(["guarantee", "auc"], ascending=[True, False], kind="stable")
+    of = Column("of", lambda row: row["of"])
     seen = (
         Column("attacker sees", lambda row: row["sees"]), Column("score", lambda row: row["score"]),
     )  # fmt: skip
     every = (
-        ("Which edges there are: all pairs, beside texts alone", pairs, _PAIRS, (
-            *seen, Column("of", lambda row: row["who"]), _rate("AUC", "auc"),
-            _rate("precision", "precision"),
+        ("Which edges there are: all pairs, beside texts alone", pairs, _PAIRS, "of", (
+            of, *seen, Column("pairs", lambda row: row["who"]), *rate("AUC", "auc"),
+            *rate("precision", "precision"),
         )),
-        ("Which edges there are: in against left out, on every model", coins, _LEFT_OUT, (
-            Column("ε proved", proved),
-            Column("accuracy", lambda row: number(row["accuracy"], 3)), *seen, _rate("AUC", "auc"),
-            _rate("allowed", "allowed_auc"), _rate("edges found at 1 %", "tpr_01", 4),
-            _rate("allowed at 1 %", "allowed_tpr_01", 4),
-            Column("ε shown", shown),
+        ("Which edges there are: in against left out, on every model", coins, _LEFT_OUT,
+         "guarantee", (
+            Column("guarantee", lambda row: row["guarantee"]),
+            Column("model", lambda row: row["model"]),
+            Column("dataset", lambda row: name(row["dataset"]), under=True),
+            Column("attacker", lambda row: f"{row['sees']}, {row['score']}", under=True),
+            Column("ε printed", lambda row: number(row["epsilon"])),
+            Column("ε proved", proved), Column("ε shown", shown),
+            Column("accuracy", lambda row: number(row["accuracy"], 3)),
+            *rate("AUC", "auc"), _allowed("auc"),
+            *rate("found", "tpr_01", 4), _allowed("tpr_01", 4),
         )),
-        ("What nodes of many edges lose", hubs, _HUBS, (
-            Column("nodes", lambda row: row["who"]), _rate("number", "groups", 0),
-            _rate("AUC", "auc"), _rate("found at 1 %", "tpr_01"),
+        ("What nodes of many edges lose", hubs, _HUBS, "of", (
+            of, Column("nodes", lambda row: row["who"]),
+            Column("number", lambda row: number(row["groups"], 0)),
+            *rate("AUC", "auc"), *rate("found", "tpr_01"),
         )),
     )  # fmt: skip
     return [
-        Table(title, part.reset_index(drop=True), (*head, *columns), notes)
-        for title, part, notes, columns in every
+        Table(title, part.reset_index(drop=True), columns, notes, panel=panel,
+              unfolded=int(panel == "guarantee"))
+        for title, part, notes, panel, columns in every
         if len(part)
-    ]
+    ]  # fmt: skip
 
 
-def _rate(head: str, measure: str, digits: int = 3) -> Column:
-    return Column(head, lambda row: interval(row, measure, digits))
+def _wide(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per model, view, score and group of edges, with a column per measure."""
+    keys = [each for each in _KEYS if each in rows]
+    found = []
+    for values, part in rows.groupby(keys, sort=False, dropna=False):
+        measured = {
+            f"{row['measure']}{end}": row[column]
+            for row in part.to_dict("records")
+            for column, end in (("value", ""), ("low", "_low"), ("high", "_high"))
+        }
+        found.append(dict(zip(keys, values, strict=True)) | measured)
+    return pd.DataFrame(found, columns=None if found else [*keys, "auc", "tpr_01"])
 
 
-def interval(row: Mapping[str, Any], measure: str, digits: int = 3) -> str:
-    """Return a measured number of a row with its interval, if it has one."""
-    if missing(row.get(measure)):
-        return NOTHING
-    text, ends = number(row[measure], digits), [row.get(f"{measure}_{e}") for e in ("low", "high")]
-    if any(map(missing, ends)):
-        return text
-    return f"{text} [{ends[0]:.{digits}f}, {ends[1]:.{digits}f}]"
+def coin_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the attacks on edges that coins leave out: one row per model, view and score."""
+    return _wide(rows[(rows["leak"] == "links") & (rows["who"] == _COINS)])
+
+
+GUARANTEES = ("ε printed, not proved", "ε proved", "without DP")
+"""What an attacked model promises, in the order of tables."""
+
+
+def guarantee(row: Mapping[str, Any]) -> str:
+    """Return which of ``GUARANTEES`` a row's model has."""
+    if math.isinf(row["epsilon"]):
+        return GUARANTEES[2]
+    return GUARANTEES[int(not missing(row.get("epsilon_proved")))]
+
+
+def rate(head: str, measure: str, digits: int = 3) -> tuple[Column, Column]:
+    """Return the columns of a measured rate and of its interval, which is below it on a page."""
+    return (Column(head, lambda row: number(row.get(measure), digits)),
+            Column("95 %", lambda row: ends(row, measure, digits), under=True))  # fmt: skip
+
+
+def _allowed(measure: str, digits: int = 3) -> Column:
+    return Column("allowed", lambda row: number(row.get(f"allowed_{measure}"), digits), under=True)
+
+
+def ends(row: Mapping[str, Any], measure: str, digits: int = 3) -> str:
+    """Return the interval of a measured number, if it has one."""
+    low, high = row.get(f"{measure}_low"), row.get(f"{measure}_high")
+    return NOTHING if missing(low) or missing(high) else f"{low:.{digits}f} to {high:.{digits}f}"
+
+
+def most_shown(row: Mapping[str, Any]) -> float:
+    """Return the ε that guesses show: the larger of the joint bounds; -1 without guesses."""
+    found = [row.get(name) for name in ("epsilon_shown", "epsilon_shown_tiny")]
+    return max((value for value in found if not missing(value)), default=-1.0)
 
 
 def shown(row: Mapping[str, Any]) -> str:
-    """Return the ε that guesses show: the larger of the bounds that hold jointly."""
-    found = [row.get(name) for name in ("epsilon_shown", "epsilon_shown_tiny")]
-    found = [value for value in found if not missing(value)]
-    return f"> {bound(max(found))}" if found else NOTHING
+    """Return :func:`most_shown` as text."""
+    found = most_shown(row)
+    return NOTHING if found < 0 else f"> {bound(found)}"
 
 
 def proved(row: Mapping[str, Any]) -> str:
     """Return the proved ε of the attacked model; a run without DP has none to speak of."""
     if math.isinf(row["epsilon"]):
         return NOTHING
-    return "none" if missing(row["epsilon_proved"]) else budget(row["epsilon_proved"])
+    return "none" if missing(row.get("epsilon_proved")) else budget(row["epsilon_proved"])

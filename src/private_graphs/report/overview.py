@@ -17,7 +17,7 @@ from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.report.exhibit import NOTHING, Block, Cell, Column, Exhibit, Table
 from private_graphs.report.shelf import Shelf
-from private_graphs.report.statement import headline, said, words
+from private_graphs.report.statement import said, tone, words
 from private_graphs.report.words import bound, budget, missing, number
 from private_graphs.studies import claims_of
 from private_graphs.study import Number
@@ -133,6 +133,8 @@ def finding(
     """
     known = numbers(shelf, claims, found, of_study)
     known |= _counted_claims(shelf, exhibit, claims)
+    if exhibit.numbers and not shelf.synthetic:
+        known |= exhibit.numbers(shelf.results.read_by(exhibit))
     own = shelf.results.study.says.findings.get(exhibit.name, ())
     return filled(own, known) or filled(_FINDINGS, known)
 
@@ -378,7 +380,7 @@ def guarantees(shelf: Shelf, method: str = "") -> Table:
         found.append(dict(zip(keys, place, strict=True)) | {
             "low": low.get(place), "high": high.get(place),
             "statement": weakest.statement_id, "private": private,
-            "tone": "refuted" if refuted else headline(weakest).tone,
+            "tone": "refuted" if refuted else tone(weakest),
             "unit": f"{words(weakest.unit)}, {words(weakest.relation)}",
             "claimed": max(each.epsilon_published or 0 for each in held) or None,
             "proved": weakest.epsilon_proved,

@@ -27,6 +27,7 @@ from private_graphs import __version__
 from private_graphs.errors import UserError
 from private_graphs.files import write_json, write_text
 from private_graphs.methods import all_methods, module_of
+from private_graphs.privacy.explain import answers
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.report import statement as says
@@ -65,12 +66,15 @@ RECORDED = "recorded"
 VERDICTS = "verdicts.txt"
 """File below ``site`` with a line on every study, which a finished run prints."""
 _TEMPLATES = Path(__file__).parent / "templates"
-_IDENTIFIER = re.compile(r"""(?<=\s)id="|url\(#|href="#""")
+_IDENTIFIER = re.compile(r"""(?<=\s)id="|url\(#|href="#|class="s(?=\d)|\.s(?=\d+[,{])""")
+_XLINK = ' xmlns:xlink="http://www.w3.org/1999/xlink"'
 _BOXES = re.compile(r'data-boxes="([^"]*)"')
 _ROLE = re.compile(r":\w+:`[~.]?([^`]*)`")
 _UNSAFE = re.compile(r"[^-.\w]")
 _DOCS_LINK = re.compile(r" \(\[[^]]*\]\([^)]*\)\)")
 _NUMBER = re.compile(r"\d+(\.\d+)?")
+_FIGURE = re.compile(r"(?<![\w.§])\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
+_SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 _FORMS = ("csv", "md", "tex")
 """Files of recorded exhibits, whose pictures are embedded in the pages only."""
 
@@ -393,22 +397,24 @@ class _Site:
             own = [path for path in files if (path.stem, path.suffix) in keys]
             part["files"] = [(path.name, path.relative_to(self.root).as_posix()) for path in own]
             if not {"text", "tables"} & set(part):
-                part["picture"] = self.picture(shelf, stem)
+                part["picture"] = self.picture(shelf, stem, place)
             parts.append(part)
         return {
             "shelf": shelf, "missing": shelf.missing.get(exhibit.name, ()), "parts": parts,
             "notes": notes(shelf, exhibit), "command": command(shelf, exhibit), "statements": {},
         }  # fmt: skip
 
-    def picture(self, shelf: Shelf, stem: str) -> Markup:
-        """Return a set's picture for a page; UserError if it is missing."""
+    def picture(self, shelf: Shelf, stem: str, place: int) -> Markup:
+        """Return a set's picture for a page, the ``place``-th of it; UserError if it is missing."""
         folder = self.root / shelf.name / "exhibits"
         if shelf.made and self.recorded_pictures is not None:
             folder = self.recorded_pictures
         path = folder / shelf.results.study.id / f"{stem}.svg"
         if not path.is_file():
             raise UserError(f"{path} is missing; write the exhibits before the pages")
-        return _for_page(path.read_text(encoding="utf-8"), f"{shelf.name}-{stem}")
+        sets = list(self.templates.globals["sets"])
+        name = f"{'abcd'[sets.index(shelf.name)]}{place}"
+        return _for_page(path.read_text(encoding="utf-8"), name)
 
     def with_runs(self, **of: str) -> list[Shelf]:
         """Return the sets of results that have runs with a given value in a column."""
@@ -463,28 +469,27 @@ class _Site:
     def statements(self, entry: StudyEntry, shelf: Shelf) -> Iterator[tuple[Path, str]]:
         """Yield the pages of a set's privacy statements, one per kind of runs, and their file."""
         fields, every = f"{SITE}/{entry.study.id}/statements-{shelf.name}.json.gz", {}
-        keys = ("statement_id", *says.RUN_KEYS, "selected")
-        rows: dict[str, list[dict[str, Any]]] = {}
-        for row in shelf.runs[[each for each in keys if each in shelf.runs]].to_dict("records"):
-            rows.setdefault(row["statement_id"], []).append(row)
+        runs = says.runs_of(shelf.runs)
+        printed = shelf.runs.groupby("statement_id")["epsilon"].min().to_dict()
         for address, members in self.members(entry, shelf).items():
-            members.sort(key=lambda each: (min(row["epsilon"] for row in rows[each.statement_id]),
-                                           each.statement_id))  # fmt: skip
+            members.sort(key=lambda each: (printed[each.statement_id], each.statement_id))
             every |= {each.statement_id: each.model_dump(mode="json") for each in members}
             methods = dict.fromkeys(each.method for each in members)
             rests = list(dict.fromkeys(map(says.rests_on, members)))
-            alike, lines = _alike({name: says.runs_of(rows[name]) for name in
-                                   (each.statement_id for each in members)})  # fmt: skip
-            supposes = {each.statement_id: rests.index(says.rests_on(each)) + 1 for each in members}
-            cards: dict[tuple[tuple[str, str], ...], dict[tuple[str, ...], list[str]]] = {}
+            alike, lines = _alike({each.statement_id: runs[each.statement_id] for each in members})
+            cards: dict[tuple[tuple[str, str], ...], list[dict[str, Any]]] = {}
             for each in members:  # a card for all that protect the same from the same
-                proved = says.headline(each).tone, says.strongly(each), says.reason(each)
-                card = cards.setdefault(tuple(says.card(each)), {})
-                card.setdefault(proved, []).append(each.statement_id)
+                name = each.statement_id
+                told = answers(each, printed[name])
+                cards.setdefault(tuple(says.card(told)), []).append({
+                    "id": name, "runs": lines[name], "tone": says.tone(each),
+                    "short": says.shortly(each, printed[name]), "strength": says.strongly(told),
+                    "reason": says.reason(each), "rests": rests.index(says.rests_on(each)) + 1,
+                })  # fmt: skip
             yield self.page(
                 address, "statement", [shelf], entry=entry, shelf=shelf, title=self.kind(members),
-                alike=alike, rests=_shared(rests), supposes=supposes, fields=fields,
-                cards=[_card(like, held, lines, supposes) for like, held in cards.items()],
+                alike=alike, rests=_shared(rests), fields=fields,
+                cards=[_card(like, held) for like, held in cards.items()],
                 methods_told={self.method(name): self.methods[name].title for name in methods},
                 dataset=self.dataset(members[0].dataset),
             )  # fmt: skip
@@ -566,19 +571,35 @@ def _alike(lines: Mapping[str, Sequence[str]]) -> tuple[str, dict[str, list[str]
     }
 
 
-def _card(
-    like: Iterable[tuple[str, str]],
-    held: Mapping[tuple[str, ...], Sequence[str]],
-    lines: Mapping[str, Sequence[str]],
-    supposes: Mapping[str, int],
-) -> dict[str, Any]:
-    """Return a card: what its statements share, and what is proved in which of them."""
-    alike, own = _alike({name: lines[name] for names in held.values() for name in names})
-    proved = [{"tone": tone, "strength": strength, "reason": reason,
-               "runs": {name: own[name] for name in names}}
-              for (tone, strength, reason), names in held.items()]  # fmt: skip
-    rests = dict.fromkeys(supposes[name] for names in held.values() for name in names)
-    return {"lines": dict(like), "alike": alike, "proved": proved, "rests": list(rests)}
+def _card(like: Iterable[tuple[str, str]], held: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return a card: what its statements share, and what each of them says."""
+    alike, runs = _alike({each["id"]: each["runs"] for each in held})
+    reasons, values = _formulas({each["id"]: each["reason"] for each in held if each["reason"]})
+    told = [each | {"runs": runs[each["id"]], "numbers": values.get(each["id"])} for each in held]
+    rests = dict.fromkeys(each["rests"] for each in held)
+    return {"lines": dict(like), "alike": alike, "statements": told, "reasons": reasons,
+            "rests": list(rests)}  # fmt: skip
+
+
+def _formulas(
+    reasons: Mapping[str, str],
+) -> tuple[list[str], dict[str, tuple[int, dict[str, str]]]]:
+    """Return the texts of reasons, where numbers in which they differ are x₁, x₂, …, and, for each
+    name, the place of its text and its values of these."""
+    alike: dict[tuple[str, ...], dict[str, list[str]]] = {}
+    for name, reason in reasons.items():
+        words = tuple(_FIGURE.split(reason))
+        alike.setdefault(words, {})[name] = _FIGURE.findall(reason)
+    texts, values = [], {}
+    for place, (words, numbers) in enumerate(alike.items()):
+        columns = list(zip(*numbers.values(), strict=True))
+        differ = list(dict.fromkeys(each for each in columns if len(set(each)) > 1))
+        called = {each: f"x{str(i).translate(_SUBSCRIPT)}" for i, each in enumerate(differ, 1)}
+        shown = [*(called.get(each, each[0]) for each in columns), ""]
+        texts.append("".join(part for both in zip(words, shown, strict=True) for part in both))
+        for rank, name in enumerate(numbers):
+            values[name] = place, {mark: each[rank] for each, mark in called.items()}
+    return texts, values
 
 
 def _shared(rests: Sequence[tuple[Sequence[str], Sequence[str], str]]) -> list[dict[str, Any]]:
@@ -646,6 +667,9 @@ def _part(block: Block, statements: Link = str) -> dict[str, Any]:
     part = {"title": block.title, "notes": block.notes, "files": ()}
     if isinstance(block, Table):  # each panel scrolls separately
         part["tables"] = [Markup(text) for text in html(block, statements)]
+        if block.unfolded is not None:
+            part["unfolded"] = block.unfolded
+            part["panels"] = list(dict.fromkeys(str(row[block.panel]) for row in block.rows))
         if block.layout:
             part["layout"], part["key"] = Markup(layout_html(block, statements)), block.layout.key
     return part
@@ -682,6 +706,7 @@ def _for_page(text: str, name: str) -> Markup:
     ``name`` makes its identifiers unique in a page.
     """
     whole = _IDENTIFIER.sub(rf"\g<0>{name}-", text[text.index("<svg") :])
+    whole = whole.replace(_XLINK, "").replace("xlink:href=", "href=")
     boxes = _BOXES.search(whole)
     parts = [box.split() for box in boxes[1].split(";")] if boxes and boxes[1] else []
     if len(parts) < 2:

@@ -10,11 +10,21 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from private_graphs.privacy.explain import RELEASES, TEXTS, Sentence, answers, explain, sentences
+import pandas as pd
+
+from private_graphs.privacy.explain import (
+    RELEASES,
+    TEXTS,
+    Sentence,
+    at_least,
+    at_most,
+    explain,
+    sentences,
+)
 from private_graphs.privacy.explain import headline as one_line
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.exhibit import NOTHING
@@ -39,30 +49,47 @@ class Headline:
     tone: str
 
 
+def tone(statement: PrivacyStatement) -> str:
+    """Return how a statement is to be taken (``Cell.tone``)."""
+    if statement.status == "not_private":
+        return ""
+    return "refuted" if statement.status == "refuted" else strength(statement.epsilon_proved)
+
+
 def headline(statement: PrivacyStatement) -> Headline:
     """Return what is proved, claimed and refuted, in one line."""
-    if statement.status == "not_private":
-        tone = ""
-    elif statement.status == "refuted":
-        tone = "refuted"
-    else:
-        tone = strength(statement.epsilon_proved)
-    return Headline(one_line(statement), tone)
+    return Headline(one_line(statement), tone(statement))
 
 
-def card(statement: PrivacyStatement) -> list[tuple[str, str]]:
-    """Return (heading, text) for the lines of a card that statements about like runs share."""
-    told = answers(statement)
-    return [
+def card(told: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+    """Return (heading, text) for the lines of a card that statements about like runs share.
+
+    ``told`` are the ``answers`` of a statement.
+    """
+    lines = [
         ("Protected", ". ".join(told["What is protected"])),
         ("From whom", ". ".join(told["From whom"])),
+        ("May fail", ". ".join(told["How often it may fail"])),
         ("Not covered", "; ".join(each.rstrip(".") for each in told["What is not covered"])),
     ]
+    return [(heading, text) for heading, text in lines if text]
 
 
-def strongly(statement: PrivacyStatement) -> str:
-    """Return what its ε mean, of one run and of several, with what is printed and shown."""
-    return ". ".join(each.rstrip(".") for each in answers(statement)["How strongly"]) + "."
+def shortly(statement: PrivacyStatement, printed: float) -> str:
+    """Return the ε of one run in a few words, beside the one that is ``printed`` for it."""
+    if statement.status == "not_private":
+        return "no DP"
+    proved = statement.epsilon_proved
+    text = "nothing proved" if proved is None else f"ε = {at_most(proved)}"
+    if statement.status == "refuted" and statement.audit:
+        text = f"refuted: ε > {at_least(statement.audit.epsilon_lower)}"
+    return text if statement.epsilon_published is None else f"{text}, claimed {printed:.10g}"
+
+
+def strongly(told: Mapping[str, Sequence[str]]) -> str:
+    """Return what the ε of a statement with these ``answers`` mean, of one run and of several, with
+    what is printed and shown."""
+    return ". ".join(each.rstrip(".") for each in told["How strongly"]) + "."
 
 
 def reason(statement: PrivacyStatement) -> str:
@@ -119,22 +146,46 @@ RUN_KEYS = ("dataset", "features", "view", "method", "scenario", "protocol", "se
 """Columns that tell runs of a statement apart."""
 
 
-def runs_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return in words which runs ``rows`` (tidy rows of one statement) are, a line per group."""
-    groups: dict[tuple[Any, ...], list[bool]] = {}
-    for row in rows:
-        values = [row.get(name) for name in RUN_KEYS]
-        key = tuple((missing(value), None if missing(value) else value) for value in values)
-        selected = row.get("selected")
-        groups.setdefault(key, []).append(missing(selected) or bool(selected))
-    lines = []
-    for key, selected in sorted(groups.items(), key=lambda item: item[0]):
-        row = {name: value for name, (none, value) in zip(RUN_KEYS, key, strict=True) if not none}
-        lines.append(", ".join(part for part in _parts(row, selected) if part))
-    return lines
+def runs_of(rows: pd.DataFrame) -> dict[str, list[str]]:
+    """Return in words the runs of every statement among tidy ``rows``, by its identifier.
+
+    Runs that differ in one value share a line, which lists the values: ``learning rate 0.1 / 1``.
+    """
+    names = [name for name in RUN_KEYS if name in rows]
+    selected = rows["selected"].fillna(True).astype(bool) if "selected" in rows else True
+    keys = ["statement_id", *names]
+    groups = rows[keys].assign(selected=selected).groupby(keys, dropna=False)["selected"]
+    found: dict[str, list[tuple[str, ...]]] = {}
+    for (name, *values), count, chosen in groups.agg(["size", "any"]).itertuples(name=None):
+        row = {key: each for key, each in zip(names, values, strict=True) if not missing(each)}
+        parts = (part for text in _parts(row, count, chosen) if text for part in text.split(", "))
+        found.setdefault(name, []).append(tuple(parts))
+    for name, lines in found.items():
+        for place in range(max(map(len, lines))):
+            lines = _joined(lines, place)
+        found[name] = lines
+    return {name: [", ".join(parts) for parts in lines] for name, lines in found.items()}
 
 
-def _parts(row: Mapping[str, Any], selected: list[bool]) -> list[str]:
+def _joined(lines: Iterable[tuple[str, ...]], place: int) -> list[tuple[str, ...]]:
+    """Join lines that differ in the value of one part alone: ``splits 1``, ``splits 10``."""
+    alike: dict[tuple[tuple[str, ...], str, tuple[str, ...]], list[str]] = {}
+    for parts in lines:
+        name, _, value = "".join(parts[place : place + 1]).rpartition(" ")
+        alike.setdefault((parts[:place], name, parts[place + 1 :]), []).append(value)
+    return [(*before, f"{name} {_listed(values)}".lstrip(), *after) if values != [""] else before
+            for (before, name, after), values in alike.items()]  # fmt: skip
+
+
+def _listed(values: Sequence[str]) -> str:
+    """Return values in a line, numbers by size."""
+    try:
+        return " / ".join(sorted(values, key=float))
+    except ValueError:
+        return " / ".join(values)
+
+
+def _parts(row: Mapping[str, Any], count: int, selected: bool) -> list[str]:
     epsilon = row["epsilon"]
     labels, nodes = row.get("validation_labels"), row.get("validation_nodes")
     return [
@@ -146,8 +197,8 @@ def _parts(row: Mapping[str, Any], selected: list[bool]) -> list[str]:
         settings_words(row.get("settings", "")),
         "without DP" if math.isinf(epsilon) else f"ε = {epsilon:.10g}",
         "" if labels is None or labels == nodes else f"{labels:.0f} public validation labels",
-        f"{len(selected)} run{'s' if len(selected) > 1 else ''} of {row['group']}",
-        "" if any(selected) else "not selected",
+        f"{count} run{'s' if count > 1 else ''} of {row['group']}",
+        "" if selected else "not selected",
     ]
 
 

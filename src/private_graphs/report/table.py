@@ -245,24 +245,31 @@ def _html(
             stacks.append([place])
     leading = [table.columns[stack[0]] for stack in stacks[1:]]
     names = [column.group or column.head for column in leading]
+    told = [{name: str(row[name]) for name in FILTERS if not missing(row.get(name))}
+            for row, _ in rows]  # fmt: skip
+    common = {name: value for name, value in (told[0] if told else {}).items()
+              if all(each.get(name) == value for each in told)}  # fmt: skip
     lines = [
-        f'<table class="sortable{" stacked" * table.stacked}">',
+        f'<table class="sortable{" stacked" * table.stacked}"{_data(common)}>',
         f"<caption><span>{escape(caption)}</span></caption>",
         "<thead>",
     ]
     lines += [f"<tr>{heads}</tr>" for heads in _heads(table, stacks) if heads]
     lines += ["</thead>", "<tbody>"]
-    for row, line in rows:
-        told = "".join(f' data-{name}="{escape(str(row[name]))}"' for name in FILTERS
-                       if not missing(row.get(name)))  # fmt: skip
+    for (_, line), own in zip(rows, told, strict=True):
         first, *others = ([line[place] for place in stack] for stack in stacks)
         heads = [f' data-head="{escape(name)}"' * table.stacked for name in names]
         wraps = ' class="wraps"' if max(len(cell.text) for cell in first) > _LONG else ""
-        lines.append(f"<tr{told}><th scope=\"row\"{wraps}>{_lines(first, statements)}</th>"
+        data = _data({name: own[name] for name in own if name not in common})
+        lines.append(f"<tr{data}><th scope=\"row\"{wraps}>{_lines(first, statements)}</th>"
                      + "".join(f"<td{head}>{_lines(each, statements)}</td>"
                                for head, each in zip(heads, others, strict=True))
                      + "</tr>")  # fmt: skip
     return "\n".join([*lines, "</tbody>", "</table>"])
+
+
+def _data(values: Mapping[str, str]) -> str:
+    return "".join(f' data-{name}="{escape(value)}"' for name, value in values.items())
 
 
 def _heads(table: Table, stacks: Sequence[Sequence[int]]) -> tuple[str, str]:

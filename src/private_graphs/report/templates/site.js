@@ -66,21 +66,25 @@ const sortable = (table) => {
 for (const panels of document.querySelectorAll(".tables")) {
   const tables = [...panels.querySelectorAll("table.sortable")];
   const rows = tables.flatMap((table) => [...table.tBodies[0].rows]);
+  const of = (row, name) => row.dataset[name] ?? row.closest("table").dataset[name];
   const wanted = { words: [] };
   const filter = () => {
     for (const row of rows) {
       const text = row.textContent.toLowerCase();
       row.hidden = !(wanted.words.every((word) => text.includes(word)) &&
-        ["dataset", "protocol"].every((name) => !wanted[name] || row.dataset[name] === wanted[name]));
+        ["dataset", "protocol"].every((name) => !wanted[name] || of(row, name) === wanted[name]));
     }
     for (const table of tables) {
-      table.closest(".scroll").hidden = [...table.tBodies[0].rows].every((row) => row.hidden);
+      const panel = table.closest(".panel");
+      const none = [...table.tBodies[0].rows].every((row) => row.hidden);
+      (panel ?? table.closest(".scroll")).hidden = none;
+      if (panel && wanted.words.length) panel.open = !none;
     }
   };
   const bar = document.createElement("div");
   bar.className = "bar";
   for (const name of ["dataset", "protocol"]) {
-    const values = [...new Set(rows.map((row) => row.dataset[name]).filter(Boolean))];
+    const values = [...new Set(rows.map((row) => of(row, name)).filter(Boolean))];
     if (values.length < 2 || rows.length < 5) continue;
     const all = [["all", ""], ...values.map((each) => [each, each])].map(([text, only]) => {
       const one = button(text, () => {
@@ -150,6 +154,7 @@ const wide = () => {
 };
 wide();
 addEventListener("resize", wide);
+addEventListener("toggle", wide, true);
 for (const line of document.querySelectorAll(".cmd")) {
   if (!navigator.clipboard) break;
   line.append(" ", button("copy", (press) => {
@@ -204,6 +209,15 @@ if (buttons.length && sets.length) {
     });
   }
 } else if (buttons.length && asked.get("results")) show(asked.get("results"));
+const reveal = () => { // unfold what the address names
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  for (let fold = target?.closest("details:not([data-results])"); fold; fold = fold.parentElement.closest("details")) {
+    fold.open = true;
+  }
+  target?.scrollIntoView();
+};
+addEventListener("hashchange", reveal);
+if (location.hash) reveal();
 let folded = [];
 addEventListener("beforeprint", () => {
   folded = [...document.querySelectorAll("details:not([open]):not([hidden])")];

@@ -113,6 +113,7 @@ WHAT_LEAKS = Exhibit(
         "leaks_words",
     ),
     build=leaks.blocks,
+    numbers=leaks.numbers,
     meaning="How well an attacker guesses who was a training node, which edges there are, and who "
     "used a rare word, beside the printed and the proved ε. Evidence: no bound, and no audit.",
 )  # fmt: skip

@@ -123,6 +123,7 @@ WHAT_LEAKS = Exhibit(
     "What leaks in practice",
     groups=("leaks_lists", "leaks_lists_without_dp", "leaks_friendships"),
     build=leaks.blocks,
+    numbers=leaks.numbers,
     meaning="How well an attacker guesses who was a training node, and somebody who knows all "
     "other friendships one of them, beside the printed and the proved ε. It is evidence: no bound, "
     "and no audit.",
