@@ -392,7 +392,8 @@ class InformedOfLists(Informed):
         nodes, adjacency = _labelled(dataset), adjacency_of(dataset)
         degree = np.diff(adjacency.indptr)[nodes]
         group, taken, found = np.full(len(nodes), -1), np.zeros(dataset.n_nodes, bool), 0
-        most = method_named(job.method).settings.model_validate(job.settings).degree
+        settings: Any = method_named(job.method).settings.model_validate(job.settings)
+        most = settings.degree
         for place in np.lexsort([generator.random(len(nodes)), -degree]):
             own = adjacency[[nodes[place]]].indices
             if most <= 2 * len(own) <= 2 * most and not taken[own].any():

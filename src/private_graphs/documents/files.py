@@ -83,8 +83,8 @@ def write_run(
     from private_graphs.imports import code_fingerprint
     from private_graphs.result import write_manifest
 
-    files = ("predictions.csv", "statement.json", "README.md", "report.html")
-    files = files if drawn.model is None else (MODEL_FILE, *files)
+    files = ["predictions.csv", "statement.json", "README.md", "report.html"]
+    files += [] if drawn.model is None else [MODEL_FILE]
     code = code_fingerprint("private_graphs.documents.release")
     write_manifest(result.release, files, [statement.statement_id], code)
 

@@ -127,8 +127,9 @@ class PlannedVotes:
         """Return the classes of the asked documents by texts alone."""
         return text_model(self.task).probabilities.argmax(axis=1)[self.task.n_train :]
 
-    def lines(self, before: float, after: float, free: np.ndarray) -> tuple[str, ...]:
+    def lines(self, before: float, after: float, free: np.ndarray | None) -> tuple[str, ...]:
         """Return what a dry run prints, from public numbers alone."""
+        assert free is not None  # ``free_row`` always has one: all texts are public
         return plan_lines(
             self, before, after,
             f"standard deviation {self.events[0].noise_std:.3g} in each number of a round, where "
@@ -137,7 +138,7 @@ class PlannedVotes:
             right_share(self._asked, free),
         )  # fmt: skip
 
-    def drawn(self, free: np.ndarray, door: Door) -> Drawn:
+    def drawn(self, free: np.ndarray | None, door: Door) -> Drawn:
         """Read the links through the door, and return what follows from its answers."""
         request = _request(self.spec, self.epsilon, Streams.of({"public": self.spec.name}))
         [outcome] = method_named(self.METHOD).run(self.task, [request], door, ALONE)

@@ -190,7 +190,7 @@ class PlannedRelease:
         public = (KNOWN, PUBLIC_TEST) if len(self.docs.units_on(KNOWN, PUBLIC_TEST)) else ()
         return private | dict.fromkeys(public, PUBLISHED)
 
-    relation: ClassVar = "replace"
+    relation: ClassVar[Relation] = "replace"
     links: ClassVar = None
     """Cost for a link: none is read."""
 

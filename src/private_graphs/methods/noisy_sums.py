@@ -395,11 +395,14 @@ class SumsData:
         matrix = features if isinstance(features, np.ndarray) else features.to_scipy()
         labelled = graph.labels >= 0
         sides = (graph.train_mask, graph.validation_mask, graph.test_mask)
+        train, validation, test = (np.flatnonzero(side & labelled) for side in sides)
         return cls(
             task,
             SparseRows(scipy.sparse.csr_matrix(matrix)),
             adjacency_of(graph) if task.lists is None else task.lists,
-            *(np.flatnonzero(side & labelled) for side in sides),
+            train,
+            validation,
+            test,
             asked,
         )
 
