@@ -44,6 +44,7 @@ def test_nothing_but_their_own_files_names_a_study_or_an_exhibit(root: Path) -> 
             "codes",
             "labels",
             "leak",
+            "long",
             "models",
             "steps",
             "teachers",
