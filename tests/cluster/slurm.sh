@@ -28,6 +28,9 @@ for program in munged slurmctld slurmd sbatch squeue scancel sinfo; do
 done
 [ -n "$python" ] || cannot "no Python in .venv; make install, or PYTHON=..."
 "$python" -c 'import snakemake_executor_plugin_slurm' 2>/dev/null || cannot "snakemake-executor-plugin-slurm is not installed; make install"
+if grep -qs '/slurm-test\.' /etc/slurm/slurm.conf; then # of a run of this script that was killed
+    rm -f /etc/slurm/slurm.conf /etc/slurm/gres.conf
+fi
 [ ! -e /etc/slurm/slurm.conf ] || cannot "/etc/slurm/slurm.conf exists: this machine has a Slurm of its own"
 
 place=$(mktemp -d "${TMPDIR:-/tmp}/slurm-test.XXXXXX")
