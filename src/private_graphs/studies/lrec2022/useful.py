@@ -160,7 +160,7 @@ def answer(results: Any) -> StudyAnswer | None:
     ]
     if unlabelled:
         best, public = unlabelled.values()
-        instead.append(f"Without a public label: {best}, and {public} from public data alone.")
+        instead.append(f"Without a public label: {best}; public data alone: {public}.")
     caption = (
         f"Asked for {epsilon}; settings chosen on validation data. Proved: one person replaced, "
         "one run; public are the documents to be classified, the links among them, and 500 labels. "
