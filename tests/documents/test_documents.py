@@ -20,6 +20,7 @@ import pytest
 from command_line import refused
 
 import private_graphs
+from private_graphs.datasets.own import OwnGraph, remember
 from private_graphs.documents import ledger, unit_steps, unit_sums
 from private_graphs.documents import release as releases
 from private_graphs.documents.declaration import checked, default_delta
@@ -230,6 +231,15 @@ def test_what_would_be_spent_for_nothing_or_protect_less_is_said(data, tmp_path)
     assert "'gardens', 'radios'" in unused
     unlabelled = write(nodes, [row | {"topic": ""} for row in rows])
     assert len(declared("x", unlabelled).warnings) == 1, "no label at all: all are predicted"
+
+
+def test_a_name_means_one_thing(data, tmp_path):
+    nodes = write(tmp_path / "n.csv", rows_of(20))
+    own = {"name": "posts", "nodes": nodes, "edges": nodes, "text": "body", "label": "topic"}
+    remember(OwnGraph.model_validate(own), data.parent / "own")
+    for name in ("posts", "cora"):
+        with pytest.raises(UsageError, match=f"'{name}' is the name of another dataset"):
+            declared(name, nodes)
 
 
 def test_numbers_that_became_decimals_and_too_few_units_are_said(data, tmp_path):

@@ -178,7 +178,8 @@ def classify(
             f"--dry-run, --force and --contact are for declared documents, and {dataset!r} is not "
             f"declared{near}"
         )
-    from private_graphs.datasets.registry import OWN_FOLDER, built_graphs, dataset_names
+    from private_graphs.datasets.own import OWN_FOLDER
+    from private_graphs.datasets.registry import built_graphs, dataset_names
     from private_graphs.documents.declaration import folder_of
 
     own = data.parent / OWN_FOLDER

@@ -16,6 +16,7 @@ from private_graphs.documents.declaration import LINK, Declaration
 from private_graphs.documents.hashing import PublicWords
 from private_graphs.documents.ledger import PUBLISHED, BudgetLedger, Cost, People
 from private_graphs.documents.release import (
+    LINK_METHOD,
     Drawn,
     delta_of,
     earlier_releases,
@@ -53,7 +54,6 @@ _SCENARIO = SCENARIOS["edges"]
 class PlannedVotes:
     """Everything about a release of links that is decided before one is read."""
 
-    METHOD: ClassVar = "edge_votes"
     unit_name: ClassVar = LINK
     relation: ClassVar = _SCENARIO.relation
     spec: Declaration
@@ -100,7 +100,7 @@ class PlannedVotes:
         request = _request(spec, epsilon, Streams.of({"public": spec.name}))
         voters = draw_voters(task, request.streams.generator("voters"))
         asked = {"asked_training_nodes": int(voters.asked[: task.n_train].sum())}
-        told = method_named(cls.METHOD).stated(task, request, ALONE, asked)
+        told = method_named(LINK_METHOD).stated(task, request, ALONE, asked)
         return cls(spec, docs, people, epsilon, delta, spec.max_edges, task, order, told["events"])
 
     @property
@@ -141,7 +141,7 @@ class PlannedVotes:
     def drawn(self, free: np.ndarray | None, door: Door) -> Drawn:
         """Read the links through the door, and return what follows from its answers."""
         request = _request(self.spec, self.epsilon, Streams.of({"public": self.spec.name}))
-        [outcome] = method_named(self.METHOD).run(self.task, [request], door, ALONE)
+        [outcome] = method_named(LINK_METHOD).run(self.task, [request], door, ALONE)
         door.close()
         majority = int(np.bincount(self.task.train_labels).argmax())
         predicted, classes = outcome.test_predictions, self.docs.classes

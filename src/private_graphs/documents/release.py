@@ -69,6 +69,8 @@ METHODS: dict[str, type[ClassSums] | type[LinearSteps]] = {
     "class_sums": ClassSums, "dp_linear": LinearSteps,
 }  # fmt: skip
 """Methods for declared documents."""
+LINK_METHOD = "edge_votes"
+"""Method for the links between public documents."""
 FEWEST = 30
 """Labelled test units below which no verdict is given."""
 _CLEAR = 2.0
@@ -350,11 +352,9 @@ def classify(
         OverBudget: a unit's budget does not allow the release; nothing is read or drawn.
         UserError: files that cannot be used, or an earlier run in ``out``.
     """
-    from private_graphs.documents.links import PlannedVotes
-
     data = Path(data)
     spec = needed(name, data)
-    methods = [*METHODS] if scenario == "text" else [PlannedVotes.METHOD]
+    methods = [*METHODS] if scenario == "text" else [LINK_METHOD]
     method = method or methods[0]
     if method not in methods:
         raise UsageError(
@@ -371,6 +371,8 @@ def classify(
         if scenario == "text":
             plan = planned_release(spec, docs, ledger, epsilon, method, device)
         else:
+            from private_graphs.documents.links import PlannedVotes
+
             plan = PlannedVotes.of(spec, docs, ledger, epsilon)
         account = plan.people, plan.delta, plan.costs, plan.links
         before = spent_by_accounts(ledger.entries(), *account)

@@ -124,14 +124,14 @@ class ModelVectors:
         while left:
             places, parts = zip(*left, strict=True)
             sizes = np.ones(len(parts)) if reader.count is None else reader.count(list(parts))
-            long = sizes > (reader.longest or np.inf)
-            long &= np.array([len(part) > 1 for part in parts])
-            whole = np.flatnonzero(~long)
+            cut = sizes > (reader.longest or np.inf)
+            cut &= np.array([len(part) > 1 for part in parts])
+            whole = np.flatnonzero(~cut)
             vectors = reader.encode([parts[at] for at in whole]) if len(whole) else found[:0]
             np.add.at(found, np.array(places)[whole],
                       sizes[whole, None] * vectors.astype(np.float64))  # fmt: skip
-            cut = np.flatnonzero(long)
-            left = [(places[at], half) for at in cut for half in _halves(parts[at])]
+            again = np.flatnonzero(cut)
+            left = [(places[at], half) for at in again for half in _halves(parts[at])]
         found[~np.isfinite(found).all(axis=1)] = 0.0
         norms = np.sqrt(np.einsum("ij,ij->i", found, found))[:, None]
         return np.divide(found, norms, out=np.zeros_like(found), where=norms > 0)
