@@ -78,3 +78,6 @@ def test_results_of_another_schema_are_named(tmp_path):
         files.write_json(tmp_path / files.MANIFEST, {**schema, "sha256": {}})
         found = files.changed_file(tmp_path)
         assert found is None if reason is None else reason in found
+    for sha256, reason in (({"9" * 400: ""}, "is gone"), ([[]], "not a manifest")):
+        files.write_json(tmp_path / files.MANIFEST, {"sha256": sha256})
+        assert reason in files.changed_file(tmp_path)

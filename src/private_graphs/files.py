@@ -155,7 +155,7 @@ def changed_file(folder: Path, needed: Iterable[str] = (), only: str | None = No
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
         hashes, schema = dict(manifest["sha256"]), manifest.get("schema", SCHEMA)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return f"{path}: not a manifest"
     if reason := other_schema(schema):
         return f"{path}: {reason}"
@@ -164,7 +164,7 @@ def changed_file(folder: Path, needed: Iterable[str] = (), only: str | None = No
     for name, expected in hashes.items():
         if only not in (None, name):
             continue
-        if not (folder / name).is_file():
+        if not os.path.isfile(folder / name):  # False for a name that no file can have
             return f"{folder / name}: is gone"
         if sha256_of(folder / name) != expected:
             return f"{folder / name}: is not the file that was written ({MANIFEST})"

@@ -9,6 +9,7 @@ import pytest
 from command_line import refused
 
 from private_graphs.privacy import composition
+from private_graphs.privacy.accountants import gdp_epsilon
 
 
 def test_papers_numbers_are_priced_and_shuffling_is_not_amplified(run):
@@ -45,6 +46,12 @@ def test_event_trees_of_statements_compose(run, tmp_path):
     refused(run("epsilon", "--events", path), 1, "add_remove and replace")
     path.write_text(json.dumps([{"event": {"class": "__import__"}}]))
     refused(run("epsilon", "--events", path), 1, "cannot price")
+    for noise in (1e-320, 1e308):
+        path.write_text(json.dumps({"event": tree | {"noise_multiplier": noise}}))
+        refused(run("epsilon", "--events", path), 1, "cannot price")
+    path.write_text(json.dumps({"event": tree | {"noise_multiplier": 0.01}}))
+    found = run("epsilon", "--events", path).json["epsilon"]  # within memory: tables are bounded
+    assert 1 < found / gdp_epsilon(100, 1e-5) < 1.001
 
 
 def test_scores_of_any_attack_give_a_bound_that_holds(run, tmp_path):

@@ -176,8 +176,11 @@ def of_file(path: Path, delta: float) -> dict[str, Any]:
     # a statement's trees move by the unit of its own relation, whatever the accountant calls it
     named = _RELATIONS.get(relation, relation)
     stated = _one({str(each.get("relation", named)) for each in values}, path)
-    choices = [max(parts, key=lambda part: _price([part["event"]], relation, delta))
-               for parts in runs]  # fmt: skip
+    choices = [
+        max(parts, key=lambda part: _price([part["event"]], relation, delta))
+        if len(parts) > 1 else parts[0]
+        for parts in runs
+    ]  # fmt: skip
     value = _price([part["event"] for part in choices], relation, delta)
     return {
         "epsilon": value, "delta": delta, "relation": stated, "runs": len(runs),
@@ -213,16 +216,39 @@ def _price(trees: list[Any], relation: str, delta: float) -> float:
     from dp_accounting import pld, privacy_accountant
 
     try:
-        accountant = pld.PLDAccountant(privacy_accountant.NeighboringRelation[relation])
+        grid = max(_GRID, _largest_loss(trees) / _POINTS)
+        accountant = pld.PLDAccountant(privacy_accountant.NeighboringRelation[relation], grid)
         for tree in trees:
             accountant.compose(_event(tree))
         return float(accountant.get_epsilon(delta))
-    except (AttributeError, KeyError, TypeError, ValueError,
+    except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError,
             privacy_accountant.UnsupportedEventError) as error:  # fmt: skip
         raise UserError(
             f"dp-accounting cannot price the event {json.dumps(trees)[:200]} ({error}); expected "
             "a tree of Gaussian, Laplace, sampled or composed events"
         ) from error
+
+
+_GRID, _POINTS = 1e-4, 500_000
+"""Step of dp-accounting's tables of losses, and most points: larger losses take larger steps."""
+
+
+def _largest_loss(trees: Sequence[Mapping[str, Any]]) -> float:
+    """Return about the largest loss in the tables of events; ValueError where it is infinite."""
+    mu = math.sqrt(sum(map(_square, trees)))
+    if not math.isfinite(mu):
+        raise ValueError("noise too small to hide anything")
+    return mu**2 / 2 + 10 * mu
+
+
+def _square(tree: Mapping[str, Any]) -> float:
+    """Return at least μ² of an event, under any relation."""
+    inner = [*tree.get("events", ()), *([tree["event"]] if "event" in tree else ())]
+    if inner:
+        return tree.get("count", 1) * sum(map(_square, inner))
+    noise = tree.get("noise_multiplier") or tree.get("standard_deviation")
+    most = max(tree.get("sensitivities", (1,)))
+    return (2 * most / noise) ** 2 if noise else 0.0
 
 
 _EVENTS = frozenset(

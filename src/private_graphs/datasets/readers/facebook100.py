@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 
-from private_graphs.datasets.arrays import UndirectedEdges, undirected_edges
+from private_graphs.datasets.arrays import UndirectedEdges, checked_csr, undirected_edges
 from private_graphs.datasets.graph_dataset import ParsedGraph, SparseFeatures
 from private_graphs.datasets.prepared import prepared
 from private_graphs.datasets.spec import DatasetSpec, GraphSize
@@ -97,6 +97,9 @@ def _read(path: Path, variable: str) -> np.ndarray | scipy.sparse.spmatrix:
         ) from error
     if variable == "A":
         right = scipy.sparse.issparse(found) and found.shape[0] == found.shape[1]
+        if right:  # SciPy follows wrong places out of its memory; A holds columns
+            parts = (found.data, found.indices, found.indptr, found.shape)
+            return checked_csr(*parts, f"{path}: A", canonical=False).T
         expected = "a square sparse matrix"
     else:
         right = isinstance(found, np.ndarray) and found.ndim == 2 and found.shape[1] == _COLUMNS
