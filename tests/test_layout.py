@@ -18,20 +18,22 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(parsed(path)))
+
+
 def _words(path: Path) -> set[str]:
     """Names and strings of a module, docstrings apart."""
-    tree = parsed(path)
-    texts = {
-        id(node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    }
-    strings = {
-        node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in texts
-    }
-    return strings | {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    texts, strings, names = set(), {}, set()
+    for node in nodes_of(path):
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            strings[id(node)] = node.value
+        elif isinstance(node, ast.Expr):
+            texts.add(id(node.value))
+    return names | {text for node, text in strings.items() if node not in texts}
 
 
 def test_nothing_but_their_own_files_names_a_study_or_an_exhibit(root: Path) -> None:
@@ -54,7 +56,8 @@ def test_nothing_but_their_own_files_names_a_study_or_an_exhibit(root: Path) -> 
         if path.relative_to(package).parts[0] in ROOMS:
             continue
         assert not _words(path) & named, path
-        assert not any(f"studies.{study}" in path.read_text() for study in study_ids()), path
+        text = path.read_text(encoding="utf-8")
+        assert not any(f"studies.{study}" in text for study in study_ids()), path
 
 
 FLOORS = (
@@ -76,14 +79,13 @@ def test_imports_point_downwards(root: Path) -> None:
         if own is None:
             assert room == "__init__", f"{room}: no floor"
             continue
-        tree = parsed(path)
         skipped = {
             id(child)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+            for node in nodes_of(path)
+            if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
             for child in ast.walk(node)
         }
-        for node in ast.walk(tree):
+        for node in nodes_of(path):
             if isinstance(node, ast.ImportFrom) and id(node) not in skipped and node.module:
                 parts = node.module.split(".")
                 # the package that finds exhibits imports none of them by name
@@ -112,7 +114,7 @@ def test_private_names_of_libraries_are_those_that_are_listed(root: Path) -> Non
     folders = ("src", "workflow", "docs", "envs", "examples")
     found: dict[str, set[str]] = {}
     for path in (path for folder in folders for path in (root / folder).rglob("*.py")):
-        nodes = list(ast.walk(parsed(path)))
+        nodes = nodes_of(path)
         defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
         defined |= {getattr(node, "attr", "") or getattr(node, "id", "") for node in nodes
                     if isinstance(getattr(node, "ctx", None), ast.Store)}  # fmt: skip

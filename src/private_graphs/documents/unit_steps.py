@@ -145,8 +145,8 @@ class LinearSteps:
 class ResidualSums:
     """Sums of the units' mean clipped residuals, at given weights; released with noise alone."""
 
-    rows: scipy.sparse.csr_matrix
-    """(documents, columns + 1) labelled documents, whole numbers in units of 2^-20."""
+    rows: Sequence[scipy.sparse.csr_matrix]
+    """(documents, columns + 1) labelled documents, whole numbers in units of 2^-20; in blocks."""
     norms: np.ndarray
     """(documents,)"""
     labels: np.ndarray
@@ -156,16 +156,21 @@ class ResidualSums:
 
     @classmethod
     def of(cls, terms: Terms, features: Map, lattice: LatticeGaussian) -> ResidualSums:
-        """Compute the rows once."""
+        """Compute the rows once; those of a block at a time, to bound memory."""
         labelled = np.flatnonzero(terms.labels >= 0)
-        rows = features.rows([terms.texts[int(row)] for row in labelled])
-        constant = np.full((len(labelled), 1), BIAS)
-        rows = scipy.sparse.hstack([rows, constant], format="csr")
-        rows.data = on_grid(rows.data, _ROW_BITS)
-        norms = np.sqrt(np.add.reduceat(np.square(rows.data), rows.indptr[:-1])) / 2.0**_ROW_BITS
+        blocks, norms = [], np.zeros(len(labelled))
+        for start in range(0, len(labelled), _BLOCK):
+            some = slice(start, start + _BLOCK)
+            rows = features.rows([terms.texts[int(row)] for row in labelled[some]])
+            constant = np.full((rows.shape[0], 1), BIAS)
+            rows = scipy.sparse.hstack([rows, constant], format="csr")
+            rows.data = on_grid(rows.data, _ROW_BITS)
+            squares = np.add.reduceat(np.square(rows.data), rows.indptr[:-1])
+            norms[some] = np.sqrt(squares) / 2.0**_ROW_BITS
+            blocks.append(rows)
         units = np.unique(terms.unit_of[labelled], return_inverse=True)[1]
         shares = 1.0 / np.bincount(units)[units]
-        return cls(rows, norms, terms.labels[labelled], shares[:, None], lattice)
+        return cls(blocks, norms, terms.labels[labelled], shares[:, None], lattice)
 
     def at(self, weights: np.ndarray) -> np.ndarray:
         """Return the (columns + 1, K) int64 sum at ``weights`` (columns + 1, K), in spacings."""
@@ -178,10 +183,10 @@ class ResidualSums:
         zero, so that no norm grows; whole numbers are added, whose order leaves no trace.
         """
         total = np.zeros(weights.shape, np.int64)
-        for start in range(0, len(self.labels), _BLOCK):
+        for start, rows in zip(range(0, len(self.labels), _BLOCK), self.rows, strict=True):
             some = slice(start, start + _BLOCK)
-            logits = (self.rows[some] @ weights) * 2.0**-_ROW_BITS
+            logits = (rows @ weights) * 2.0**-_ROW_BITS
             terms = clipped_residuals(logits[:, None], self.labels[some], self.norms[some])[:, 0]
             terms = on_grid(terms * self.shares[some], _RESIDUAL_BITS)
-            total += (self.rows[some].T @ terms).astype(np.int64)
+            total += (rows.T @ terms).astype(np.int64)
         return total
