@@ -91,6 +91,9 @@ WORD = re.compile(r'<span class="(?:pre|n|p|w)">([^<]*)</span>')
 """A word of code, of which each has an element of its own: most of what a page weighs."""
 
 
+CODE = re.compile(r'<code class="[^"]*">([^<]*)</code>')
+
+
 def finish_page(
     app: Sphinx, page: str, template: str, context: dict[str, object], doctree: nodes.document
 ) -> None:
@@ -99,6 +102,8 @@ def finish_page(
     for part in ("body", "furo_navigation_tree", "toc"):
         text = str(context.get(part) or "").replace("<pre>", '<pre tabindex="0">')
         text = WORD.sub(r"\1", WORD.sub(r"\1", text))
+        if part == "toc":
+            text = CODE.sub(r"\1", text)
         context[part] = text.replace('role="heading"', 'role="heading" aria-level="2"')
 
 

@@ -30,6 +30,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
@@ -88,6 +89,8 @@ _MOST_MARKERS = 40
 """Maximum number of markers of a line: those of hundreds of epochs would hide the curve."""
 _DARK_BLUE = 0.55
 """Share of the darkest colour of a matrix above which numbers are white."""
+_BLACK = 1.5 / 255
+"""Darkest grey of images: with the gaps they then have 256 colours, and a byte for a pixel."""
 _MANY = 1_000_000
 """Number of values of a grid of images from which it has 16 shades, so that a page stays light."""
 _Block = tuple[float, Callable[["Picture", float], None]]
@@ -225,6 +228,7 @@ def draw_pictures(pictures: Pictures) -> Picture:
 def _tiled(images: np.ndarray) -> tuple[np.ndarray, tuple[float, float, float, float]]:
     """Return the images as one, in red, green, blue and opacity, with gaps between them."""
     if images.ndim == 4:
+        images = np.maximum(images, _BLACK)
         images = np.stack([images, images, images, np.ones_like(images)], axis=-1)
     n_rows, n_columns, height, width, _ = images.shape
     gap = max(1, round(width / 16))
@@ -313,12 +317,15 @@ def _one_decimal(found: re.Match[str]) -> str:
 
 
 def _once(found: re.Match[str]) -> str:
-    """Return a group of marks, whose style and clipping it has instead of each of them."""
+    """Return a group of marks, whose style and clipping it has instead of each of them; of strokes
+    a single one with all their parts."""
     marks, head = found[1], ""
     for attribute in (_STYLE_OF, _CLIP):
         values = [each[0] for each in attribute.finditer(marks)]
         if len(values) == marks.count("/>") and len(set(values)) == 1:
             marks, head = attribute.sub("", marks), head + values[0]
+    if "fill:none" in head and not _STROKES.sub("", marks):
+        return f'<path d="{"".join(_STROKES.findall(marks))}"{head}/>'
     return f"<g{head}>{marks}</g>"
 
 
@@ -348,6 +355,7 @@ _NAMED_SHAPE = re.compile(r'(?:(?<= id=")|(?<=url\(#)|(?<=href="#))[a-z][0-9a-f]
 """Identifiers of markers and clipping, of which Matplotlib makes hashes."""
 _SPACE_AFTER = re.compile(r"(?<=[;:,]) ")
 _STYLE_OF, _CLIP = re.compile(r' style="([^"]*)"'), re.compile(r' clip-path="[^"]*"')
+_STROKES = re.compile(r'<path d="([^"]*)"/>')
 _DRAWN_ALIKE = re.compile(r"<g>((?:<(?:path|use) [^>]*/>){2,})</g>")
 _IMAGE = re.compile(r'(?<=data:image/png;base64,)[^"]+')
 _LEFT_OUT = tuple(
@@ -751,24 +759,24 @@ def _points(
         own = line in styles and points["line"].nunique() > 1
         place = ([places[value]], [score])[:: -1 if chart.categories else 1]
         style = _bar(chart, styles[line]["color"] if own else _INK)
-        axis.plot(*place, **style, zorder=2.5, clip_on=False)
+        axis.add_artist(Line2D(*place, **style, zorder=2.5, clip_on=False))
     if points.empty:
         return
     known = {name: points[name].to_numpy() for name in points}
     places_of = known["place"] + _shifts(chart, known["line"], known["value"], places, [*styles])
-    ends = known["score"] - known["spread"], known["score"] + known["spread"]
     infinite = known["value"] == math.inf
-    bars = axis.hlines if chart.categories else axis.vlines
+    around = np.array([known["score"] - known["spread"], known["score"] + known["spread"]])
+    bars = np.stack(np.broadcast_arrays(places_of, around), axis=-1).swapaxes(0, 1)
+    bars = bars[..., :: -1 if chart.categories else 1]  # (n, 2 ends, 2)
 
     def draw(own: np.ndarray, **style: Any) -> None:
         """Draw some of the points."""
         both = places_of[own], known["score"][own]
-        axis.plot(*both[:: -1 if chart.categories else 1], clip_on=False, **style)
+        axis.add_artist(Line2D(*both[:: -1 if chart.categories else 1], clip_on=False, **style))
 
     for line in dict.fromkeys(known["line"]):
         style, own = styles[line], np.flatnonzero(known["line"] == line)
-        bars(places_of[own], *(end[own] for end in ends), color=style["color"], linewidth=1,
-             zorder=2)  # fmt: skip
+        axis.add_artist(LineCollection(bars[own], colors=style["color"], linewidth=1, zorder=2))
         if chart.joined and not chart.categories:
             dashes = (0, style["dashes"]) if style["dashes"] else "-"
             for part in (own[~infinite[own]], own[infinite[own]]):
@@ -792,7 +800,8 @@ def _references(axis: Axes, chart: Chart, rows: pd.DataFrame, places: Mapping[An
             (axis.axvline if chart.categories else axis.axhline)(means.mean(), **style)
         else:
             style |= {} if chart.joined else {"linestyle": "none", "marker": "_"}
-            axis.plot([places[value] for value in means.index], means, clip_on=False, **style)
+            axis.add_artist(Line2D([places[value] for value in means.index], means.to_numpy(),
+                                   clip_on=False, **style))  # fmt: skip
 
 
 def _shifts(
