@@ -87,8 +87,19 @@ def parents(node: nodes.Node) -> list[nodes.Node]:
     return [] if node.parent is None else [node.parent, *parents(node.parent)]
 
 
+def list_titles(
+    app: Sphinx, page: str, template: str, context: dict[str, object], doctree: nodes.document
+) -> None:
+    """Let the list of pages skip their headings at once: the theme takes them out of a copy."""
+    whole = context["toctree"]
+    context["toctree"] = lambda **given: whole(**given | {"maxdepth": 1})
+
+
 WORD = re.compile(r'<span class="(?:pre|n|p|w)">([^<]*)</span>')
 """A word of code, of which each has an element of its own: most of what a page weighs."""
+
+
+CODE = re.compile(r'<code class="[^"]*">([^<]*)</code>')
 
 
 def finish_page(
@@ -99,6 +110,8 @@ def finish_page(
     for part in ("body", "furo_navigation_tree", "toc"):
         text = str(context.get(part) or "").replace("<pre>", '<pre tabindex="0">')
         text = WORD.sub(r"\1", WORD.sub(r"\1", text))
+        if part == "toc":
+            text = CODE.sub(r"\1", text)
         context[part] = text.replace('role="heading"', 'role="heading" aria-level="2"')
 
 
@@ -113,5 +126,6 @@ def setup(app: Sphinx) -> None:
     app.connect("source-read", link_results)
     app.connect("doctree-read", number_sections)
     app.connect("doctree-resolved", link_sections)
+    app.connect("html-page-context", list_titles, priority=100)
     app.connect("html-page-context", finish_page, priority=900)
     app.connect("build-finished", leave_out_maps)

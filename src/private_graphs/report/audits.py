@@ -81,11 +81,12 @@ def audited(
 def _same_claim(
     audit: Mapping[str, Any], row: Mapping[str, Any], statement: PrivacyStatement
 ) -> bool:
-    attacked, settings = json.loads(audit["settings"]), json.loads(row["settings"])
     same = ("method", "scenario", "protocol", "epsilon")
+    if any(audit[name] != row[name] for name in same):
+        return False
+    attacked, settings = json.loads(audit["settings"]), json.loads(row["settings"])
     return (
-        all(audit[name] == row[name] for name in same)
-        and all(
+        all(
             attacked[name] == settings[name]
             for name in ("visits", "splits")
             if name in attacked and name in settings

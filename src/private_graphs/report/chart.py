@@ -30,6 +30,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
@@ -88,6 +89,8 @@ _MOST_MARKERS = 40
 """Maximum number of markers of a line: those of hundreds of epochs would hide the curve."""
 _DARK_BLUE = 0.55
 """Share of the darkest colour of a matrix above which numbers are white."""
+_BLACK = 1.5 / 255
+"""Darkest grey of images: with the gaps they then have 256 colours, and a byte for a pixel."""
 _MANY = 1_000_000
 """Number of values of a grid of images from which it has 16 shades, so that a page stays light."""
 _Block = tuple[float, Callable[["Picture", float], None]]
@@ -183,10 +186,9 @@ def draw_heatmap(heatmap: Heatmap) -> Figure:
             axis.text(column, row, words[row][column], ha="center", va="center",
                       size=TEXT * min(1.0, 0.9 * side / widest),
                       color="#ffffff" if value > _DARK_BLUE * peak else "#262626")  # fmt: skip
-        axis.set_xticks(range(n_columns), heatmap.columns)
-        axis.set_yticks(range(n_rows), heatmap.rows)
-        axis.tick_params(axis="x", length=0, rotation=90 * turned)
-        axis.tick_params(axis="y", length=0)
+        places = (dict(zip(names, range(len(names)), strict=True))
+                  for names in (heatmap.columns, heatmap.rows))  # fmt: skip
+        _label(axis, *places, rotation=90 * turned)
 
     with mpl.rc_context(_STYLE):
         heads = [f"{arrow} {name}" for arrow, name in
@@ -215,7 +217,7 @@ def draw_pictures(pictures: Pictures) -> Picture:
         for row, name in enumerate(pictures.rows):
             middle = low + (n_rows - row - 0.5) * tall + LINE / 2
             _write(figure, left - 0.08, middle, [name], ha="right")
-        axis.set(xticks=[], yticks=[], xlim=(0, n_columns), ylim=(n_rows, 0))
+        axis.set(xlim=(0, n_columns), ylim=(n_rows, 0))
 
     with mpl.rc_context(_STYLE):
         return _stack(pictures.title, left + n_columns * side + 0.05,
@@ -225,6 +227,7 @@ def draw_pictures(pictures: Pictures) -> Picture:
 def _tiled(images: np.ndarray) -> tuple[np.ndarray, tuple[float, float, float, float]]:
     """Return the images as one, in red, green, blue and opacity, with gaps between them."""
     if images.ndim == 4:
+        images = np.maximum(images, _BLACK)
         images = np.stack([images, images, images, np.ones_like(images)], axis=-1)
     n_rows, n_columns, height, width, _ = images.shape
     gap = max(1, round(width / 16))
@@ -313,12 +316,15 @@ def _one_decimal(found: re.Match[str]) -> str:
 
 
 def _once(found: re.Match[str]) -> str:
-    """Return a group of marks, whose style and clipping it has instead of each of them."""
+    """Return a group of marks, whose style and clipping it has instead of each of them; of strokes
+    a single one with all their parts."""
     marks, head = found[1], ""
     for attribute in (_STYLE_OF, _CLIP):
         values = [each[0] for each in attribute.finditer(marks)]
         if len(values) == marks.count("/>") and len(set(values)) == 1:
             marks, head = attribute.sub("", marks), head + values[0]
+    if "fill:none" in head and not _STROKES.sub("", marks):
+        return f'<path d="{"".join(_STROKES.findall(marks))}"{head}/>'
     return f"<g{head}>{marks}</g>"
 
 
@@ -348,6 +354,7 @@ _NAMED_SHAPE = re.compile(r'(?:(?<= id=")|(?<=url\(#)|(?<=href="#))[a-z][0-9a-f]
 """Identifiers of markers and clipping, of which Matplotlib makes hashes."""
 _SPACE_AFTER = re.compile(r"(?<=[;:,]) ")
 _STYLE_OF, _CLIP = re.compile(r' style="([^"]*)"'), re.compile(r' clip-path="[^"]*"')
+_STROKES = re.compile(r'<path d="([^"]*)"/>')
 _DRAWN_ALIKE = re.compile(r"<g>((?:<(?:path|use) [^>]*/>){2,})</g>")
 _IMAGE = re.compile(r'(?<=data:image/png;base64,)[^"]+')
 _LEFT_OUT = tuple(
@@ -384,8 +391,25 @@ def _stack(title: str, width: float, blocks: Sequence[_Block]) -> Picture:
 def _axes(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
     wide, tall = figure.get_size_inches()
     axis = figure.add_axes((left / wide, bottom / tall, width / wide, height / tall))
-    axis.spines[:].set_visible(False)
+    axis.set_axis_off()  # _label and _scales draw names and grid in less time
     return axis
+
+
+def _label(
+    axis: Axes, across: Mapping[str, float], down: Mapping[str, float], rotation: float = 0
+) -> None:
+    """Write names below and to the left of a panel, at their places in its units."""
+    box, (wide, tall) = axis.get_position(), axis.figure.get_size_inches()
+    (left, right), (low, high) = axis.get_xlim(), axis.get_ylim()
+    pad = 3 / 72
+    for name, x in across.items():
+        place = box.x0 + (x - left) / (right - left) * box.width
+        axis.figure.text(place, box.y0 - pad / tall, name, ha="center", va="top", color=_SOFT,
+                         rotation=rotation)  # fmt: skip
+    for name, y in down.items():
+        place = box.y0 + (y - low) / (high - low) * box.height
+        axis.figure.text(box.x0 - pad / wide, place, name, ha="right", va="center_baseline",
+                         color=_SOFT)  # fmt: skip
 
 
 def _write(figure: Figure, x: float, top: float, lines: Sequence[str], **style: Any) -> None:
@@ -687,10 +711,10 @@ def _panels(
             axis = _axes(figure, start, top - head - tall - 0.04, width, tall)
             _write(figure, start, top, heads[rank], color=_INK)
             _points(axis, chart, own, places, styles)
-            _scales(axis, chart, places, ends, ticks, width)
-            shown = ["\n".join(lines) if rank == 0 or not chart.categories else ""
-                     for lines in labels]  # fmt: skip
-            axis.set_yticks(list(places.values()) if chart.categories else ticks, shown)
+            across = _scales(axis, chart, places, ends, ticks, width)
+            along = places.values() if chart.categories else ticks
+            down = dict(zip(map("\n".join, labels), along, strict=True))
+            _label(axis, across, down if rank == 0 or not chart.categories else {})
             _write(figure, start + width / 2, top - head - tall - 1.3 * LINE, feet, ha="center")
             if not chart.categories:
                 first = 0.0 if rank == 0 else start - margin
@@ -751,24 +775,24 @@ def _points(
         own = line in styles and points["line"].nunique() > 1
         place = ([places[value]], [score])[:: -1 if chart.categories else 1]
         style = _bar(chart, styles[line]["color"] if own else _INK)
-        axis.plot(*place, **style, zorder=2.5, clip_on=False)
+        axis.add_artist(Line2D(*place, **style, zorder=2.5, clip_on=False))
     if points.empty:
         return
     known = {name: points[name].to_numpy() for name in points}
     places_of = known["place"] + _shifts(chart, known["line"], known["value"], places, [*styles])
-    ends = known["score"] - known["spread"], known["score"] + known["spread"]
     infinite = known["value"] == math.inf
-    bars = axis.hlines if chart.categories else axis.vlines
+    around = np.array([known["score"] - known["spread"], known["score"] + known["spread"]])
+    bars = np.stack(np.broadcast_arrays(places_of, around), axis=-1).swapaxes(0, 1)
+    bars = bars[..., :: -1 if chart.categories else 1]  # (n, 2 ends, 2)
 
     def draw(own: np.ndarray, **style: Any) -> None:
         """Draw some of the points."""
         both = places_of[own], known["score"][own]
-        axis.plot(*both[:: -1 if chart.categories else 1], clip_on=False, **style)
+        axis.add_artist(Line2D(*both[:: -1 if chart.categories else 1], clip_on=False, **style))
 
     for line in dict.fromkeys(known["line"]):
         style, own = styles[line], np.flatnonzero(known["line"] == line)
-        bars(places_of[own], *(end[own] for end in ends), color=style["color"], linewidth=1,
-             zorder=2)  # fmt: skip
+        axis.add_artist(LineCollection(bars[own], colors=style["color"], linewidth=1, zorder=2))
         if chart.joined and not chart.categories:
             dashes = (0, style["dashes"]) if style["dashes"] else "-"
             for part in (own[~infinite[own]], own[infinite[own]]):
@@ -792,7 +816,8 @@ def _references(axis: Axes, chart: Chart, rows: pd.DataFrame, places: Mapping[An
             (axis.axvline if chart.categories else axis.axhline)(means.mean(), **style)
         else:
             style |= {} if chart.joined else {"linestyle": "none", "marker": "_"}
-            axis.plot([places[value] for value in means.index], means, clip_on=False, **style)
+            axis.add_artist(Line2D([places[value] for value in means.index], means.to_numpy(),
+                                   clip_on=False, **style))  # fmt: skip
 
 
 def _shifts(
@@ -828,9 +853,8 @@ def _scales(
     ends: tuple[float, float],
     ticks: Sequence[float],
     width: float,
-) -> None:
-    axis.tick_params(length=0, pad=3)
-    axis.set(xlabel="", ylabel="")
+) -> dict[str, float]:
+    """Set the limits of a panel, draw its grid, and return its names along the axis and where."""
     if chart.categories:
         axis.set(xlim=ends, ylim=(len(places) - 0.5, -0.5))
         names, span = {number(tick): tick for tick in ticks}, ends[1] - ends[0]
@@ -841,12 +865,14 @@ def _scales(
         names = {_name(value): place for value, place in places.items()}
         span = 1.14 * (last - first)
         axis.axhline(ends[0], color=_SOFT, linewidth=0.8, zorder=0)
-    axis.grid(axis="both" if chart.categories else "y", color=_GRID, linewidth=0.8, zorder=0)
-    axis.set_axisbelow(True)
     # Names that would touch their neighbours are left out, except the last one.
     for every in range(1, len(names) + 1):
         kept = list(names.items())[::-1][::every][::-1]
         sides = [(place / (span or 1) * width, _width(name) / 2 + 0.03) for name, place in kept]
         if all(a + b <= c - d for (a, b), (c, d) in pairwise(sides)):
             break
-    axis.set_xticks([place for _, place in kept], [name for name, _ in kept])
+    (left, right), (low, high) = axis.get_xlim(), axis.get_ylim()
+    grid = [((left, y), (right, y)) for y in (places.values() if chart.categories else ticks)]
+    grid += [((x, low), (x, high)) for _, x in kept] if chart.categories else []
+    axis.add_artist(LineCollection(grid, colors=_GRID, linewidth=0.8, zorder=0, clip_on=False))
+    return dict(kept)

@@ -25,6 +25,7 @@ from private_graphs.report.link_leaks import (
     proved,
     rate,
     shown,
+    wide,
 )
 from private_graphs.report.words import bound, budget, missing, number
 from private_graphs.run import settings_text
@@ -282,8 +283,7 @@ def _views(noun: str, rows: pd.DataFrame, results: Any) -> Table:
     """Return every view and score of every model."""
     every = rows[(rows["who"] == "all") & (rows["sees"] != "")]
     keys = [*_CELL, "sees", "score", "delta", "study", "group", "job"]
-    frame = every.pivot_table("value", keys, "measure", sort=False, dropna=False, observed=True)
-    frame = frame.dropna(how="all").reset_index()
+    frame = wide(every, keys)
     frame["of"] = _of(frame, results)
     columns = [
         Column("of", lambda row: row["of"]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -52,7 +52,7 @@ def link_blocks(
     rows: pd.DataFrame, model: Callable[[Mapping[str, Any]], str], name: Callable[[str], str]
 ) -> list[Block]:
     """Return three tables; ``model`` and ``name`` put a row's model and dataset into words."""
-    frame = _wide(rows.assign(model=[model(row) for row in rows.to_dict("records")]))
+    frame = wide(rows.assign(model=[model(row) for row in rows.to_dict("records")]), _KEYS)
     frame["of"] = [f"{row['model']}, ε = {number(row['epsilon'])}, {name(row['dataset'])}"
                    for row in frame.to_dict("records")]  # fmt: skip
     frame["guarantee"] = [guarantee(row) for row in frame.to_dict("records")]
@@ -95,23 +95,23 @@ def link_blocks(
     ]  # fmt: skip
 
 
-def _wide(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per model, view, score and group of edges, with a column per measure."""
-    keys = [each for each in _KEYS if each in rows]
-    found = []
-    for values, part in rows.groupby(keys, sort=False, dropna=False):
-        measured = {
-            f"{row['measure']}{end}": row[column]
-            for row in part.to_dict("records")
-            for column, end in (("value", ""), ("low", "_low"), ("high", "_high"))
-        }
-        found.append(dict(zip(keys, values, strict=True)) | measured)
-    return pd.DataFrame(found, columns=None if found else [*keys, "auc", "tpr_01"])
+def wide(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """Return one row per combination of ``keys``, with columns for every measure and its interval:
+    ``auc``, ``auc_low``, ``auc_high``."""
+    ends = {"value": "", "low": "_low", "high": "_high"}
+    read = rows[[*keys, "measure", *ends]].astype(object)
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in read.where(read.notna(), None).to_dict("records"):
+        key = tuple(row[name] for name in keys)
+        own = found.setdefault(key, dict(zip(keys, key, strict=True)))
+        own |= {f"{row['measure']}{end}": row[column] for column, end in ends.items()}
+    return pd.DataFrame(found.values(), columns=None if found else [*keys, "auc", "tpr_01"])
 
 
 def coin_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the attacks on edges that coins leave out: one row per model, view and score."""
-    return _wide(rows[(rows["leak"] == "links") & (rows["who"] == _COINS)])
+    own = rows[(rows["leak"] == "links") & (rows["who"] == _COINS)]
+    return wide(own, [name for name in _KEYS if name != "model"])
 
 
 GUARANTEES = ("ε printed, not proved", "ε proved", "without DP")

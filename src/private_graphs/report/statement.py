@@ -106,12 +106,26 @@ def rests_on(statement: PrivacyStatement) -> tuple[tuple[str, ...], tuple[str, .
 
 
 def said(value: Any) -> str:
-    """Return the value of a setting as text."""
+    """Return the value of a setting as text, without a comma."""
     if value is None:
         return NOTHING
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return " · ".join(f"{words(name)} {said(each)}" for name, each in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return f"({'; '.join(map(said, _without_common(value)))})"
     return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def _without_common(values: Sequence[Any]) -> list[Any]:
+    """Return values; of several objects first what they have in common, then the rest of each."""
+    if len(values) < 2 or not all(isinstance(each, Mapping) for each in values):
+        return list(values)
+    common = {name: each for name, each in values[0].items()
+              if all(name in other and other[name] == each for other in values)}  # fmt: skip
+    rest = [{name: each for name, each in value.items() if name not in common} for value in values]
+    return [f"all {said(common)}", *rest] if common else rest
 
 
 def paragraphs(statement: PrivacyStatement) -> list[tuple[str, list[Sentence]]]:
@@ -144,6 +158,7 @@ def terminal(statement: PrivacyStatement, width: int = 88) -> str:
 RUN_KEYS = ("dataset", "features", "view", "method", "scenario", "protocol", "settings", "epsilon",
             "validation_labels", "validation_nodes", "group")  # fmt: skip
 """Columns that tell runs of a statement apart."""
+_NOT_SELECTED = "not selected"
 
 
 def runs_of(rows: pd.DataFrame) -> dict[str, list[str]]:
@@ -163,7 +178,7 @@ def runs_of(rows: pd.DataFrame) -> dict[str, list[str]]:
     for name, lines in found.items():
         for place in range(max(map(len, lines))):
             lines = _joined(lines, place)
-        found[name] = lines
+        found[name] = _chosen(lines)
     return {name: [", ".join(parts) for parts in lines] for name, lines in found.items()}
 
 
@@ -175,6 +190,26 @@ def _joined(lines: Iterable[tuple[str, ...]], place: int) -> list[tuple[str, ...
         alike.setdefault((parts[:place], name, parts[place + 1 :]), []).append(value)
     return [(*before, f"{name} {_listed(values)}".lstrip(), *after) if values != [""] else before
             for (before, name, after), values in alike.items()]  # fmt: skip
+
+
+def _chosen(lines: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Join lines of selected runs and of those that were not, which differ in one value alone:
+    ``learning rate 10 (of 0.1 / 1 / 10)``."""
+    left = list(lines)
+    for other in [parts for parts in lines if parts[-1] == _NOT_SELECTED]:
+        for parts in [each for each in left if len(each) == len(other) - 1]:
+            [*places] = (i for i, part in enumerate(parts) if part != other[i])
+            names = {text.rpartition(" ")[0] for each in (parts, other) for text in
+                     (each[i].partition(" / ")[0] for i in places)}  # fmt: skip
+            if len(places) == len(names) == 1:
+                (place,), (name,) = places, names
+                values = [each[place].removeprefix(name).strip() for each in (parts, other)]
+                of = _listed([value for text in values for value in text.split(" / ")])
+                joined = (*parts[:place], f"{parts[place]} (of {of})", *parts[place + 1 :])
+                left[left.index(parts)] = joined
+                left.remove(other)
+                break
+    return left
 
 
 def _listed(values: Sequence[str]) -> str:
@@ -198,7 +233,7 @@ def _parts(row: Mapping[str, Any], count: int, selected: bool) -> list[str]:
         "without DP" if math.isinf(epsilon) else f"ε = {epsilon:.10g}",
         "" if labels is None or labels == nodes else f"{labels:.0f} public validation labels",
         f"{count} run{'s' if count > 1 else ''} of {row['group']}",
-        "" if selected else "not selected",
+        "" if selected else _NOT_SELECTED,
     ]
 
 
