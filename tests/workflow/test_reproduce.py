@@ -40,7 +40,7 @@ def wait_until(
     """Wait for a condition; fail with its name, or with the output of a run that ended before."""
     end = time.monotonic() + seconds
     while not holds():
-        assert run is None or run.poll() is None, run.communicate()[0]
+        assert run is None or run.poll() is None, run.communicate(timeout=60)[0]
         assert time.monotonic() < end, f"not within {seconds} s: {what}"
         time.sleep(0.05)
 
@@ -87,7 +87,7 @@ def test_a_run_that_was_killed_or_interrupted_continues_and_repeats_nothing_else
 
     second = project.start()
     wait_until(lambda: second.poll() is not None, "the second run is refused", seconds=60)
-    assert "cannot be locked" in second.communicate()[0]
+    assert "cannot be locked" in second.communicate(timeout=60)[0]
     assert process.poll() is None
 
     os.kill(process.pid, signal.SIGKILL)
