@@ -53,7 +53,7 @@ from private_graphs.privacy.audits import (
 from private_graphs.privacy.calibration import gdp_noise, moments_noise, pld_noise
 from private_graphs.privacy.fourier import fourier_epsilon
 from private_graphs.report.claims import claims_table, reasons, write_claims
-from private_graphs.report.exhibit import Table
+from private_graphs.report.exhibit import Column, Table
 from private_graphs.report.leaks import blocks as leak_blocks
 from private_graphs.report.picture import picture
 from private_graphs.report.record import CLAIMS
@@ -408,23 +408,30 @@ def one_run_table() -> str:
 
 def leaks_table() -> str:
     """docs/leaks.md: a recorded attack on every model; the pages of results have all columns."""
-    left_out = {"guarantee", "95 %", "ruled out", "AUC of what is published"}
     shelves = (
         prose.shelf(path.parent.name) for path in sorted(ROOT.glob("recorded/*/rows.parquet"))
     )
-    found = [
-        markdown(
-            replace(
-                block,
-                notes=(),
-                columns=[each for each in block.columns if each.head not in left_out],
-            )
-        )
+    return "\n\n".join(
+        markdown(replace(block, notes=(), columns=narrow(block.columns)))
         for shelf in shelves
         for block in (leak_blocks(shelf.own) if len(shelf.own.leaks) else ())
         if isinstance(block, Table) and "on every model" in block.title
-    ]
-    return "\n\n".join(found)
+    )
+
+
+def narrow(columns: Iterable[Column]) -> list[Column]:
+    """Return the columns of an attack that fit into a page of text: those below each other on a
+    page of results are one column here."""
+    left_out = {"guarantee", "95 %", "ruled out", "AUC of what is published"}
+    stacks: list[list[Column]] = []
+    for column in (each for each in columns if each.head not in left_out):
+        stacks += [] if column.under else [[]]
+        stacks[-1].append(column)
+    return [
+        Column("; ".join(each.head for each in stack),
+               lambda row, stack=stack: "; ".join(str(each.show(row)) for each in stack))
+        for stack in stacks
+    ]  # fmt: skip
 
 
 def audited_table(gcn: bool) -> str:

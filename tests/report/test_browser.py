@@ -132,7 +132,7 @@ def site(tmp_path_factory):
 
 PAGES = (
     "index.html", "site/small/table1.html", "site/small/figure1.html", "site/small/privacy.html",
-    "site/methods/gcn.html", "site/datasets/cora.html", "site/statements/recorded/*.html",
+    "site/methods/gcn.html", "site/datasets/cora.html", "site/small/recorded/*.html",
 )  # fmt: skip
 PRIVACY, FIGURE = "site/small/privacy.html", "site/small/figure1.html"
 WINDOWS = [(page, width, "") for page in PAGES for width in (390, 1280)]

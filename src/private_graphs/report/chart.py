@@ -91,7 +91,7 @@ _DARK_BLUE = 0.55
 """Share of the darkest colour of a matrix above which numbers are white."""
 _BLACK = 1.5 / 255
 """Darkest grey of images: with the gaps they then have 256 colours, and a byte for a pixel."""
-_MANY = 1_000_000
+_MANY = 400_000
 """Number of values of a grid of images from which it has 16 shades, so that a page stays light."""
 _Block = tuple[float, Callable[["Picture", float], None]]
 """A part of a picture: its height in inches, and a function that draws it below a given height."""

@@ -201,8 +201,8 @@ def write_pages(
     Below ``site``: ``<study>/<exhibit>.html``, ``<study>/privacy.html`` with every ε,
     ``<study>/claims.html`` with the claims of the text, ``methods/<method>.html``,
     ``datasets/<dataset>.html`` (``private/<dataset>.html`` for a graph of the reader's own),
-    ``statements/<shelf>/<study>-<method>-….html`` with statements of similar runs, and with all of
-    their fields ``<study>/statements-<shelf>.json.gz``. Downloads and
+    ``<study>/<shelf>/<method>-….html`` with statements of similar runs, and with all of their
+    fields ``<study>/statements-<shelf>.json.gz``. Downloads and
     pictures are those of ``<shelf>/exhibits/<study>``; pictures of recorded exhibits are those of
     ``<recorded_pictures>/<study>``, after those in ``being_drawn`` are finished. Pages without
     content any more are removed.
@@ -377,7 +377,7 @@ class _Site:
 
     def section(self, shelf: Shelf, exhibit: Exhibit) -> dict[str, Any]:
         """Return the section of an exhibit's page for one set of results."""
-        blocks, statements = shelf.blocks(exhibit), self.link(shelf, "../")
+        blocks, statements = shelf.blocks(exhibit), self.link(shelf, shelf.results.study.id)
         files = exhibit_files(self.root, shelf, exhibit)
         numbered = [block for block in blocks if hasattr(block, "frame")]
         drawn = [block for block in blocks if not isinstance(block, (str, Table))]
@@ -434,16 +434,16 @@ class _Site:
     def sections(self, method: str) -> list[dict[str, Any]]:
         """Return every ε of a method's runs, with one section per set of results."""
         return [{"shelf": shelf, "study": shelf.results.study,
-                 "part": self.every(shelf, PRIVACY, guarantees(shelf, method=method)),
+                 "part": self.every(shelf, PRIVACY, guarantees(shelf, method=method), "methods"),
                  "curves": _curves(shelf, method)}
                 for shelf in self.with_runs(method=method)]  # fmt: skip
 
-    def every(self, shelf: Shelf, page: str, table: Table) -> dict[str, Any]:
+    def every(self, shelf: Shelf, page: str, table: Table, folder: str = "") -> dict[str, Any]:
         """Return a table outside any exhibit, with the CSV of a page of its study, which has all
-        rows."""
+        rows; ``folder`` is the one of the page, by default that of the study."""
         study = shelf.results.study.id
         file = f"{page}-{study}-{shelf.name}.csv"
-        part = _part(table, self.link(shelf, "../"))
+        part = _part(table, self.link(shelf, folder or study))
         return part | {"files": [(file, f"{SITE}/{study}/{file}")]}
 
     def appendix(
@@ -518,9 +518,15 @@ class _Site:
         method = self.methods[first.method].title
         return f"{method} on {first.dataset}, {first.scenario}, {PROTOCOLS[first.protocol].name}"
 
-    def link(self, shelf: Shelf, up: str) -> Link:
-        """Return a function from a set's statements to their addresses relative to ``up``."""
-        return lambda name: f"{up}{self.places[shelf.name, name][1]}#{name}"
+    def link(self, shelf: Shelf, folder: str) -> Link:
+        """Return a function from a set's statements to their addresses on pages of a folder."""
+
+        def address(name: str) -> str:
+            there = self.places[shelf.name, name][1]
+            near = there.removeprefix(f"{folder}/")
+            return f"{near if near != there else f'../{there}'}#{name}"
+
+        return address
 
 
 def _sets(shelves: Iterable[Shelf]) -> dict[str, str]:
@@ -546,13 +552,12 @@ def _places(entries: Iterable[StudyEntry]) -> dict[tuple[str, str], tuple[str, s
             owners = {study for study in studies[name] if (shelf.name, study) in here}
             if owners and teller not in owners:
                 continue
-            like = (teller, held.dataset, "without-dp")
+            like = (held.dataset, "without-dp")
             if held.status != "not_private":
                 # most sentences contain the number of units: with others, little would be common
-                like = (teller, held.method, held.dataset, held.scenario, held.protocol,
-                        held.n_units)  # fmt: skip
+                like = held.method, held.dataset, held.scenario, held.protocol, held.n_units
             page = "-".join(map(str, like))
-            address = f"statements/{shelf.name}/{_UNSAFE.sub('_', page)}.html"
+            address = f"{teller}/{shelf.name}/{_UNSAFE.sub('_', page)}.html"
             places[shelf.name, name] = teller, address
     return places
 
