@@ -128,6 +128,7 @@ def test_what_nobody_means_is_refused_in_two_seconds_and_four_gigabytes(root, tm
     [
         {"seeds": 10**9}, {"seeds": [10**30]}, {"seeds": "-1"}, {"splits": 0}, {"splits": "1e9"},
         {"batch_minutes": 0}, {"batch_minutes": float("nan")}, {"seeds": "9" * 5000},
+        {"mirror": "9" * 400}, {"mirror": "~nobody/x"},
     ],
 )  # fmt: skip
 def test_a_configuration_is_refused_likewise(raw):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -341,7 +342,8 @@ class Run(Strict):
             raise UsageError(
                 "configuration: mirror is empty; expected a folder or an address, or no mirror"
             )
-        if run.mirror and "://" not in run.mirror and not Path(run.mirror).expanduser().is_dir():
+        folder = os.path.expanduser(run.mirror or "")  # no path at all is no folder, not an error
+        if run.mirror and "://" not in run.mirror and not os.path.isdir(folder):
             raise UsageError(
                 f"configuration: mirror {run.mirror!r} is not a folder; expected a folder that "
                 "holds planetoid/ind.cora.x and its siblings, or an address such as https://..."

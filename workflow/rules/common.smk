@@ -21,7 +21,7 @@ LOCK = FolderLock()
 try:
     flow.refuse_repeated_keys(sys.argv)
     WORK = flow.make_workflow(config)
-except UserError as error:
+except (UserError, OSError) as error:
     raise WorkflowError(str(error)) from None
 
 RESULTS = WORK.results.as_posix()
