@@ -460,6 +460,8 @@ def test_rows_are_functions_of_their_own_text_to_the_bit():
             assert (together[place] != alone).nnz == 0
             assert np.square(alone.data).sum() <= 1 + 1e-12
     assert tokens("東京の") == ["東京", "京の"]
+    every = "".join(map(chr, range(128)))
+    assert [*tokens(every), "é"] == tokens(f"{every} é"), "ASCII is read as any other text"
 
 
 def test_a_verdict_needs_enough_test_units():

@@ -20,6 +20,8 @@ import scipy.sparse
 from private_graphs.errors import UserError
 
 _WORD = re.compile(r"\w+")
+_PLAIN = "".join(chr(code).lower() if _WORD.match(chr(code)) else " " for code in range(128))
+"""ASCII in lower case, and blanks for what is in no word."""
 _WITHOUT_BLANKS = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]+"
 )
@@ -28,8 +30,10 @@ _WITHOUT_BLANKS = re.compile(
 
 def tokens(text: str) -> list[str]:
     """Return the words of a text in lower case; pairs of characters in scripts without blanks."""
+    if text.isascii():  # the same words in half the time
+        return text.translate(_PLAIN).split()
     words = _WORD.findall(text.lower())
-    if text.isascii() or not _WITHOUT_BLANKS.search(text):
+    if not _WITHOUT_BLANKS.search(text):
         return words
     found = []
     for word in words:

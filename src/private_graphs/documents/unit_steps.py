@@ -146,7 +146,7 @@ class LinearSteps:
 class ResidualSums:
     """Sums of the units' mean clipped residuals, at given weights; released with noise alone."""
 
-    rows: Sequence[scipy.sparse.csr_matrix]
+    rows: list[scipy.sparse.csr_matrix]
     """(documents, columns + 1) labelled documents, whole numbers in units of 2^-20; in blocks."""
     norms: np.ndarray
     """(documents,)"""
