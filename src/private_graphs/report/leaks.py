@@ -282,6 +282,7 @@ def _printed(row: Mapping[str, Any]) -> Any:
 def _views(noun: str, rows: pd.DataFrame, results: Any) -> Table:
     """Return every view and score of every model."""
     every = rows[(rows["who"] == "all") & (rows["sees"] != "")]
+    every = every[every["measure"].isin(_MEASURES)]  # a shown ε is of one score, as _strength says
     keys = [*_CELL, "sees", "score", "delta", "study", "group", "job"]
     frame = wide(every, keys)
     frame["of"] = _of(frame, results)
