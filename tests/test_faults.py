@@ -177,6 +177,7 @@ def timeless() -> Iterator[None]:
     """Rows say how long they took, and nothing judges sentences of a paper."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(runner.time, "perf_counter", lambda: 0.0)
+        patched.setattr(runner.time, "process_time", lambda: 0.0)
         patched.setattr(write, "claims_of", lambda _: ())
         yield
 

@@ -14,7 +14,6 @@ public papers of PubMed and on invented letters (docs/benchmarks/unit_steps.md).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
