@@ -282,9 +282,8 @@ BUGS = (
               "a_replaced_unit_moves_the_averaged_sums_by_their_sensitivity_at_most[dp_linear]"),)),
     Bug("M15", "documents: the norm that is clipped leaves out the constant of a row",
         "documents/unit_steps.py",
-        "np.sqrt(np.add.reduceat(np.square(rows.data), rows.indptr[:-1]))",
-        "np.sqrt(np.add.reduceat(np.square(rows.data), rows.indptr[:-1]) "
-        "- (BIAS * 2**_ROW_BITS) ** 2 + 1)",
+        "np.sqrt(squares) / 2.0**_ROW_BITS",
+        "np.sqrt(squares - (BIAS * 2**_ROW_BITS) ** 2 + 1) / 2.0**_ROW_BITS",
         (test("documents/documents::a_unit_has_the_clip_norm_in_a_step_at_most"),)),
     Bug("M16", "documents: the ledger enters the counts of a release without its steps",
         "documents/release.py", "side: Cost(mu_of(queries), ", "side: Cost(mu_of(queries[:1]), ",
