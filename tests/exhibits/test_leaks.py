@@ -98,6 +98,7 @@ def test_an_epsilon_is_compared_with_what_is_shown_and_proved_at_its_own_delta()
     assert found(None, epsilon_shown=1.2, epsilon_shown_tiny=1.5)["leaking shown"] == "1.20"
     assert found(1.0, epsilon_shown=0.8, epsilon_shown_proved=1.0, **tiny)["within"] == "1"
     assert "within" not in found(1.0, epsilon_shown=1.1, epsilon_shown_proved=1.0, **tiny)
+    assert "within" not in found(1.0, allowed_auc=0.4, **tiny), "its interval is above"
     tiny["epsilon_shown_tiny_proved"] = 1.4
     assert "within" not in found(1.0, **tiny)
 
