@@ -126,6 +126,14 @@ def test_sums_over_lists_show_members_as_much_as_their_noise_lets_them():
     assert found["epsilon_shown_tiny"] < guarantee.at(1e-12)
 
 
+def test_an_attack_that_reads_no_noisy_value_is_no_attack(monkeypatch):
+    job, dataset = made("lists", method="label_sums", degree=6)
+    attacked = links.InformedOfLists.of(job, dataset, np.random.default_rng(0))
+    monkeypatch.setattr(links, "released_nodes", lambda *_: {})
+    with pytest.raises(UserError, match="would look like privacy"):
+        attacked.runs(1, Context())
+
+
 def test_published_classes_of_many_nodes_are_read_part_by_part(monkeypatch):
     generator = np.random.default_rng(0)
     classes, coins = generator.integers(3, size=(20, 7)), generator.random((20, 11)) < 0.5

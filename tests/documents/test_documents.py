@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,9 +22,9 @@ from command_line import refused
 
 import private_graphs
 from private_graphs.datasets.own import OwnGraph, remember
-from private_graphs.documents import ledger, unit_steps, unit_sums
+from private_graphs.documents import ledger, unit_steps, unit_sums, vectors
 from private_graphs.documents import release as releases
-from private_graphs.documents.declaration import checked, default_delta
+from private_graphs.documents.declaration import checked, default_delta, needed
 from private_graphs.documents.hashing import HashedWords, PublicWords, tokens
 from private_graphs.documents.ledger import (
     PUBLISHED,
@@ -37,8 +38,9 @@ from private_graphs.documents.ledger import (
 from private_graphs.documents.links import PlannedVotes
 from private_graphs.documents.release import Quality, classify
 from private_graphs.documents.tables import TEST, TRAINING, keyed, read_documents
+from private_graphs.documents.vectors import TextReader
 from private_graphs.errors import UsageError, UserError
-from private_graphs.mechanisms.door import Door
+from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.mechanisms.replay import replay
 from private_graphs.privacy.accountants import lattice_epsilon
 from private_graphs.privacy.composition import together
@@ -319,7 +321,9 @@ def test_a_replaced_unit_moves_the_averaged_sums_by_their_sensitivity_at_most(ki
     lambda terms: terms.sum(SUMS.features, 3, SUMS.lattice),
     lambda terms: STEPS.sums(terms).exact(np.linspace(-9, 9, 195).reshape(65, 3)),
 ], ids=["class_sums", "dp_linear"])  # fmt: skip
-def test_a_unit_is_rounded_by_itself(sums):
+def test_a_unit_is_rounded_by_itself(sums, monkeypatch):
+    for module in (unit_sums, unit_steps):
+        monkeypatch.setattr(module, "_BLOCK", 7)
     units = [[(f"w{n} w{n + place} again", place % 3) for n in range(3)] for place in range(40)]
     alone = sum(sums(terms_of([each])) for each in units)
     np.testing.assert_array_equal(sums(terms_of(units)), alone)
@@ -360,6 +364,16 @@ def neighbours_of(rows: list[dict[str, str]], people: list[str]) -> list[list[di
     return found
 
 
+def reader(*_) -> TextReader:
+    """A public model that reads three words of a text."""
+
+    def encode(texts):
+        return np.array([np.bincount([ord(each) % 5 for each in text], minlength=5)
+                         for text in texts]).reshape(-1, 5).astype(float)  # fmt: skip
+
+    return TextReader(encode, 5, lambda texts: np.array([len(each.split()) for each in texts]), 3)
+
+
 @pytest.mark.parametrize(("public", "method"), [
     (False, "class_sums"), (True, "class_sums"), (False, "dp_linear"),
 ])  # fmt: skip
@@ -372,6 +386,10 @@ def test_a_replayed_release_reads_a_person_through_the_door_alone(
         for number, row in enumerate(rows_of(120))  # of each class the same number
     ]
     given = dict(unit="who", classes=(*CLASSES, "kites"), budget=3, drop_empty=True, public="open")
+    if method == "dp_linear":  # by a model, which reads some texts in parts
+        (tmp_path / "m.bin").write_bytes(b"model")
+        monkeypatch.setitem(vectors._READERS, "fasttext", reader)
+        given |= {"model": tmp_path / "m.bin"}
     classify = ("classify", "x", "--epsilon", 2, "--method", method)
     of, fresh = Door.of, iter(range(10**6))
     monkeypatch.setattr(os, "urandom", bytes)  # equal keys and names of releases
@@ -509,6 +527,40 @@ def test_disjoint_batches_cost_each_unit_its_own_and_a_shared_one_both(data):
     assert most_spent(book.entries(), everybody, 1e-5, (0,)) == pytest.approx(1.4656, abs=1e-3)
     for delta in (1e-5, 1e-3):  # a larger delta than that of a release makes none cheaper
         assert most_spent(book.entries(), second, delta, (0,)) == pytest.approx(1, abs=1e-4)
+
+
+def wrongly(drawn, wrong: dict):
+    return lambda plan, *given: drawn(replace(plan, **wrong), *given)
+
+
+def test_another_noise_than_what_was_charged_is_never_released(data, tmp_path, monkeypatch):
+    rows = public_rows(60)
+    links = dict(edges=linked(tmp_path / "e.csv", rows), public="open", max_edges=500, classes=())
+    declared("pages", write(tmp_path / "n.csv", rows), **links)
+    declared("x", write(tmp_path / "m.csv", rows_of(60, 100)))
+    plans = (PlannedVotes, "edges", {"epsilon": 2.0}), (releases.PlannedRelease, "text", {
+        "training": unit_sums.ClassSums.of(unit_sums.PublicTexts(), 60, 3, 2.0, 1e-3, "document")
+    })  # fmt: skip
+    for (kind, scenario, wrong), name in zip(plans, ("pages", "x"), strict=True):
+        monkeypatch.setattr(kind, "drawn", wrongly(kind.drawn, wrong))
+        with pytest.raises(ReleaseMismatch, match="than the ledger was charged"):
+            classify(name, epsilon=1, scenario=scenario, out=name)
+        assert not Path(name).exists()
+
+
+def test_numbers_of_documents_that_the_ledger_tells_are_said_to_be_public(data, tmp_path):
+    declared("x", write(tmp_path / "n.csv", rows_of(60)), budget=None)
+    facts = []
+    for unit in ("who", None, "who"):
+        declared("x", tmp_path / "n.csv", unit=unit, budget=None)
+        spec = needed("x", data)
+        plan = releases.planned_release(
+            spec, read_documents(spec), BudgetLedger(data), 1.0, "class_sums"
+        )
+        facts.append(str(plan.statement("class_sums").public_facts))
+        if unit is None:
+            classify("x", epsilon=1, out="R")
+    assert ["how many documents" in each for each in facts] == [False, False, True]
 
 
 def test_a_person_pays_for_all_documents_whatever_the_unit_was_called(data):

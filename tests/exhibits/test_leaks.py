@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
-from private_graphs.report.leaks import cells
+from private_graphs.report.leaks import cells, numbers
 from private_graphs.report.store import read_rows
 
 
@@ -76,6 +77,30 @@ def test_nothing_exceeds_what_is_proved(study, methods, root):
             assert row[f"{name}_low"] <= row[f"allowed_{name}"], row["job"]
         for name in ("epsilon_shown", "epsilon_shown_tiny"):
             assert not row.get(name, 0) > row["epsilon_proved"], row["job"]
+
+
+def test_an_epsilon_is_compared_with_what_is_shown_and_proved_at_its_own_delta():
+    common = {"leak": "membership", "study": "x", "group": "g", "method": "gcn", "dataset": "cora",
+              "scenario": "nodes", "protocol": "released", "settings": "{}", "left_out": "absent",
+              "epsilon": 1.0, "epsilon_claimed": 1.0, "sees": "together", "score": "online",
+              "who": "all", "low": 0.5, "high": 0.5, "accuracy": 0.5}  # fmt: skip
+
+    def found(proved: float | None, **measured: float) -> dict[str, str]:
+        fixed = {"auc": 0.5, "tpr_01": 0.01, "allowed_auc": 0.7, "allowed_tpr_01": 0.6}
+        rows = pd.DataFrame([
+            common | {"job": "j", "epsilon_proved": proved, "measure": name, "value": each}
+            for name, each in (fixed | measured).items()
+        ])  # fmt: skip
+        return numbers(SimpleNamespace(leaks=rows, title=str))
+
+    tiny = {"epsilon_shown_tiny": 1.5, "epsilon_shown_tiny_proved": 1.8}
+    assert found(None, epsilon_shown=0.8, epsilon_shown_tiny=1.5) == {}, "at another delta"
+    assert found(None, epsilon_shown=1.2, epsilon_shown_tiny=1.5)["leaking shown"] == "1.20"
+    assert found(1.0, epsilon_shown=0.8, epsilon_shown_proved=1.0, **tiny)["within"] == "1"
+    assert "within" not in found(1.0, epsilon_shown=1.1, epsilon_shown_proved=1.0, **tiny)
+    assert "within" not in found(1.0, allowed_auc=0.4, **tiny), "its interval is above"
+    tiny["epsilon_shown_tiny_proved"] = 1.4
+    assert "within" not in found(1.0, **tiny)
 
 
 def test_noisy_sums_show_people_of_long_lists_and_the_models_answers_hardly_do(root):

@@ -51,6 +51,9 @@ def test_a_row_is_a_function_of_its_own_text_to_the_bit(models, kind, no_network
     copy = shutil.copytree if models[kind].is_dir() else shutil.copy
     assert ModelVectors.find(str(copy(models[kind], tmp_path / f"m{models[kind].suffix}")),
                              tmp_path).digest == found.digest  # fmt: skip
+    if kind == "sbert":  # words of SentencePiece
+        (tmp_path / "m" / "sentencepiece.bpe.model").write_bytes(b"words")
+        assert ModelVectors.find(str(tmp_path / "m"), tmp_path).digest != found.digest
 
 
 def test_a_long_text_is_the_mean_over_windows_that_are_read_to_the_end(bert_folder, tmp_path):

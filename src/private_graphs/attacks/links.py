@@ -33,6 +33,7 @@ from private_graphs.attacks.membership import Shadows, rates, surest
 from private_graphs.attacks.neighbours import with_edges, with_members
 from private_graphs.attacks.shadow_models import coins_of
 from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.errors import UserError
 from private_graphs.graphs.normalise import gcn_propagation
 from private_graphs.jobs import Job
 from private_graphs.mechanisms.door import Door, Lane, Watch
@@ -345,7 +346,7 @@ class Informed:
         first, nodes = self._answered(job, coins, None, context)
         second, _ = self._answered(job, ~coins, first, context)
         sides = np.where(coins, 1.0, -1.0)
-        ratios = np.zeros(len(coins))
+        ratios, told_of = np.zeros(len(coins)), 0
         for near, far in zip(first.kept, second.kept, strict=True):
             if near.kind == "step":  # of gradients, which every group moves
                 continue
@@ -353,6 +354,7 @@ class Informed:
                 edges = self.group >= 0
                 told = _flipped(near, self.dataset.edge_index[:, edges], self.dataset.n_nodes)
                 np.add.at(ratios, self.group[edges], told)
+                told_of += edges.any()
                 continue
             own = nodes.get(len(near.noisy))
             if own is None:  # one number about the whole graph
@@ -360,6 +362,12 @@ class Informed:
             of = self.rows[own]
             each = _log_ratios(near, far)
             np.add.at(ratios, of[of >= 0], sides[of[of >= 0]] * each[of >= 0])
+            told_of += (of >= 0).any()
+        if not told_of:
+            raise UserError(
+                f"{self.job.id}: no noisy value is about a group that the coins decide; expected "
+                "some, as an attack that reads nothing would look like privacy"
+            )
         return coins, ratios
 
     def _answered(

@@ -104,6 +104,11 @@ class PlannedVotes:
         return cls(spec, docs, people, epsilon, delta, spec.max_edges, task, order, told["events"])
 
     @property
+    def queries(self) -> tuple[tuple[GaussianQuery, ...], tuple[GaussianQuery, ...]]:
+        """Return the events of the votes, and none of test units."""
+        return self.events, ()
+
+    @property
     def costs(self) -> dict[int, Cost]:
         """Return side -> cost in the account of documents: they are published."""
         return dict.fromkeys((KNOWN, PUBLIC_TEST), PUBLISHED)
@@ -115,7 +120,7 @@ class PlannedVotes:
 
     def trees(self) -> list[dict[str, Any]]:
         """Return the planned mechanisms as event trees of dp-accounting."""
-        return event_trees(self.events, (), (_SCENARIO.unit, self.relation, self.delta))
+        return event_trees(*self.queries, (_SCENARIO.unit, self.relation, self.delta))
 
     @property
     def _asked(self) -> Terms:
@@ -157,7 +162,7 @@ class PlannedVotes:
     def statement(self, method: str) -> PrivacyStatement:
         """Return the privacy statement of the release."""
         return statement_of(
-            self.spec, self.events, (),
+            self.spec, *self.queries,
             (_SCENARIO.unit, self.relation, self.delta, self.protected), self.epsilon, method,
             scenario=_SCENARIO.name,
             features="words of public documents",

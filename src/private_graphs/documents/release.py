@@ -50,7 +50,7 @@ from private_graphs.documents.unit_sums import (
 )
 from private_graphs.documents.vectors import ModelVectors
 from private_graphs.errors import UsageError, UserError, counted, suggest
-from private_graphs.mechanisms.door import Door
+from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.privacy.events import Event, GaussianQuery
 from private_graphs.privacy.statements import (
     About,
@@ -75,6 +75,8 @@ FEWEST = 30
 """Labelled test units below which no verdict is given."""
 _CLEAR = 2.0
 """Standard errors that make a difference clear."""
+_TESTED = "test units"
+"""Part of the units that the counts of right answers are about."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +177,8 @@ class PlannedRelease:
     training: ClassSums | LinearSteps
     count_lattice: Any | None
     unit: Unit
+    told_numbers: bool
+    """Whether what was spent before tells numbers of documents of persons."""
 
     @property
     def queries(self) -> tuple[tuple[GaussianQuery, ...], tuple[GaussianQuery, ...]]:
@@ -270,7 +274,7 @@ class PlannedRelease:
         cells = cells_of(predicted, other, asked.labels, asked.unit_of)
         exact = lattice.rounded(cells).sum(axis=0)
         [query] = self.queries[1]
-        part = door.part("test units")
+        part = door.part(_TESTED)
         part.plan([(query,)])
         [noisy] = part.gaussian(exact[None], [query], stream="counts")
         counts = Counts(tuple(noisy.tolist()), lattice.noise_std)
@@ -311,6 +315,8 @@ class PlannedRelease:
                 f"the ids{f' of documents and of {spec.unit}s' if spec.unit else ''}, and who "
                 "trains or tests: by a keyed hash of the ids",
                 "the number of units, the names of the classes, the budget and all settings",
+                *([f"how many documents of earlier releases by document a {spec.unit} has, as far "
+                   "as what was spent before tells it"] if self.told_numbers else []),
                 *(["the list of words"] if spec.vocabulary else []),
                 *(["the model that reads texts"] if spec.model else []),
                 *([f"{counted(known, 'document')} public by declaration, with texts, labels and "
@@ -396,7 +402,10 @@ def classify(
         after = spent_by_accounts(ledger.entries(), *account)
         read_by = f", read by {Path(spec.model).name}," if spec.model else ""
         say(f"adding up the private {'links' if plan.links else 'documents'}{read_by} under noise")
-        drawn = plan.drawn(free, Door.of([Streams.of({"graph": name}, os.urandom(32))]))
+        door = Door.of([Streams.of({"graph": name}, os.urandom(32))])
+        drawn = plan.drawn(free, door)
+        if tuple(door.part(part).events()[0] for part in ("", _TESTED)) != plan.queries:
+            raise ReleaseMismatch("other events were drawn than the ledger was charged for")
         from private_graphs.documents.files import write_run
 
         statement = plan.statement(method)
@@ -521,7 +530,8 @@ def planned_release(
     from private_graphs.privacy.calibration import refuse_large_delta
 
     people = people_of(spec, docs, ledger)
-    earlier_releases(spec, docs, people, ledger.entries())  # refuses documents that are public now
+    # refuses documents that are public now
+    earlier = earlier_releases(spec, docs, people, ledger.entries())
     trained, protected = len(docs.units_on(TRAINING)), len(docs.units_on(TRAINING, TEST))
     if not protected:
         raise UserError(
@@ -548,6 +558,7 @@ def planned_release(
         spec=spec, docs=docs, people=people, epsilon=epsilon, delta=delta,
         protected=protected, trained=trained, training=training, unit=unit,
         count_lattice=calibrated_count(epsilon, delta) if tested else None,
+        told_numbers=spec.unit is not None and any(each.unit == "document" for each in earlier),
     )  # fmt: skip
 
 

@@ -191,7 +191,8 @@ def files_of_sentence_model(folder: Path) -> list[RawFile]:
     return [
         RawFile(file=str(path.relative_to(folder)), sha256=sha256_of(path), url=None)
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.suffix in {".json", ".txt", ".safetensors", ".bin"}
+        if path.is_file()
+        and path.suffix in {".json", ".txt", ".safetensors", ".bin", ".model", ".codes"}
         and not path.name.endswith(RECEIPT)
     ]  # fmt: skip
 

@@ -142,7 +142,7 @@ def ends(row: Mapping[str, Any], measure: str, digits: int = 3) -> str:
 
 
 def most_shown(row: Mapping[str, Any]) -> float:
-    """Return the ε that guesses show: the larger of the joint bounds; -1 without guesses."""
+    """Return the ε that guesses show: the larger of both bounds; -1 without guesses."""
     found = [row.get(name) for name in ("epsilon_shown", "epsilon_shown_tiny")]
     return max((value for value in found if not missing(value)), default=-1.0)
 
