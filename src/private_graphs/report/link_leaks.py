@@ -52,7 +52,8 @@ def link_blocks(
     rows: pd.DataFrame, model: Callable[[Mapping[str, Any]], str], name: Callable[[str], str]
 ) -> list[Block]:
     """Return three tables; ``model`` and ``name`` put a row's model and dataset into words."""
-    frame = wide(rows.assign(model=[model(row) for row in rows.to_dict("records")]), _KEYS)
+    rows = rows.assign(model=[model(row) for row in rows.to_dict("records")])
+    frame = wide(rows, [name for name in _KEYS if name in rows])
     frame["of"] = [f"{row['model']}, ε = {number(row['epsilon'])}, {name(row['dataset'])}"
                    for row in frame.to_dict("records")]  # fmt: skip
     frame["guarantee"] = [guarantee(row) for row in frame.to_dict("records")]
@@ -83,7 +84,7 @@ def link_blocks(
         )),
         ("What nodes of many edges lose", hubs, _HUBS, "of", (
             of, Column("nodes", lambda row: row["who"]),
-            Column("number", lambda row: number(row["groups"], 0)),
+            Column("number", lambda row: number(row.get("groups"), 0)),
             *rate("AUC", "auc"), *rate("found", "tpr_01"),
         )),
     )  # fmt: skip
