@@ -31,7 +31,7 @@ from private_graphs.methods import data_view, module_of
 from private_graphs.plan import Plan
 from private_graphs.protocols import PROTOCOLS
 from private_graphs.slices import STUDIES
-from private_graphs.studies import claims_module, exhibits_by_name
+from private_graphs.studies import claims_module, exhibit_module, exhibits_by_name
 from private_graphs.study import Run, accepted, load_study, study_ids
 
 RESULTS = Path("results")
@@ -349,7 +349,7 @@ def exhibit_modules(exhibits: Iterable[tuple[str, str]]) -> list[str]:
     """Return the modules of exhibits, and those of the claims of their studies."""
     exhibits = list(exhibits)
     claims = map(claims_module, dict.fromkeys(study_id for study_id, _ in exhibits))
-    modules = [f"private_graphs.studies.{study_id}.{name}" for study_id, name in exhibits]
+    modules = dict.fromkeys(exhibit_module(study_id, name) for study_id, name in exhibits)
     return [*modules, *filter(None, claims)]
 
 

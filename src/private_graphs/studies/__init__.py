@@ -18,15 +18,27 @@ if TYPE_CHECKING:
     from private_graphs.report.exhibit import Exhibit
 
 
-@cache
 def exhibits_by_name(study_id: str) -> dict[str, Exhibit]:
     """Return the exhibits of a study by name: every ``Exhibit`` of its modules."""
+    return {name: exhibit for name, (_, exhibit) in _exhibits(study_id).items()}
+
+
+def exhibit_module(study_id: str, name: str) -> str:
+    """Return the module that defines an exhibit."""
+    return _exhibits(study_id)[name][0]
+
+
+@cache
+def _exhibits(study_id: str) -> dict[str, tuple[str, Exhibit]]:
     from private_graphs.report.exhibit import Exhibit
 
-    modules = map(importlib.import_module, modules_of([study_id]))
-    values = [value for module in modules for value in vars(module).values()]
-    exhibits = [value for value in values if isinstance(value, Exhibit)]
-    return {exhibit.name: exhibit for exhibit in sorted(exhibits, key=lambda one: one.name)}
+    values = [
+        (module, value)
+        for module in modules_of([study_id])
+        for value in vars(importlib.import_module(module)).values()
+    ]
+    found = {value.name: (module, value) for module, value in values if isinstance(value, Exhibit)}
+    return dict(sorted(found.items()))
 
 
 def modules_of(study_ids: Iterable[str]) -> list[str]:
