@@ -229,7 +229,7 @@ def test_a_heatmap_shows_its_numbers_and_pictures_their_pixels(tmp_path: Path) -
     figure = draw_heatmap(Heatmap("Confusion", values, ["a", ODD[0]], ["c", "d"]))
     (axis,) = figure.axes
     assert [text.get_text() for text in axis.texts] == ["12", "0", "3", "250"]
-    (cells,) = axis.images
+    (cells,) = axis.collections
     assert cells.get_array().tolist() == values.tolist() and cells.get_clim() == (0, 250)
     images = np.random.default_rng(0).random((2, 3, 4, 4))
     figure = draw_pictures(Pictures("Digits", images, ["real", "private"], ["0", "1", "2"]))

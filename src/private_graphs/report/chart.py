@@ -87,8 +87,6 @@ _STYLE = {
 
 _MOST_MARKERS = 40
 """Maximum number of markers of a line: those of hundreds of epochs would hide the curve."""
-_DARK_BLUE = 0.55
-"""Share of the darkest colour of a matrix above which numbers are white."""
 _BLACK = 1.5 / 255
 """Darkest grey of images: with the gaps they then have 256 colours, and a byte for a pixel."""
 _MANY = 400_000
@@ -181,12 +179,13 @@ def draw_heatmap(heatmap: Heatmap) -> Figure:
 
     def paint(figure: Figure, top: float) -> None:
         axis = _axes(figure, left, top - n_rows * side, n_columns * side, n_rows * side)
-        axis.imshow(values, cmap="Blues", vmin=0, vmax=peak, interpolation="none", aspect="auto")
-        for (row, column), value in np.ndenumerate(values):
-            axis.text(column, row, words[row][column], ha="center", va="center",
-                      size=TEXT * min(1.0, 0.9 * side / widest),
-                      color="#ffffff" if value > _DARK_BLUE * peak else "#262626")  # fmt: skip
-        places = (dict(zip(names, range(len(names)), strict=True))
+        import seaborn as sns  # a second, for the few pages that have a heat map
+
+        sns.heatmap(values, ax=axis, cmap="Blues", vmin=0, vmax=peak, cbar=False,
+                    rasterized=True, annot=np.array(words), fmt="",
+                    annot_kws={"size": TEXT * min(1.0, 0.9 * side / widest)},
+                    xticklabels=False, yticklabels=False)  # fmt: skip
+        places = (dict(zip(names, np.arange(len(names)) + 0.5, strict=True))
                   for names in (heatmap.columns, heatmap.rows))  # fmt: skip
         _label(axis, *places, rotation=90 * turned)
 
