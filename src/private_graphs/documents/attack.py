@@ -308,5 +308,5 @@ def _accuracy(plan: PlannedRelease, weights: Sequence[np.ndarray]) -> float | No
 
 def _seen(what: str, scores: np.ndarray, coins: np.ndarray) -> Seen:
     found = rates(scores, coins)
-    exposed, _ = cross_checked(scores, coins, max(1, math.ceil(_EXPOSED * scores.shape[1])))
+    exposed = cross_checked(scores, coins, max(1, math.ceil(_EXPOSED * scores.shape[1])))
     return Seen(what, found["auc"], found["tpr_01"], exposed)

@@ -322,7 +322,6 @@ def _of(rows: pd.DataFrame, results: Any) -> list[str]:
 _MEASURES = {
     "auc": "AUC", "tpr_01": "found at 1 %", "tpr_001": "found at .1 %",
     "tnr_01": "ruled out at 1 %", "tnr_001": "ruled out at .1 %", "precision": "precision",
-    "rank_correlation": "rank correlation",
 }  # fmt: skip
 
 
