@@ -912,6 +912,8 @@ def test_delta_of_several_releases_is_that_of_all_of_them():
     assert together([two, two]) == (2.0, 2e-5)
     assert together([one, two])[1] == 2e-5
     assert together([one, three])[0] is None
+    added = SimpleNamespace(**vars(one) | {"relation": "add_remove"})
+    assert together([one, added])[0] is None, "another relation is another promise"
     parts = statement("person", {"class": "GaussianDpEvent", "noise_multiplier": 100.0})
     steps = {"class": "SelfComposedDpEvent", "event": gaussian, "count": 2}
     parts.dp_events = (*parts.dp_events, *statement("person", steps).dp_events)
