@@ -18,6 +18,7 @@ from private_graphs.jobs import LeakAttack
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import method_named
 from private_graphs.methods.method import Context
+from private_graphs.methods.noisy_sums import adjacency_of
 from private_graphs.run import planned
 
 METHODS = {"lists": "gap", "nodes": "appr_exact", "records": "pate_labels"}
@@ -81,6 +82,11 @@ def test_whoever_is_left_out_changes_no_answer_and_stays_a_unit(scenario):
         first, second, _ = (getattr(each, name) for each in found)
         assert np.array_equal(first, second)
     assert found[0].events == found[2].events
+    if scenario == "lists":
+        lengths, before = (np.diff(adjacency_of(task.graph).indptr if each is None else each.indptr)
+                           for each in (some.lists, task.lists))  # fmt: skip
+        before[mine[~kept]] = 0
+        assert np.array_equal(lengths, before), "who is left out keeps no list, all others theirs"
 
 
 @pytest.mark.parametrize("scenario", METHODS)

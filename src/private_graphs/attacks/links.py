@@ -346,7 +346,7 @@ class Informed:
         first, nodes = self._answered(job, coins, None, context)
         second, _ = self._answered(job, ~coins, first, context)
         sides = np.where(coins, 1.0, -1.0)
-        ratios, told_of = np.zeros(len(coins)), 0
+        ratios, told_of = np.zeros(len(coins)), False
         for near, far in zip(first.kept, second.kept, strict=True):
             if near.kind == "step":  # of gradients, which every group moves
                 continue
@@ -354,7 +354,7 @@ class Informed:
                 edges = self.group >= 0
                 told = _flipped(near, self.dataset.edge_index[:, edges], self.dataset.n_nodes)
                 np.add.at(ratios, self.group[edges], told)
-                told_of += edges.any()
+                told_of |= bool(edges.any())
                 continue
             own = nodes.get(len(near.noisy))
             if own is None:  # one number about the whole graph
@@ -362,7 +362,7 @@ class Informed:
             of = self.rows[own]
             each = _log_ratios(near, far)
             np.add.at(ratios, of[of >= 0], sides[of[of >= 0]] * each[of >= 0])
-            told_of += (of >= 0).any()
+            told_of |= bool((of >= 0).any())
         if not told_of:
             raise UserError(
                 f"{self.job.id}: no noisy value is about a group that the coins decide; expected "

@@ -12,7 +12,7 @@ from private_graphs.datasets.labelled import RawFile
 from private_graphs.errors import UserError
 from private_graphs.files import sha256_of
 
-_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+_WEIGHTS, _PARTS = ("model.safetensors", "pytorch_model.bin"), "model.safetensors.index.json"
 
 
 def files_of_model(folder: Path) -> list[RawFile]:
@@ -24,7 +24,9 @@ def files_of_model(folder: Path) -> list[RawFile]:
     folder = Path(folder)
     names = ["config.json", "vocab.txt"]
     names += [name for name in ("tokenizer_config.json",) if (folder / name).is_file()]
-    names.append(next((name for name in _WEIGHTS if (folder / name).is_file()), _WEIGHTS[0]))
+    # the library prefers weights in parts, which this reader does not count, to the second file
+    weights = _WEIGHTS[: 1 if (folder / _PARTS).is_file() else 2]
+    names.append(next((name for name in weights if (folder / name).is_file()), _WEIGHTS[0]))
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         raise UserError(
