@@ -32,15 +32,15 @@ def recorded(request):
 
 
 def _asked(command: str) -> dict[str, Job]:
-    """The jobs that a recorded ``snakemake`` command makes: all, or those of its targets.
+    """The jobs that a recorded ``snakemake`` command makes: all, or those that its comment names.
 
-    Targets are manifests, ``results/full/jobs/<job>/manifest.json``, with the braces of the shell.
+    Their names have the braces of the shell.
     """
-    targets, _, config = command.partition(" --config ")
+    call, _, named = command.partition("  # of its jobs ")
+    config = call.partition(" --config ")[2]
     words = [word.split("=", 1) for word in config.split() if "=" in word and "[" not in word]
     jobs = {job.id: job for job in Plan(Run.parse(dict(words))).jobs}
-    named = re.findall(r"results/full/jobs/(\S+)/manifest.json", targets)
-    return {name: jobs[name] for text in named for name in _expanded(text)} if named else jobs
+    return {name: jobs[name] for text in named.split() for name in _expanded(text)} or jobs
 
 
 def _expanded(text: str) -> list[str]:
