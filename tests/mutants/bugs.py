@@ -142,7 +142,7 @@ BUGS = (
         "result.py",
         'return os.urandom(32) if noise_source == "os_entropy" else None', "return None",
         (test("run::"
-              "noise_of_the_operating_system_differs_every_time_and_tells_no_hash[class_sums-text]"),)),
+              "noise_of_the_operating_system_differs_every_time_and_tells_no_hash[dp_linear-text]"),)),
     Bug("16", "GCN: all replicas draw their noise from the key of the first", "mechanisms/door.py",
         "lane.key(self.noise) for lane in self.door.lanes",
         "self.door.lanes[0].streams.key(self.noise) for _ in self.door.lanes",
