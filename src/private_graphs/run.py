@@ -613,6 +613,7 @@ class _Runner:
             validation |= scores(known, outcome.validation_predictions[request.known])
         measured = dict(outcome.measured)
         seconds = measured.pop("seconds", seconds)
+        measured |= outcome.evaluated if self.is_published else {}
         if job.metis_parts:
             measured.pop("epsilon_bound", None)  # covers the method's own releases only
         return {
@@ -647,7 +648,6 @@ class _Runner:
             **({} if job.test_share is None else {"test_share": job.test_share}),
             **({} if job.metis_parts is None else {"metis_parts": job.metis_parts}),
             **measured,
-            **(outcome.evaluated if self.is_published else {}),
         }  # fmt: skip
 
     def _majority(self, outcome: Outcome, known: np.ndarray, truth: np.ndarray) -> float | None:
