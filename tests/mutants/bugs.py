@@ -211,7 +211,7 @@ BUGS = (
         (test("mechanisms/door::more_or_less_than_planned_is_refused[1]"),)),
     Bug("36", "a run may release more than its plan says", "mechanisms/door.py",
         "        self.uses[query] += count\n", "        self.uses[query] = count\n",
-        (test("mechanisms/door::more_or_less_than_planned_is_refused[3]"),)),
+        (test("mechanisms/door::more_than_planned_is_refused_before_it_is_drawn"),)),
     Bug("N1", "label sums: sensitivity √D for √(2D), noise and event alike",
         "methods/label_sums.py",
         "return math.sqrt(2 * self.degree)", "return math.sqrt(self.degree)",
