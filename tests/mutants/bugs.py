@@ -208,7 +208,7 @@ BUGS = (
     Bug("35", "a run may release less than its plan says", "mechanisms/door.py",
         "missing = self.uses[query] < _count(query) and query not in self.capped",
         "missing = False",
-        (test("mechanisms/door::more_or_less_than_planned_is_refused[1]"),)),
+        (test("mechanisms/door::less_than_planned_is_refused[1]"),)),
     Bug("36", "a run may release more than its plan says", "mechanisms/door.py",
         "        self.uses[query] += count\n", "        self.uses[query] = count\n",
         (test("mechanisms/door::more_than_planned_is_refused_before_it_is_drawn"),)),
