@@ -104,7 +104,7 @@ def execute(
             f"{job.id}: it reads artifacts of {', '.join(artifacts)}, which nothing prices where "
             "noise is fresh; expected a dataset with a kept seed"
         )
-    # of one core, whatever else the machine does meanwhile
+    # Seconds of the processor do not depend on what else the machine does.
     clock = time.process_time if device == "cpu" else time.perf_counter
     started = clock()
     # BLAS splits products by the number of threads, which affects the last bits.

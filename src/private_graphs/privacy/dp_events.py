@@ -41,11 +41,6 @@ _PARAMETERS = {
 """Parameters without which releases together cannot be priced."""
 
 
-def _numbers(value: Any) -> list[tuple[float, Any]]:
-    """Return the numbers of a parameter with their lower bounds; those of a list may be 0."""
-    return [(0.0, one) for one in value] if isinstance(value, list) else [(1e-300, value)]
-
-
 def _well_formed(tree: Tree) -> Tree:
     """Return the tree of a statement; ValueError unless it has classes and positive numbers."""
     for key, value in tree.items():
@@ -55,11 +50,10 @@ def _well_formed(tree: Tree) -> Tree:
                 raise ValueError(f"{key}: expected an event")
             for each in inner:
                 _well_formed(each)
-        elif key != "class" and not all(
-            isinstance(number, int | float) and least <= number < math.inf
-            for least, number in _numbers(value)
-        ):
-            raise ValueError(f"{key}: expected positive numbers, not {value!r}")
+        elif key != "class":
+            numbers, least = (value, 0.0) if isinstance(value, list) else ([value], 1e-300)
+            if not all(isinstance(one, int | float) and least <= one < math.inf for one in numbers):
+                raise ValueError(f"{key}: expected positive numbers, not {value!r}")
     name = tree.get("class")
     missing = set(_PARAMETERS.get(name, ()) if isinstance(name, str) else ["class"]) - set(tree)
     if missing or not isinstance(name, str):
