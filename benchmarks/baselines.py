@@ -13,12 +13,12 @@ from timing import Side, seconds_of
 from torch.nn import functional
 from torch_geometric.data import Data
 
+from private_graphs.core.streams import Streams
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import Door
 from private_graphs.training.engine import EngineSettings, ReplicaSpec
 from private_graphs.training.mlp import MlpTraining, Net
 from private_graphs.training.reference import Replica
-from private_graphs.training.streams import Streams
 
 
 class PlainLoop(Replica):

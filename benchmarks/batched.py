@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from timing import Side
 
+from private_graphs.core.streams import Streams
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.gcn_budget import GcnSettings, training_event
@@ -14,7 +15,6 @@ from private_graphs.methods.gcn_protocols import PAPER, GcnProtocol
 from private_graphs.training import engine
 from private_graphs.training.blocks import build_structure
 from private_graphs.training.kernels import n_parameters
-from private_graphs.training.streams import Streams
 
 HIDDEN = 32
 WHOLE_GRAPH_DP = replace(PAPER, message_passing="whole_graph")

@@ -105,8 +105,8 @@ def letters(size: int, seed: int | None = None) -> Texts:
 
 def papers(name: str) -> Texts:
     """Return the words of papers and the links among them; raw files come from the mirror."""
+    from private_graphs.core.protocols import PROTOCOLS
     from private_graphs.features.load import load_dataset
-    from private_graphs.protocols import PROTOCOLS
 
     built = load_dataset(name, None, PROTOCOLS["sound"].data, ROOT / "data" / "raw",
                          os.environ.get("PRIVATE_GRAPHS_MIRROR"))  # fmt: skip

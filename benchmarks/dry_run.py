@@ -22,7 +22,7 @@ from pathlib import Path
 
 import yaml
 
-from private_graphs.files import write_text
+from private_graphs.core.files import write_text
 from private_graphs.report.record import machine_words
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from private_graphs.files import write_text
+from private_graphs.core.files import write_text
 
 HERE = Path(__file__).resolve().parent
 

@@ -31,6 +31,7 @@ from floor import count_products
 from reddit import ENTRIES, FEATURES, NODES
 from synthetic import Size, citation_like
 
+from private_graphs.core.streams import Streams
 from private_graphs.datasets import registry, sources
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.reddit import N_CLASSES
@@ -39,7 +40,6 @@ from private_graphs.mechanisms.door import Door
 from private_graphs.methods.gcn_protocols import PAPER, SOUND
 from private_graphs.privacy.events import NoisyGradients, Poisson
 from private_graphs.training import mlp
-from private_graphs.training.streams import Streams
 
 Row = dict[str, object]
 NOISE, RAW = 35.0, Path("data/raw")

@@ -20,11 +20,11 @@ from pathlib import Path
 
 import torch
 
+from private_graphs.core.jobs import Job
+from private_graphs.core.plan import Plan
+from private_graphs.core.run import execute
+from private_graphs.core.study import Run
 from private_graphs.datasets import registry, sources
-from private_graphs.jobs import Job
-from private_graphs.plan import Plan
-from private_graphs.run import execute
-from private_graphs.study import Run
 
 RAW = Path("data/raw")
 EXHIBITS = ("table1", *(f"figure{number}" for number in range(1, 7)))

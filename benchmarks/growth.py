@@ -24,7 +24,7 @@ from synthetic import Size, citation_like
 from threadpoolctl import threadpool_limits
 from timing import command, in_turns, machine
 
-from private_graphs.files import atomic_path
+from private_graphs.core.files import atomic_path
 from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND
 
 AIM = 1.1

@@ -17,9 +17,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from private_graphs.files import write_text
-from private_graphs.jobs import Job
-from private_graphs.memory import megabytes
+from private_graphs.core.files import write_text
+from private_graphs.core.jobs import Job
+from private_graphs.core.memory import megabytes
 
 ADAM = {"epochs": 2, "learning_rate": 0.01}
 SGD = ADAM | {"optimizer": "sgd"}
@@ -58,9 +58,9 @@ JOBS = (
 
 def measured(number: int, data: Path, mirror: str | None) -> int:
     """Run a job in this process; return its peak in MiB."""
+    from private_graphs.core.run import execute
     from private_graphs.features.load import load_dataset
     from private_graphs.methods import data_view
-    from private_graphs.run import execute
 
     asked = JOBS[number]
     execute(asked, load_dataset(asked.dataset, None, data_view(asked), data, mirror))

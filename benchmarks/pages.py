@@ -10,7 +10,7 @@ from floor import Rates
 from measure import Measured
 from phases import NAMES
 
-from private_graphs.files import atomic_path, write_text
+from private_graphs.core.files import atomic_path, write_text
 
 Rows = Sequence[Mapping[str, object]]
 

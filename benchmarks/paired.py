@@ -20,8 +20,8 @@ ONE_RUN = """
 import json, sys, time
 from pathlib import Path
 from private_graphs.datasets.registry import load_built
-from private_graphs.jobs import Job
-from private_graphs.run import execute
+from private_graphs.core.jobs import Job
+from private_graphs.core.run import execute
 for line in sys.stdin:
     text, built = json.loads(line)
     job, dataset = Job.model_validate_json(text), load_built(Path(built))

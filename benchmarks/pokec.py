@@ -19,10 +19,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from private_graphs.core.files import write_json
 from private_graphs.datasets.pokec import FRIENDSHIPS, PER_CLASS, PROFILES, TEXTS, read_pokec
 from private_graphs.datasets.pokec_format import PROFILES_FILE, RELATIONSHIPS_FILE
 from private_graphs.datasets.views import VIEWS
-from private_graphs.files import write_json
 
 VIEWS_TIMED = ("released", "paper", "sound")
 STAGES = (PROFILES, TEXTS, FRIENDSHIPS)

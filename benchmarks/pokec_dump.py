@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from private_graphs.core.files import atomic_path
 from private_graphs.datasets.pokec_format import (
     LABEL,
     N_COLUMNS,
@@ -20,7 +21,6 @@ from private_graphs.datasets.pokec_format import (
     PROFILES_FILE,
     RELATIONSHIPS_FILE,
 )
-from private_graphs.files import atomic_path
 
 N_PROFILES, N_FRIENDSHIPS = 1_632_803, 30_622_564
 CANDIDATES = (15_597, 134_465)

@@ -21,11 +21,11 @@ import pandas as pd
 import torch
 from threadpoolctl import threadpool_limits
 
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import atomic_path, write_text
+from private_graphs.core.jobs import Job
+from private_graphs.core.run import execute
 from private_graphs.datasets import registry, sources
-from private_graphs.errors import UserError
-from private_graphs.files import atomic_path, write_text
-from private_graphs.jobs import Job
-from private_graphs.run import execute
 
 RAW, ROOT = Path("data/raw"), Path(__file__).resolve().parents[1]
 RECORDED = ROOT / "recorded" / "lrec2022" / "rows.parquet"

@@ -30,8 +30,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from private_graphs.core.files import write_text
 from private_graphs.datasets.shards import ShardedGraph, write_graph
-from private_graphs.files import write_text
 from private_graphs.report.record import machine_words
 
 ROOT = Path(__file__).resolve().parents[1]

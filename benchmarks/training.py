@@ -22,8 +22,8 @@ from pages import training_page, write_index, write_page
 from threadpoolctl import threadpool_limits
 from timing import command, machine
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets import registry, sources
-from private_graphs.errors import UserError
 
 RAW = Path("data/raw")
 

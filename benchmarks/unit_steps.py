@@ -20,10 +20,10 @@ from unittest.mock import patch
 import numpy as np
 from comparison import CHOOSING, EPSILONS, Texts, letters, papers
 
+from private_graphs.core.streams import Streams
 from private_graphs.documents import unit_steps, unit_sums
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import class_sums
-from private_graphs.training.streams import Streams
 
 ROOT = Path(__file__).resolve().parents[1]
 DRAWS, SEED = 3, 777

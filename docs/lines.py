@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[1]
 PLACE = re.compile(r"`([\w./]+):(\d+)`(\s+)`([^`]+)`")

@@ -19,7 +19,7 @@ import jinja2
 import numpy as np
 import pandas as pd
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 from private_graphs.report import layout
 from private_graphs.report.claims import COLUMNS
 from private_graphs.report.record import read_recorded

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "results" / "index.html"

@@ -28,14 +28,14 @@ from scipy.special import log_ndtr
 from typer.testing import CliRunner
 
 from private_graphs.cli import COMMANDS, application
-from private_graphs.cost import Costs, duration_on, recorded_times
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import write_text
+from private_graphs.core.method import Canary
+from private_graphs.core.plan import Plan
+from private_graphs.core.study import Run, load_study, study_ids, write_schemas
 from private_graphs.datasets import registry
 from private_graphs.datasets.sources import DatasetSources, load_models, load_sources, supply
-from private_graphs.errors import UserError
-from private_graphs.files import write_text
 from private_graphs.methods import method_named
-from private_graphs.methods.method import Canary
-from private_graphs.plan import Plan
 from private_graphs.privacy.accountants import (
     cancelling_moments_epsilon,
     gdp_epsilon,
@@ -60,7 +60,7 @@ from private_graphs.report.record import CLAIMS
 from private_graphs.report.site import StudyEntry
 from private_graphs.report.table import markdown
 from private_graphs.studies import claims_of, exhibits_by_name
-from private_graphs.study import Run, load_study, study_ids, write_schemas
+from private_graphs.workflow.cost import Costs, duration_on, recorded_times
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs"))

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from private_graphs.core.streams import Streams
 from private_graphs.mechanisms.door import Door
 from private_graphs.privacy.events import Event
-from private_graphs.training.streams import Streams
 
 
 @dataclass(frozen=True, eq=False)

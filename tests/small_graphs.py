@@ -9,6 +9,7 @@ import scipy.sparse as sp
 import torch
 from torch.nn import functional
 
+from private_graphs.core.streams import Streams
 from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
 from private_graphs.datasets.labelled import MASKS
 from private_graphs.graphs.split import random_partition
@@ -18,7 +19,6 @@ from private_graphs.methods.gcn_protocols import GcnProtocol
 from private_graphs.training import engine
 from private_graphs.training.blocks import Structure, build_structure
 from private_graphs.training.engine import EngineSettings, ReplicaSpec, Trained
-from private_graphs.training.streams import Streams
 
 HIDDEN = 32  # one width everywhere: each width is compiled apart
 

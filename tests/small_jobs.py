@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 from small_graphs import random_graph
 
+from private_graphs.core.jobs import Job
+from private_graphs.core.run import execute
+from private_graphs.core.tasks import SCENARIOS
 from private_graphs.datasets.image_dataset import ImageDataset, ImageInfo
-from private_graphs.jobs import Job
 from private_graphs.methods import all_methods
-from private_graphs.run import execute
-from private_graphs.tasks import SCENARIOS
 from private_graphs.training import engine
 
 _NEEDS_OTHERS = {"model_inversion"}

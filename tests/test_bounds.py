@@ -13,10 +13,10 @@ import pyarrow.parquet
 import pytest
 from pydantic import ValidationError
 
-from private_graphs.errors import UserError
-from private_graphs.jobs import Attack
-from private_graphs.limits import MOST_LINE_BYTES
-from private_graphs.study import Entry, Run
+from private_graphs.core.errors import UserError
+from private_graphs.core.jobs import Attack
+from private_graphs.core.limits import MOST_LINE_BYTES
+from private_graphs.core.study import Entry, Run
 
 SHELL = """
 import contextlib, io, json, resource, sys, time

@@ -24,7 +24,7 @@ from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.own import declare, remember
 from private_graphs.datasets.views import VIEWS
 from private_graphs.privacy.statements import PrivacyStatement
-from private_graphs.verify import write_hashes
+from private_graphs.workflow.verify import write_hashes
 
 
 @pytest.fixture(scope="module")

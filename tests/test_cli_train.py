@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from private_graphs.cli import application
 from private_graphs.cli import train as cli_train
-from private_graphs.jobs import Job
+from private_graphs.core.jobs import Job
 from private_graphs.privacy.statements import PrivacyStatement
 
 NAME = "synthetic-planetoid"

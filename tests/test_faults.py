@@ -22,12 +22,12 @@ from pathlib import Path
 import pytest
 from small_graphs import random_graph
 
-from private_graphs import run as runner
-from private_graphs.files import write_json
-from private_graphs.jobs import Job
+from private_graphs.core import run as runner
+from private_graphs.core.files import write_json
+from private_graphs.core.jobs import Job
 from private_graphs.methods import module_of
 from private_graphs.report import site, write  # noqa: F401  (before the forks)
-from private_graphs.verify import write_build
+from private_graphs.workflow.verify import write_build
 
 STEPS = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir")
 """Audit events of the file system between which a process is killed."""

@@ -11,8 +11,8 @@ import sys
 
 import pytest
 
-from private_graphs import files
-from private_graphs.errors import suggest
+from private_graphs.core import files
+from private_graphs.core.errors import suggest
 
 
 def test_a_file_appears_under_its_name_only_when_it_is_complete(tmp_path):
@@ -39,7 +39,7 @@ def test_an_error_while_writing_keeps_the_former_file_and_leaves_no_other(tmp_pa
 def test_a_killed_process_leaves_nothing_under_the_final_name(tmp_path):
     code = (
         "import os, signal, sys\n"
-        "from private_graphs.files import atomic_path\n"
+        "from private_graphs.core.files import atomic_path\n"
         "with atomic_path(sys.argv[1]) as temporary:\n"
         "    temporary.write_text('half')\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"

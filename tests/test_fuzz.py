@@ -31,6 +31,11 @@ from torch_geometric.data import Data
 
 import private_graphs
 from private_graphs.attacks.scores import bound_of
+from private_graphs.core.errors import UserError
+from private_graphs.core.jobs import Job
+from private_graphs.core.run import execute
+from private_graphs.core.store import read_store
+from private_graphs.core.study import Run, read_study
 from private_graphs.datasets import npz, planetoid
 from private_graphs.datasets.declared import declare_graphs
 from private_graphs.datasets.graph_dataset import GraphDataset
@@ -43,14 +48,9 @@ from private_graphs.datasets.registry import DECLARED
 from private_graphs.datasets.views import SOUND
 from private_graphs.datasets.votes import read_votes
 from private_graphs.documents.ledger import BudgetLedger
-from private_graphs.errors import UserError
-from private_graphs.jobs import Job
 from private_graphs.privacy.composition import of_file
 from private_graphs.report.explained import explained
-from private_graphs.report.store import read_store
-from private_graphs.run import execute
-from private_graphs.study import Run, read_study
-from private_graphs.verify import finish
+from private_graphs.workflow.verify import finish
 
 SECRET = "the name of a patient"
 """In private texts, after the beginnings that messages may quote as names of columns."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from private_graphs.imports import (
+from private_graphs.core.imports import (
     PACKAGE,
     code_fingerprint,
     code_state,
@@ -84,10 +84,10 @@ def test_the_state_of_code_does_not_depend_on_where_a_script_lies(tmp_path: Path
     for folder in ("a", "z"):
         place = tmp_path / folder
         place.mkdir()
-        (place / "job.py").write_text("import private_graphs.files\n")
+        (place / "job.py").write_text("import private_graphs.core.files\n")
         (place / "run.py").write_text("from job import files\n")
         states.append(code_state(place / "run.py"))
-    (place / "job.py").write_text("import private_graphs.errors\n")
+    (place / "job.py").write_text("import private_graphs.core.errors\n")
     code_state.cache_clear()
     assert states[0] == states[1] != code_state(place / "run.py")
 

@@ -15,21 +15,21 @@ import safetensors.numpy
 from small_graphs import dense_features, with_parts
 from small_jobs import CASES, job_of, rows_of, small_dataset, untrained
 
-from private_graphs import result as result_module
-from private_graphs import run as run_module
-from private_graphs.errors import UserError
-from private_graphs.files import WITHOUT_DP, sha256_of
-from private_graphs.jobs import Chosen
+from private_graphs.core import result as result_module
+from private_graphs.core import run as run_module
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import WITHOUT_DP, sha256_of
+from private_graphs.core.jobs import Chosen
+from private_graphs.core.method import Outcome
+from private_graphs.core.run import SCORES_SHOWN, execute
+from private_graphs.core.tasks import SCENARIOS
 from private_graphs.mechanisms.door import ReleaseMismatch
 from private_graphs.mechanisms.replay import Recording
 from private_graphs.methods import all_methods, method_named
-from private_graphs.methods.method import Outcome
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.assumptions import ONLY_THIS_FILE, SECRET_SEED
 from private_graphs.privacy.events import GaussianQuery, SecretSample
 from private_graphs.privacy.statements import PrivacyStatement, check_row
-from private_graphs.run import SCORES_SHOWN, execute
-from private_graphs.tasks import SCENARIOS
 from private_graphs.training import engine
 from private_graphs.training.metrics import majority_score
 

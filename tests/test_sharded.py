@@ -14,14 +14,14 @@ import pytest
 from sharded_graphs import in_shards
 from small_graphs import random_graph
 
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import sha256_of
+from private_graphs.core.jobs import Job
+from private_graphs.core.result import JobResult
+from private_graphs.core.run import execute
 from private_graphs.datasets.shards import GRAPH_FILE
-from private_graphs.errors import UserError
-from private_graphs.files import sha256_of
-from private_graphs.jobs import Job
 from private_graphs.mechanisms.door import Door
-from private_graphs.result import JobResult
-from private_graphs.run import execute
-from private_graphs.sharded import ShardedRun
+from private_graphs.workflow.sharded import ShardedRun
 
 CASES = [("text", "class_sums"), ("graph", "class_sums"), ("edges", "edge_votes")]
 CUTS = {"one": [1.0], "even": [0.25, 0.5, 0.75, 1.0], "uneven": [0.02, 0.02, 0.9, 0.9, 1.0, 1.0]}

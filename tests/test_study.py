@@ -12,13 +12,10 @@ import pytest
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from private_graphs.datasets import declared as declarations
-from private_graphs.datasets import registry
-from private_graphs.errors import UsageError, UserError
-from private_graphs.jobs import Epsilon, Job
-from private_graphs.methods import all_methods, method_named
-from private_graphs.plan import Plan
-from private_graphs.study import (
+from private_graphs.core.errors import UsageError, UserError
+from private_graphs.core.jobs import Epsilon, Job
+from private_graphs.core.plan import Plan
+from private_graphs.core.study import (
     SCALES,
     SELECTION,
     Run,
@@ -30,6 +27,9 @@ from private_graphs.study import (
     schema_text,
     study_ids,
 )
+from private_graphs.datasets import declared as declarations
+from private_graphs.datasets import registry
+from private_graphs.methods import all_methods, method_named
 
 
 def run_of(**raw: object) -> Run:

@@ -7,14 +7,14 @@ from functools import cache
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
-from private_graphs.files import resource
+from private_graphs.core.files import resource
 
 min_version("9.0")
 sys.path.insert(0, str(resource("workflow/scripts")))
 from shard_job import out_of, run_of
 
 from private_graphs.datasets.shards import ShardedGraph
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 
 try:
     GRAPH = ShardedGraph.load(config.get("graph", "data/shards"))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from private_graphs.core.streams import Streams
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.mechanisms.replay import Replay, replay
 from private_graphs.privacy.events import (
@@ -18,7 +19,6 @@ from private_graphs.privacy.events import (
     PureQuery,
     Shuffled,
 )
-from private_graphs.training.streams import Streams
 
 __all__ = [
     "Cyclic", "Door", "FullBatch", "GaussianQuery", "LaplaceQuery", "NoisyGradients", "Poisson",

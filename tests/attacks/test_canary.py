@@ -16,7 +16,7 @@ from private_graphs.attacks.canary import (
     label_scores,
     one_run,
 )
-from private_graphs.errors import UsageError, UserError
+from private_graphs.core.errors import UsageError, UserError
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.audits import Errors, gaussian_mu
 

@@ -11,10 +11,10 @@ from private_graphs.attacks import links, words
 from private_graphs.attacks.decoding import decoded
 from private_graphs.attacks.leaks import run_job
 from private_graphs.attacks.membership import rates
+from private_graphs.core.errors import UserError
+from private_graphs.core.jobs import Job, LeakAttack
 from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.errors import UserError
 from private_graphs.graphs.normalise import gcn_propagation
-from private_graphs.jobs import Job, LeakAttack
 from private_graphs.report.link_leaks import link_blocks
 
 

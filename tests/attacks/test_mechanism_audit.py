@@ -17,9 +17,9 @@ from private_graphs.attacks.mechanism_audit import (
     tape_findings,
 )
 from private_graphs.attacks.small_jobs import small_dataset, small_job
+from private_graphs.core.run import answer
 from private_graphs.mechanisms.replay import Recording
 from private_graphs.methods import method_named
-from private_graphs.run import answer
 
 FEW = 20
 """Batches: enough to see noise that is 7 % too small in 40,000 draws."""

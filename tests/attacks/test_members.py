@@ -13,13 +13,13 @@ from private_graphs.attacks import links, membership, shadow_models
 from private_graphs.attacks.leaks import Guarantee, run_job
 from private_graphs.attacks.neighbours import with_edges, with_members
 from private_graphs.attacks.small_jobs import small_dataset, small_job
-from private_graphs.errors import UserError
-from private_graphs.jobs import LeakAttack
+from private_graphs.core.errors import UserError
+from private_graphs.core.jobs import LeakAttack
+from private_graphs.core.method import Context
+from private_graphs.core.run import planned
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import method_named
-from private_graphs.methods.method import Context
 from private_graphs.methods.noisy_sums import adjacency_of
-from private_graphs.run import planned
 
 METHODS = {"lists": "gap", "nodes": "appr_exact", "records": "pate_labels"}
 LEARNS = {

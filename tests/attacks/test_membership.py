@@ -17,23 +17,23 @@ from small_graphs import (
     with_parts,
 )
 
-from private_graphs import run
 from private_graphs.attacks import leaks, membership, shadow_models
 from private_graphs.attacks.membership import FixedDesign, Scored, Shadows, node_aucs, rates, surest
 from private_graphs.attacks.neighbours import with_members
 from private_graphs.attacks.views import PUBLISHED, TOGETHER, gcn_margins, margins, queries
+from private_graphs.core import run
+from private_graphs.core.errors import UserError
+from private_graphs.core.jobs import Job, LeakAttack
+from private_graphs.core.method import Context, Outcome
+from private_graphs.core.run import planned
+from private_graphs.core.tasks import SCENARIOS
 from private_graphs.datasets.embedded import write_raw
 from private_graphs.datasets.registry import build
-from private_graphs.errors import UserError
-from private_graphs.jobs import Job, LeakAttack
 from private_graphs.mechanisms.door import UNSEEN, Door, ReleaseMismatch
 from private_graphs.methods import gcn
-from private_graphs.methods.method import Context, Outcome
 from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.privacy.events import GaussianQuery
 from private_graphs.report.leaks import LEAK_COLUMNS, leak_rows
-from private_graphs.run import planned
-from private_graphs.tasks import SCENARIOS
 
 
 @pytest.fixture(scope="module")

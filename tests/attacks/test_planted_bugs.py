@@ -14,10 +14,10 @@ from small_graphs import with_parts
 
 from private_graphs.attacks.audit import EACH_CONFIDENCE, CanaryAudit, run_audit
 from private_graphs.attacks.canary import Design, canary_graph, displacements, label_scores
+from private_graphs.core.streams import Streams
 from private_graphs.privacy.accountants import gdp_delta
 from private_graphs.privacy.audits import Errors, refutes_profile
 from private_graphs.training import blocks, engine
-from private_graphs.training.streams import Streams
 from private_graphs.training.torch_backend import TorchBackend
 
 # --- clipping per tensor ---------------------------------------------------------------------

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets import download, sources
 from private_graphs.datasets.sources import (
     DatasetSources,
@@ -22,7 +23,6 @@ from private_graphs.datasets.sources import (
     load_sources,
     supply,
 )
-from private_graphs.errors import UserError
 
 CONTENTS = {
     "planetoid/ind.tiny.x": b"features " * 1000,

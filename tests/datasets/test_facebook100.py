@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.npz import keyed_masks
 from private_graphs.datasets.readers.facebook100 import read_campuses
 from private_graphs.datasets.readers.synthetic_campus import campus_bytes
 from private_graphs.datasets.registry import DATASETS, build
 from private_graphs.datasets.views import PAPER, RELEASED, SOUND
-from private_graphs.errors import UserError
 
 
 def write(folder, name: str, years, pairs, dtype=np.uint16) -> None:

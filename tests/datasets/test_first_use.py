@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets import first_use, sources
 from private_graphs.datasets.first_use import receipt_path
 from private_graphs.datasets.readers import DATASETS
@@ -26,7 +27,6 @@ from private_graphs.datasets.sources import (
     raw_records,
     supply,
 )
-from private_graphs.errors import UserError
 
 FILE, CONTENT = "dump/profiles.tsv", b"1\tmacka\n" * 500
 NOWHERE = "http://127.0.0.1:9"

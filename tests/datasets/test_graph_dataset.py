@@ -9,9 +9,9 @@ import pytest
 import safetensors.numpy
 import scipy.sparse
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
 from private_graphs.datasets.labelled import RawFile
-from private_graphs.errors import UserError
 
 
 def make_info(**changes) -> DatasetInfo:

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.idx import idx_bytes, read_idx
 from private_graphs.datasets.image_dataset import IMAGES_FILE, ImageDataset
 from private_graphs.datasets.registry import build
 from private_graphs.datasets.sources import raw_records, supply
-from private_graphs.errors import UserError
 
 IMAGES = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
 

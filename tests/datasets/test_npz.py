@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets import npz
 from private_graphs.datasets.npz import keyed_masks, read_npz
-from private_graphs.errors import UserError
 
 
 class Bomb:

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odd_graphs import HAND, archive, build_own
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.arrays import undirected_edges
 from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.errors import UserError
 
 COLOURS = ("red", "blue", "green", "grey")
 HAND_ENTRIES, HAND_WORDS, HAND_LABELS = HAND

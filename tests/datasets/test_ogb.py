@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets import ogb
 from private_graphs.datasets.npz import keyed_masks
 from private_graphs.datasets.ogb import read_products
 from private_graphs.datasets.prepared import large_classes
-from private_graphs.errors import UserError
 
 NODES, EDGES, WIDTH, CLASSES = 300, 900, 4, 5
 

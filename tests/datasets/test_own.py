@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from private_graphs.core.errors import UsageError, UserError
 from private_graphs.datasets import own
 from private_graphs.datasets.own import MASKS, OwnGraph, declare, read_own, remember
 from private_graphs.datasets.own_warnings import warnings_about
@@ -20,7 +21,6 @@ from private_graphs.datasets.registry import dataset_spec
 from private_graphs.datasets.spelling import looks
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import SOUND
-from private_graphs.errors import UsageError, UserError
 
 HEADER = ["id", "title", "body", "topic", "split"]
 ROWS = [

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.photographs import split, varied
 from private_graphs.datasets.registry import build
 from private_graphs.datasets.sources import supply
 from private_graphs.datasets.views import VIEWS
-from private_graphs.errors import UserError
 from private_graphs.studies.inversion.readers.att_faces import read_faces, read_photograph
 from private_graphs.studies.inversion.readers.faces94 import read_faces as read_faces94
 

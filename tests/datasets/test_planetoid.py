@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.embedded import write_raw
 from private_graphs.datasets.planetoid import planetoid_graph, read_planetoid
-from private_graphs.errors import UserError
 
 
 def hand_graph(**changes):

@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pokec_reference import assert_equal, read, renumber
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets import pokec_blocks
 from private_graphs.datasets.pokec import keyed_user_masks, read_pokec, renumbered_in_place
 from private_graphs.datasets.pokec_format import COLUMNS, TEXT_COLUMNS, clean_text
 from private_graphs.datasets.views import PAPER, SOUND, SOUND_WITH_LABEL, VIEWS
-from private_graphs.errors import UserError
 
 CELLS = {
     "null": None, "": None, "pivo": "pivo", ' "a < b :) ': '"a < b :)',

@@ -13,11 +13,11 @@ from small_graphs import dense_features, four_nodes
 from torch_geometric.data import Data
 from torch_geometric.utils import is_undirected
 
+from private_graphs.core.errors import UsageError, UserError
 from private_graphs.datasets import embedded, pyg
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.registry import build
 from private_graphs.datasets.sources import supply
-from private_graphs.errors import UsageError, UserError
 
 
 def same(found: GraphDataset, expected: GraphDataset, labelled=slice(None)) -> None:

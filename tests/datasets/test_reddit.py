@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets import reddit
 from private_graphs.datasets.npz import keyed_masks
 from private_graphs.datasets.reddit import kept_nodes, read_reddit, read_reddit_classes
 from private_graphs.datasets.views import PAPER, RELEASED, SOUND
-from private_graphs.errors import UserError
 
 NODES = 400
 

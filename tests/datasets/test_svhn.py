@@ -9,18 +9,18 @@ import pandas as pd
 import pytest
 import scipy.io
 
+from private_graphs.core.errors import UserError
+from private_graphs.core.run import execute
+from private_graphs.core.store import tidy
+from private_graphs.core.study import Run, group_jobs, load_study
 from private_graphs.datasets import registry
 from private_graphs.datasets.image_dataset import ImageDataset
 from private_graphs.datasets.votes import read_votes
-from private_graphs.errors import UserError
 from private_graphs.report.claims import judged
 from private_graphs.report.results import Results
-from private_graphs.report.store import tidy
-from private_graphs.run import execute
 from private_graphs.studies.pate.claims import CLAIMS
 from private_graphs.studies.pate.readers import svhn
 from private_graphs.studies.pate.table3_4 import ABSENT, EXHIBIT
-from private_graphs.study import Run, group_jobs, load_study
 
 N_TRAIN, N_TEST, TEACHERS = 30, 90, 250
 

@@ -12,11 +12,11 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets import sources
 from private_graphs.datasets.npz import keyed_masks
 from private_graphs.datasets.readers.wenet import read_wenet
 from private_graphs.datasets.sources import supply
-from private_graphs.errors import UserError
 
 NODES = 40
 

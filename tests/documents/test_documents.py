@@ -21,6 +21,8 @@ import pytest
 from command_line import refused
 
 import private_graphs
+from private_graphs.core.errors import UsageError, UserError
+from private_graphs.core.streams import Streams
 from private_graphs.datasets.own import OwnGraph, remember
 from private_graphs.documents import ledger, unit_steps, unit_sums, vectors
 from private_graphs.documents import release as releases
@@ -39,12 +41,10 @@ from private_graphs.documents.links import PlannedVotes
 from private_graphs.documents.release import Quality, classify
 from private_graphs.documents.tables import TEST, TRAINING, keyed, read_documents
 from private_graphs.documents.vectors import TextReader
-from private_graphs.errors import UsageError, UserError
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.mechanisms.replay import replay
 from private_graphs.privacy.accountants import lattice_epsilon
 from private_graphs.privacy.composition import together
-from private_graphs.training.streams import Streams
 
 CLASSES = ("bikes", "gardens", "radios")
 WORDS = {"bikes": "chain pedal wheel", "gardens": "rose soil hedge", "radios": "dial tube coil"}
@@ -393,7 +393,7 @@ def test_a_replayed_release_reads_a_person_through_the_door_alone(
     classify = ("classify", "x", "--epsilon", 2, "--method", method)
     of, fresh = Door.of, iter(range(10**6))
     monkeypatch.setattr(os, "urandom", bytes)  # equal keys and names of releases
-    hidden = "private_graphs.result.told_fingerprint"  # by a key that nobody keeps
+    hidden = "private_graphs.core.result.told_fingerprint"  # by a key that nobody keeps
     monkeypatch.setattr(hidden, lambda _, key: "0" * 2 * len(key))
 
     def released(rows, watch):

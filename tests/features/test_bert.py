@@ -11,8 +11,8 @@ import safetensors.numpy
 import torch
 from text_graphs import text_graph
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.views import PAPER, RELEASED, SOUND
-from private_graphs.errors import UserError
 from private_graphs.features import embedding
 from private_graphs.features.bert import BertEncoder, bert_means, limited_threads
 from private_graphs.features.bert_cpu import PackedBert, packed_bert

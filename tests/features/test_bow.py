@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from text_graphs import text_graph
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.views import RELEASED, SOUND
-from private_graphs.errors import UserError
 from private_graphs.features.bow import bag_of_words
 from private_graphs.features.make import FeatureOptions, make_features
 from private_graphs.features.words import texts_not_split

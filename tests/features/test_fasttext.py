@@ -7,8 +7,8 @@ import gzip
 import numpy as np
 import pytest
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.views import RELEASED, SOUND
-from private_graphs.errors import UserError
 from private_graphs.features.fasttext import fasttext_means, load_model, trained_model, unpacked
 from private_graphs.features.words import tokens, vocabulary
 

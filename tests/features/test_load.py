@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.own import OwnGraph, remember
 from private_graphs.datasets.registry import dataset_spec
 from private_graphs.datasets.views import SOUND
-from private_graphs.errors import UserError
 from private_graphs.features import load
 from private_graphs.features import make as making
 from private_graphs.features.load import feature_options, load_dataset

@@ -7,9 +7,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.registry import TEXT_FEATURES
 from private_graphs.datasets.views import PAPER, RELEASED, SOUND
-from private_graphs.errors import UserError
 from private_graphs.features.make import FeatureOptions, make_features
 
 

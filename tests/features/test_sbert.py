@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from text_graphs import text_graph
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.views import PAPER, RELEASED, SOUND
-from private_graphs.errors import UserError
 from private_graphs.features.sbert import SentenceEncoder, sentence_means
 from private_graphs.features.tiny import tiny_sentence_bert
 

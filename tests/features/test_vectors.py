@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import private_graphs
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.views import RELEASED
 from private_graphs.documents.vectors import ModelVectors, _halves
-from private_graphs.errors import UserError
 from private_graphs.features.bert import BertEncoder
 from private_graphs.features.tiny import tiny_sentence_bert
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 from private_graphs.graphs.split import edges_within, random_partition
 
 

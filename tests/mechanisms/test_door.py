@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from private_graphs.core.streams import PUBLIC, Streams
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.mechanisms.replay import replay
 from private_graphs.privacy.events import (
@@ -21,7 +22,6 @@ from private_graphs.privacy.events import (
     SecretSample,
     Unnoised,
 )
-from private_graphs.training.streams import PUBLIC, Streams
 
 WORDS = {"unit": "node", "relation": "replace", "reason": "test"}
 QUERY = GaussianQuery(count=2, sensitivity=1.0, noise_std=2.0, **WORDS)

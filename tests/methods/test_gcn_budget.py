@@ -10,7 +10,8 @@ import pytest
 from small_graphs import random_graph
 from small_jobs import job_of, untrained
 
-from private_graphs.jobs import Chosen
+from private_graphs.core.jobs import Chosen
+from private_graphs.core.run import execute
 from private_graphs.methods.gcn_budget import (
     PRINTED_EPOCHS,
     PRINTED_NOISE,
@@ -23,7 +24,6 @@ from private_graphs.methods.gcn_budget import (
 from private_graphs.methods.gcn_protocols import PAPER, PROTOCOLS, SOUND
 from private_graphs.privacy.accountants import gdp_epsilon
 from private_graphs.privacy.calibration import moments_noise
-from private_graphs.run import execute
 from private_graphs.training import engine
 
 DELTA = 1e-5

@@ -12,7 +12,7 @@ from scipy import stats
 from small_graphs import random_graph
 from small_tasks import request, run, task_of
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 from private_graphs.methods import label_counts
 from private_graphs.privacy.accountants import price
 

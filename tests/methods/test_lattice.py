@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 from private_graphs.methods.lattice import LatticeGaussian
 from private_graphs.privacy.accountants import (
     compose_groups,

@@ -15,7 +15,9 @@ from test_noisy_sums import graph_of, request, task_of
 
 from private_graphs.attacks.neighbours import neighbours
 from private_graphs.attacks.small_jobs import small_job
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
+from private_graphs.core.run import execute
+from private_graphs.core.tasks import unit_rows
 from private_graphs.methods import list_means, method_named
 from private_graphs.methods.list_means import (
     LIST_SHARE,
@@ -26,8 +28,6 @@ from private_graphs.methods.list_means import (
     scores,
 )
 from private_graphs.methods.noisy_sums import adjacency_of
-from private_graphs.run import execute
-from private_graphs.tasks import unit_rows
 
 METHOD = method_named("list_means")
 SPACINGS = (Fraction(1, 2**31), Fraction(1, 2**40), Fraction(1, 2**3))

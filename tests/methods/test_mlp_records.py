@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from answers import answers
 
+from private_graphs.core.errors import UserError
+from private_graphs.core.jobs import Job
+from private_graphs.core.method import Request
+from private_graphs.core.run import execute
+from private_graphs.core.streams import Streams
+from private_graphs.core.tasks import build_task
 from private_graphs.datasets.image_dataset import ImageDataset, ImageInfo
-from private_graphs.errors import UserError
-from private_graphs.jobs import Job
 from private_graphs.methods import method_named
-from private_graphs.methods.method import Request
 from private_graphs.privacy.accountants import price
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Shuffled
-from private_graphs.run import execute
 from private_graphs.studies.lrec2022.methods.mlp_records import MlpRecordsSettings, claim, planned
-from private_graphs.tasks import build_task
-from private_graphs.training.streams import Streams
 
 METHOD = method_named("mlp_records")
 PROTOCOLS = ("released", "paper", "sound")

@@ -9,9 +9,10 @@ import pytest
 from answers import answers
 from test_unit_gradients import ask, image_task
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
+from private_graphs.core.method import Context, Request
+from private_graphs.core.streams import Streams
 from private_graphs.methods import unit_gradients
-from private_graphs.methods.method import Context, Request
 from private_graphs.studies.inversion.methods import model_inversion
 from private_graphs.studies.inversion.methods.reconstruct import (
     InversionAttack,
@@ -25,7 +26,6 @@ from private_graphs.studies.inversion.methods.reconstruct import (
 )
 from private_graphs.studies.inversion.methods.similarity import References, ssim
 from private_graphs.training.picture_nets import Cnn, Softmax
-from private_graphs.training.streams import Streams
 
 RNG = np.random.default_rng(1)
 

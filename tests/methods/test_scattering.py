@@ -10,12 +10,12 @@ import torch
 from answers import answers
 from test_mlp_records import images
 
+from private_graphs.core.method import Request
+from private_graphs.core.protocols import SOUND
+from private_graphs.core.streams import Streams
+from private_graphs.core.tasks import ImageTask, build_task
 from private_graphs.methods import method_named
-from private_graphs.methods.method import Request
-from private_graphs.protocols import SOUND
-from private_graphs.tasks import ImageTask, build_task
 from private_graphs.training.scattering import scattered
-from private_graphs.training.streams import Streams
 
 
 def task_of(n_train: int = 200, seed: int = 1) -> ImageTask:

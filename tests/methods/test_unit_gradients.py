@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from answers import answers
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
+from private_graphs.core.method import Request
+from private_graphs.core.streams import Streams
+from private_graphs.core.tasks import SCENARIOS, ImageTask
 from private_graphs.methods import method_named
-from private_graphs.methods.method import Request
 from private_graphs.methods.unit_gradients import (
     PROTOCOLS,
     UnitSettings,
@@ -19,9 +21,7 @@ from private_graphs.methods.unit_gradients import (
     with_replaced,
 )
 from private_graphs.privacy.accountants import price
-from private_graphs.tasks import SCENARIOS, ImageTask
 from private_graphs.training.picture_nets import Cnn, Groups, Softmax
-from private_graphs.training.streams import Streams
 from private_graphs.training.unit_sgd import Units
 
 METHOD = method_named("unit_gradients")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 from private_graphs.privacy.accountants import gdp_delta, gdp_epsilon
 from private_graphs.privacy.audits import (
     Errors,

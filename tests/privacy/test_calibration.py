@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from private_graphs.errors import UsageError, UserError
+from private_graphs.core.errors import UsageError, UserError
 from private_graphs.privacy import calibration
 from private_graphs.privacy.accountants import pld_epsilon
 from private_graphs.privacy.calibration import (

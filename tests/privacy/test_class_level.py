@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 from private_graphs.privacy.accountants import price
 from private_graphs.privacy.calibration import pld_noise
 from private_graphs.privacy.events import PoissonSums

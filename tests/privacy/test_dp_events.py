@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from private_graphs.core.store import read_statements
 from private_graphs.privacy.accountants import compose_groups, price
 from private_graphs.privacy.dp_events import dp_events
 from private_graphs.privacy.events import (
@@ -21,7 +22,6 @@ from private_graphs.privacy.events import (
     SecretSample,
     Unnoised,
 )
-from private_graphs.report.store import read_statements
 
 ROOT = Path(__file__).parents[2]
 UNIT, DELTA = "record", 1e-5

@@ -15,7 +15,7 @@ from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPriv
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from private_graphs.errors import UsageError, UserError
+from private_graphs.core.errors import UsageError, UserError
 from private_graphs.privacy import losses
 from private_graphs.privacy.accountants import gdp_epsilon, pld_epsilon
 from private_graphs.privacy.calibration import epsilon_for

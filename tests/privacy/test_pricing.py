@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 from private_graphs.privacy.accountants import (
     compose_groups,
     gdp_epsilon,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import laplace
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 from private_graphs.privacy.accountants import compose_groups, gdp_epsilon, price
 from private_graphs.privacy.events import (
     ConcentratedQuery,

@@ -8,7 +8,7 @@ import math
 import pytest
 from pydantic import ValidationError
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.privacy.events import (

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.idx import read_idx
 from private_graphs.datasets.votes import read_integers, read_votes
-from private_graphs.errors import UserError
 
 LABELS = "mnist_250_student_labels_lap_20.npy"
 INDICES = "mnist_250_teachers_100_indices_used_by_student.npy"

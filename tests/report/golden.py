@@ -21,17 +21,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from private_graphs.files import write_text
+from private_graphs.core.files import write_text
+from private_graphs.core.store import ROWS, Answers, tidy
+from private_graphs.core.study import load_study
 from private_graphs.report.claims import COLUMNS, judged
 from private_graphs.report.exhibit import Chart
 from private_graphs.report.record import Recorded, machine_words, read_recorded, record
 from private_graphs.report.restate import differing
 from private_graphs.report.results import Results
-from private_graphs.report.store import ROWS, Answers, tidy
 from private_graphs.report.table import csv
 from private_graphs.report.write import markdown
 from private_graphs.studies import claims_of, exhibits_by_name
-from private_graphs.study import load_study
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 EXHIBITS = GOLDEN / "exhibits"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 from private_graphs.privacy import calibration, fourier, losses, renyi
 
 FILE = Path(__file__).parents[1] / "golden" / "prices.json.gz"
@@ -92,10 +92,10 @@ def read() -> dict[str, float | str | None]:
 
 def main() -> None:
     """Compute all prices of the recorded statements and write them."""
+    from private_graphs.core.store import ROWS
     from private_graphs.methods import all_methods
     from private_graphs.report.record import read_recorded
     from private_graphs.report.restate import Statements
-    from private_graphs.report.store import ROWS
 
     all_methods()
     known, used = read() if FILE.is_file() else {}, set()

@@ -14,7 +14,7 @@ from golden import results
 from hypothesis import given
 from hypothesis import strategies as st
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 from private_graphs.report.claims import (
     VERDICTS,
     Claim,

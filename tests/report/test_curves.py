@@ -9,10 +9,10 @@ import pytest
 from small_jobs import job_of, small_dataset
 from small_shelves import shelf
 
+from private_graphs.core.result import CURVE
+from private_graphs.core.run import execute
+from private_graphs.core.store import Answers
 from private_graphs.report.curves import learning_curves
-from private_graphs.report.store import Answers
-from private_graphs.result import CURVE
-from private_graphs.run import execute
 
 CASES = [
     ("gcn", "nodes", {"patience": 2, "splits": 1}), ("mlp", "links", {}), ("mlp_steps", "lists", {})

@@ -13,16 +13,16 @@ import pyarrow.parquet
 import pytest
 import safetensors.numpy
 
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import write_json
+from private_graphs.core.jobs import Job
+from private_graphs.core.result import CURVE
+from private_graphs.core.run import execute
+from private_graphs.core.store import dataset_of, packed, unpacked
 from private_graphs.datasets.registry import build
-from private_graphs.errors import UserError
-from private_graphs.files import write_json
-from private_graphs.jobs import Job
 from private_graphs.report import store
 from private_graphs.report.record import read_recorded, record
-from private_graphs.report.store import dataset_of, packed, unpacked
-from private_graphs.result import CURVE
-from private_graphs.run import execute
-from private_graphs.verify import finish
+from private_graphs.workflow.verify import finish
 
 GRAPH = "synthetic-planetoid"
 FILES = ["README.md", "predictions.safetensors", "rows.parquet", "statements.json.gz"]

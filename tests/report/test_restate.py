@@ -13,11 +13,11 @@ import pytest
 from golden import golden
 from prices import read, remembered
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
+from private_graphs.core.run import told_by
 from private_graphs.methods import all_methods
 from private_graphs.report.record import read_recorded
 from private_graphs.report.restate import Statements, differing, with_statements
-from private_graphs.run import told_by
 
 FOLDER = Path(__file__).parents[2] / "recorded"
 STUDIES = sorted(path.parent.name for path in FOLDER.glob("*/rows.parquet"))

@@ -12,15 +12,15 @@ import pandas as pd
 import pytest
 from small_graphs import random_graph
 
-from private_graphs.errors import UserError
-from private_graphs.files import MANIFEST, sha256_of, write_json, write_text
-from private_graphs.jobs import Attack, Job
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import MANIFEST, sha256_of, write_json, write_text
+from private_graphs.core.jobs import Attack, Job
+from private_graphs.core.run import execute
+from private_graphs.core.store import ROW_COLUMNS, read_rows, tidy, write_rows
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.audits import audited
 from private_graphs.report.rows import collect
-from private_graphs.report.store import ROW_COLUMNS, read_rows, tidy, write_rows
-from private_graphs.run import execute
-from private_graphs.verify import finish
+from private_graphs.workflow.verify import finish
 
 PLAN = {"study": "lrec2022", "dataset": "small", "method": "class_sums", "scenario": "text"}
 JOB = Job(**PLAN, group="frontier", name="small/raw/class_sums/text/sound", seeds=(0, 1),
@@ -195,7 +195,7 @@ def test_a_changed_statement_and_a_wrong_plan_are_named(scale, folder, finished)
 
 
 def test_scores_count_only_records_with_a_label(finished):
-    from private_graphs.report.store import check_scores
+    from private_graphs.core.store import check_scores
 
     row = {"method": "class_sums", "protocol": "sound", "job": "j", "replica_id": "r",
            **dict.fromkeys(("test_micro_f1", "test_macro_f1", "test_accuracy"), 0.5)}  # fmt: skip

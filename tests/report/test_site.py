@@ -14,7 +14,8 @@ import pandas as pd
 import pytest
 from small_shelves import AUDIT, FIGURE, TABLE, shelf
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
+from private_graphs.core.study import Sentences
 from private_graphs.privacy.explain import answers
 from private_graphs.report import site
 from private_graphs.report import statement as says
@@ -31,7 +32,6 @@ from private_graphs.report.overview import (
 )
 from private_graphs.report.publish import write_all
 from private_graphs.report.site import write_pages
-from private_graphs.study import Sentences
 
 VOID = {"meta", "link", "br", "img", "input"}
 HOSTILE = "<script>alert('x')</script>\"&"

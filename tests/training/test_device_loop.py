@@ -21,7 +21,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from private_graphs import training
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
 from private_graphs.training import engine, noise, torch_backend, torch_noise
 from private_graphs.training.torch_backend import TorchBackend, chunks_that_fit

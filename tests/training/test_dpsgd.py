@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from private_graphs.core.streams import Streams
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.privacy.events import NoisyGradients, Poisson
 from private_graphs.training.dpsgd import Adam, Sgd, clip_factors, descend, minibatches, safe_norm
-from private_graphs.training.streams import Streams
 
 
 def descent(query=None, lanes: int = 2):

@@ -7,8 +7,8 @@ import pytest
 import torch
 from small_graphs import fit, random_graph, start
 
-from private_graphs.devices import resolve_device
-from private_graphs.errors import UserError
+from private_graphs.core.devices import resolve_device
+from private_graphs.core.errors import UserError
 from private_graphs.methods.gcn_protocols import RELEASED
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+from private_graphs.core.streams import Streams
 from private_graphs.mechanisms.door import Descent, Door, ReleaseMismatch
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Shuffled
 from private_graphs.training import mlp
 from private_graphs.training.dpsgd import Watched
 from private_graphs.training.mlp import MlpTraining, Net, TrainedMlp, gradient_sum
-from private_graphs.training.streams import Streams
 from private_graphs.training.torch_dpsgd import gradient_sums
 from private_graphs.training.torch_noise import random_bytes
 

@@ -7,8 +7,8 @@ import pytest
 from randomgen import ChaCha
 from scipy import stats
 
+from private_graphs.core.streams import Streams
 from private_graphs.training import noise
-from private_graphs.training.streams import Streams
 
 ONES = 0xFFFFFFFF
 KNOWN = [  # the known answers of the Random123 distribution: counter, key, result

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from small_graphs import fit, random_graph
 
+from private_graphs.core.streams import Streams
 from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
-from private_graphs.training.streams import Streams
 
 PROTOCOLS = {"released": RELEASED, "paper": PAPER, "sound": SOUND, "poisson": SOUND_POISSON}
 BATCH = tuple(range(30))

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 import torch
 from torch.nn import functional
 
+from private_graphs.core.streams import Streams
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.privacy.events import GaussianQuery, PoissonSums
 from private_graphs.studies.progap.methods.gap import Encoder, GapClassifier
@@ -23,7 +24,6 @@ from private_graphs.training.stacks import (
     initial,
     running,
 )
-from private_graphs.training.streams import Streams
 
 N, D, C, H = 40, 12, 3, 16
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from private_graphs.announce import INTERRUPTED, announcement, failures
-from private_graphs.files import write_text
-from private_graphs.workflow import Workflow, make_workflow
+from private_graphs.core.files import write_text
+from private_graphs.workflow.announce import INTERRUPTED, announcement, failures
+from private_graphs.workflow.rules import Workflow, make_workflow
 
 from .finished_jobs import leave_job
 

@@ -16,7 +16,7 @@ import yaml
 from packaging.specifiers import SpecifierSet
 from snakemake_executor_plugin_slurm.utils import set_gres_string
 
-from private_graphs.workflow import Workflow, make_workflow
+from private_graphs.workflow.rules import Workflow, make_workflow
 
 PROFILE = "profiles/slurm/config.yaml"
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from private_graphs.cost import (
+from private_graphs.core.errors import counted
+from private_graphs.core.jobs import Attack, Job
+from private_graphs.workflow.cost import (
     START_SECONDS,
     Costs,
     duration,
@@ -15,8 +17,6 @@ from private_graphs.cost import (
     recorded_times,
     rough_seconds,
 )
-from private_graphs.errors import counted
-from private_graphs.jobs import Attack, Job
 
 JOB = Job(study="s", group="g", name="cora/raw/m", dataset="cora", method="m", scenario="nodes",
           epsilons=(1, 2), seeds=(0, 1, 2), settings={"epochs": 100})  # fmt: skip

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from private_graphs.study import study_ids
+from private_graphs.core.study import study_ids
 
 from .conftest import RECORDED, STUDY, UNREACHABLE, FirstRun, Project
 
@@ -88,7 +88,7 @@ def test_damage_is_found_by_its_reader_and_healed_by_the_same_command(finished: 
 
 def test_a_job_that_fails_loses_none_of_its_batch(finished: Project) -> None:
     package = finished.path / "src" / "private_graphs"
-    runner = package / "run.py"
+    runner = package / "core" / "run.py"
     text = runner.read_text()
     start = "    runner = _Runner.of(job, dataset, chosen, noise_source, unlabelled, secret)\n"
     assert text.count(start) == 1

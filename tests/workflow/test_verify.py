@@ -14,12 +14,12 @@ import pytest
 import safetensors.numpy
 from small_jobs import job_of, small_dataset
 
-from private_graphs.errors import UserError
-from private_graphs.files import MANIFEST, WITHOUT_DP, changed_file, sha256_of, write_json
-from private_graphs.jobs import Attack
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import MANIFEST, WITHOUT_DP, changed_file, sha256_of, write_json
+from private_graphs.core.jobs import Attack
+from private_graphs.core.run import execute
 from private_graphs.report.rows import labels_in, read_job_folder
-from private_graphs.run import execute
-from private_graphs.verify import (
+from private_graphs.workflow.verify import (
     content_digest,
     finish,
     is_current,

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from private_graphs.core.errors import UsageError, UserError
+from private_graphs.core.files import MANIFEST, write_json
 from private_graphs.datasets.registry import DECLARED
-from private_graphs.errors import UsageError, UserError
-from private_graphs.files import MANIFEST, write_json
-from private_graphs.locks import FolderLock
 from private_graphs.methods import data_view
 from private_graphs.studies import exhibits_by_name
-from private_graphs.workflow import (
+from private_graphs.workflow.locks import FolderLock
+from private_graphs.workflow.rules import (
     Workflow,
     either,
     embeds,
@@ -265,7 +265,10 @@ def test_a_key_that_is_given_two_values_is_named_before_one_is_dropped(arguments
         refuse_repeated_keys(arguments)
 
 
-KILLED = "from private_graphs.locks import FolderLock; FolderLock().begin(); import os; os._exit(1)"
+KILLED = (
+    "from private_graphs.workflow.locks import FolderLock; FolderLock().begin(); "
+    "import os; os._exit(1)"
+)
 
 
 def test_only_the_lock_of_a_killed_run_of_this_machine_is_removed(place: Path, capsys) -> None:

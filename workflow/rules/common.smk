@@ -6,13 +6,13 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from private_graphs import announce, workflow as flow
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import resource, write_json
+from private_graphs.core.imports import code_state
 from private_graphs.datasets.declared import keep_declarations
-from private_graphs.errors import UserError
 from private_graphs.studies import modules_of
-from private_graphs.files import resource, write_json
-from private_graphs.imports import code_state
-from private_graphs.locks import FolderLock
+from private_graphs.workflow import announce, rules as flow
+from private_graphs.workflow.locks import FolderLock
 
 STARTED = time.time()
 SCRIPTS = resource("workflow/scripts")

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from job import reported, say
 
-from private_graphs.errors import UserError
-from private_graphs.files import MANIFEST, sha256_of, write_json
-from private_graphs.jobs import Job
-from private_graphs.memory import refuse_too_large
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import MANIFEST, sha256_of, write_json
+from private_graphs.core.jobs import Job
+from private_graphs.core.memory import refuse_too_large
 from private_graphs.methods import module_of
-from private_graphs.verify import content_digest, finish, is_current
+from private_graphs.workflow.verify import content_digest, finish, is_current
 
 
 def carry_out(snake, made_from: Callable, compute: Callable) -> None:

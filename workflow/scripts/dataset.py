@@ -7,10 +7,10 @@ from job import reported
 
 def main(job):
     """Build the dataset and save it with its statistics."""
+    from private_graphs.core.files import write_json
     from private_graphs.datasets.registry import build
     from private_graphs.datasets.views import VIEWS
-    from private_graphs.files import write_json
-    from private_graphs.verify import require_raw, write_build
+    from private_graphs.workflow.verify import require_raw, write_build
 
     name, *rest = job.wildcards.build.split("/")
     view = VIEWS[rest[-1] if rest else "sound"]

@@ -14,7 +14,7 @@ from pathlib import Path
 # sources of the repository, which is the working directory of every job, are used.
 sys.path.append(str(Path.cwd() / "src"))
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 
 FINISHED = "finished"
 FAILED = "failed:"

@@ -9,13 +9,13 @@ def main(snake):
     """Unpack the jobs, run them, and save their files with the job beside them."""
     from functools import lru_cache
 
+    from private_graphs.core.files import MANIFEST
+    from private_graphs.core.imports import code_fingerprint
+    from private_graphs.core.result import read_artifacts, read_rows
+    from private_graphs.core.run import execute
     from private_graphs.datasets.registry import load_built
-    from private_graphs.files import MANIFEST
-    from private_graphs.imports import code_fingerprint
     from private_graphs.methods import module_of
-    from private_graphs.result import read_artifacts, read_rows
-    from private_graphs.run import execute
-    from private_graphs.verify import require_whole
+    from private_graphs.workflow.verify import require_whole
 
     load = lru_cache(1)(load_built)
     built = dict(each.split(" ", 1) for each in snake.params.built)
@@ -42,7 +42,7 @@ def main(snake):
             device=snake.config.get("device", "cpu"),
             threads=snake.threads,
             progress=log.progress,
-            code_fingerprint=code_fingerprint("private_graphs.run", module_of(job.method)),
+            code_fingerprint=code_fingerprint("private_graphs.core.run", module_of(job.method)),
         )
         result.save(folder)
         log.note(f"{len(result.rows)} runs")

@@ -14,9 +14,9 @@ def run_of(config):
     """Return the steps of the one run that ``classify`` would carry out on the whole graph."""
     from private_graphs.cli.classify import planned
     from private_graphs.cli.run import named
+    from private_graphs.core.errors import UserError
     from private_graphs.datasets.shards import ShardedGraph
-    from private_graphs.errors import UserError
-    from private_graphs.sharded import ShardedRun
+    from private_graphs.workflow.sharded import ShardedRun
 
     if "epsilon" not in config:
         raise UserError("--config epsilon=...: missing (docs/cluster.md)")

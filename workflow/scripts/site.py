@@ -8,7 +8,7 @@ from job import reported
 def main(snake):
     """Write ``results/index.html`` and what it links to."""
     from private_graphs.report.site import write_site
-    from private_graphs.verify import require_whole
+    from private_graphs.workflow.verify import require_whole
 
     root = Path(snake.output[0]).parent
     with reported("site", snake.log[0]) as log:

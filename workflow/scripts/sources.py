@@ -13,8 +13,8 @@ def stamped(record, raw):
 
 def main(job):
     """Supply all datasets at once, so that one message lists everything that is missing."""
+    from private_graphs.core.files import write_json
     from private_graphs.datasets.sources import raw_records, supply
-    from private_graphs.files import write_json
 
     raw = Path("data/raw")
     names = [Path(path).stem for path in job.output.receipts]

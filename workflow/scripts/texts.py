@@ -9,7 +9,7 @@ def main(job):
     """Read the raw files in one view and save the text graph."""
     from private_graphs.datasets.registry import build_texts
     from private_graphs.datasets.views import VIEWS
-    from private_graphs.verify import require_raw, write_hashes
+    from private_graphs.workflow.verify import require_raw, write_hashes
 
     name, view = job.wildcards.dataset, VIEWS[job.wildcards.view]
     with reported(f"texts of {name}, {view.name}", job.log[0]) as log:

@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 from private_graphs.attacks.canary import RING, Design, OneRun, label_errors, one_run
 from private_graphs.attacks.method_canary import MethodDesign, method_errors, noise_of
-from private_graphs.errors import UsageError, UserError, suggest
-from private_graphs.jobs import Job
+from private_graphs.core.errors import UsageError, UserError, suggest
+from private_graphs.core.jobs import Job
+from private_graphs.core.method import Canary
 from private_graphs.methods import all_methods, method_named
 from private_graphs.methods.gcn_budget import (
     RELATION,
@@ -24,7 +25,6 @@ from private_graphs.methods.gcn_budget import (
     noise_multiplier,
     training_event,
 )
-from private_graphs.methods.method import Canary
 from private_graphs.privacy.accountants import gdp_delta, price
 from private_graphs.privacy.audits import (
     Errors,

@@ -32,20 +32,20 @@ from private_graphs.attacks.leaks import TINY_DELTA, Guarantee, Guesses, Measure
 from private_graphs.attacks.membership import Shadows, rates, surest
 from private_graphs.attacks.neighbours import with_edges, with_members
 from private_graphs.attacks.shadow_models import coins_of
+from private_graphs.core.errors import UserError
+from private_graphs.core.jobs import Job
+from private_graphs.core.method import Context, Request
+from private_graphs.core.protocols import SOUND
+from private_graphs.core.run import answer, planned
+from private_graphs.core.tasks import SCENARIOS, NodeTask, Task, build_task
 from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.errors import UserError
 from private_graphs.graphs.normalise import gcn_propagation
-from private_graphs.jobs import Job
 from private_graphs.mechanisms.door import Door, Lane, Watch
 from private_graphs.methods import gcn, method_named
 from private_graphs.methods.edge_votes import draw_voters
-from private_graphs.methods.method import Context, Request
 from private_graphs.methods.noisy_sums import adjacency_of
 from private_graphs.methods.text_only import text_model
 from private_graphs.privacy.events import GaussianQuery
-from private_graphs.protocols import SOUND
-from private_graphs.run import answer, planned
-from private_graphs.tasks import SCENARIOS, NodeTask, Task, build_task
 from private_graphs.training import engine
 from private_graphs.training.blocks import feature_matrix
 

@@ -26,6 +26,7 @@ from scipy.special import ndtri
 from scipy.stats import laplace
 
 from private_graphs.attacks.noise_tests import NoiseSample
+from private_graphs.core.streams import Streams
 from private_graphs.mechanisms.door import Door
 from private_graphs.mechanisms.replay import Recording
 from private_graphs.privacy.audits import Errors, gaussian_mu, rate_upper_bound
@@ -38,7 +39,6 @@ from private_graphs.privacy.events import (
     PureQuery,
 )
 from private_graphs.privacy.statements import AUDIT_CONFIDENCE
-from private_graphs.training.streams import Streams
 
 SECRET = bytes(range(32))
 """Fixed secret in place of the operating system's: draws come from the same generator, and

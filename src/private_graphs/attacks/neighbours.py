@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from private_graphs.core.tasks import GraphTask, ImageTask, NodeTask, Task
 from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
 from private_graphs.methods.noisy_sums import adjacency_of
 from private_graphs.methods.unit_gradients import hashed_parts
-from private_graphs.tasks import GraphTask, ImageTask, NodeTask, Task
 
 HUGE = 1e6
 """Largest value of an extreme feature."""

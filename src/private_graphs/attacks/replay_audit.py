@@ -19,8 +19,11 @@ import numpy as np
 from private_graphs.attacks.mechanism_audit import tape_findings
 from private_graphs.attacks.neighbours import Neighbour, neighbours
 from private_graphs.attacks.small_jobs import OTHERS, all_cases, small_dataset, small_job
-from private_graphs.errors import UsageError, UserError
-from private_graphs.jobs import Job
+from private_graphs.core.errors import UsageError, UserError
+from private_graphs.core.jobs import Job
+from private_graphs.core.method import Context
+from private_graphs.core.run import Answer, answer
+from private_graphs.core.tasks import SCENARIOS, Task
 from private_graphs.mechanisms.door import Watch
 from private_graphs.mechanisms.replay import (
     Coins,
@@ -33,11 +36,8 @@ from private_graphs.mechanisms.replay import (
     said,
 )
 from private_graphs.methods import method_named
-from private_graphs.methods.method import Context
 from private_graphs.methods.noisy_sums import VALIDATION_READ
 from private_graphs.privacy.accountants import price
-from private_graphs.run import Answer, answer
-from private_graphs.tasks import SCENARIOS, Task
 
 _TERM_STEPS = (2,)
 """Recorded steps; in the first step weights may still be zero."""

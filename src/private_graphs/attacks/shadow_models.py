@@ -24,17 +24,17 @@ from private_graphs.attacks.views import (
     margins,
     queries,
 )
+from private_graphs.core.errors import UserError
+from private_graphs.core.jobs import Job
+from private_graphs.core.method import Context, Outcome, Request
+from private_graphs.core.run import planned
+from private_graphs.core.streams import Streams
+from private_graphs.core.tasks import SCENARIOS, GraphTask, ImageTask, NodeTask, Records, Task
 from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.errors import UserError
 from private_graphs.graphs.normalise import gcn_propagation
-from private_graphs.jobs import Job
 from private_graphs.mechanisms.door import Door, Lane, Watch
 from private_graphs.methods import method_named
-from private_graphs.methods.method import Context, Outcome, Request
 from private_graphs.methods.noisy_sums import adjacency_of
-from private_graphs.run import planned
-from private_graphs.tasks import SCENARIOS, GraphTask, ImageTask, NodeTask, Records, Task
-from private_graphs.training.streams import Streams
 
 
 @dataclass(frozen=True)

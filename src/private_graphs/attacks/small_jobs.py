@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from private_graphs.core.jobs import Job
+from private_graphs.core.method import Method
+from private_graphs.core.tasks import SCENARIOS
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.image_dataset import ImageDataset, ImageInfo
-from private_graphs.jobs import Job
 from private_graphs.methods import all_methods
-from private_graphs.methods.method import Method
-from private_graphs.tasks import SCENARIOS
 
 _SHORT: dict[str, Any] = {
     "epochs": 2, "steps": 6, "plain_steps": 6, "plain_lot": 10, "lot": 10, "lot_size": 10,

@@ -16,7 +16,7 @@ from typing import Annotated
 import typer
 
 from private_graphs.cli.terminal import say
-from private_graphs.errors import UsageError, UserError
+from private_graphs.core.errors import UsageError, UserError
 
 COMMANDS = {
     "declare": "declared",

@@ -9,7 +9,7 @@ import typer
 
 from private_graphs.cli.options import Delta
 from private_graphs.cli.terminal import print_json
-from private_graphs.errors import UsageError
+from private_graphs.core.errors import UsageError
 
 _ACCOUNTANTS = (
     "moments: the published formula (add_remove only); gdp: exact Gaussian, sampling rate 1; "

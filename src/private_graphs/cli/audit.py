@@ -9,8 +9,8 @@ import typer
 
 from private_graphs.cli.options import AsJson, Delta, Protocols, Seed, Threads, Visits
 from private_graphs.cli.terminal import ProgressBar, print_json
-from private_graphs.errors import UsageError, UserError
-from private_graphs.limits import MOST_RUNS
+from private_graphs.core.errors import UsageError, UserError
+from private_graphs.core.limits import MOST_RUNS
 
 
 def audit(

@@ -37,14 +37,14 @@ from private_graphs.cli.run import (
     statement_text,
 )
 from private_graphs.cli.terminal import number, print_json, say
-from private_graphs.errors import UsageError, counted, suggest
+from private_graphs.core.errors import UsageError, counted, suggest
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from private_graphs.core.jobs import Job
+    from private_graphs.core.result import JobResult
     from private_graphs.documents.release import Quality
-    from private_graphs.jobs import Job
-    from private_graphs.result import JobResult
 
 _VERDICTS = {
     "gain": "Private data were worth it",
@@ -286,7 +286,7 @@ def _quality_line(quality: Quality) -> str:
 
 def planned(flags: dict[str, Any]) -> Job:
     """Turn the flags into a validated job of one run with all validation labels public."""
-    from private_graphs.jobs import Job
+    from private_graphs.core.jobs import Job
     from private_graphs.methods import all_methods, method_named, methods_of
 
     scenario = flags["scenario"]

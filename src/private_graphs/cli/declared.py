@@ -11,7 +11,7 @@ import typer
 
 from private_graphs.cli.options import DATA, AsJson, DataFolder, Seed
 from private_graphs.cli.terminal import print_json, say
-from private_graphs.errors import counted
+from private_graphs.core.errors import counted
 
 Name = Annotated[str, typer.Argument(help="Name for the documents: lower-case letters, digits.")]
 Encoding = Annotated[

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from private_graphs.errors import UsageError
-from private_graphs.limits import LARGEST_SEED, MOST_EDGES, MOST_THREADS
+from private_graphs.core.errors import UsageError
+from private_graphs.core.limits import LARGEST_SEED, MOST_EDGES, MOST_THREADS
 from private_graphs.privacy.checks import check_delta
 
 DATA = Path("data/raw")

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from private_graphs.cli.run import prepare_folder, save
-from private_graphs.files import private_folder, write_json, write_text
+from private_graphs.core.files import private_folder, write_json, write_text
 
 if TYPE_CHECKING:
-    from private_graphs.jobs import Job
-    from private_graphs.result import JobResult
+    from private_graphs.core.jobs import Job
+    from private_graphs.core.result import JobResult
 
 RELEASE, PRIVATE = "release", "private"
 """Subfolders of ``--out``: files that may be shared, and files for the owner of the data."""
@@ -73,10 +73,10 @@ def _save_predictions(result: JobResult, classes: list[str], folder: Path) -> No
 
 def _save_release(result: JobResult, job: Job, classes: list[str], folder: Path) -> None:
     """Write the files that the statement covers, and nothing else."""
+    from private_graphs.core.result import write_manifest
     from private_graphs.privacy.statements import PrivacyStatement
     from private_graphs.report.statement import paragraphs
     from private_graphs.report.table import markdown_text
-    from private_graphs.result import write_manifest
 
     prepare_folder(folder)
     _save_predictions(result, classes, folder)

@@ -58,7 +58,7 @@ def site(
 
     Example: private-graphs site, then open results/index.html
     """
-    from private_graphs.files import shipped
+    from private_graphs.core.files import shipped
     from private_graphs.report.site import write_site
 
     pages = write_site(results, shipped(recorded), -1)
@@ -76,7 +76,7 @@ def paper(
 
     Example: private-graphs paper, then pdflatex main.tex in paper/recorded/STUDY
     """
-    from private_graphs.files import shipped
+    from private_graphs.core.files import shipped
     from private_graphs.report.paper import write_paper
 
     for path in write_paper(results, shipped(recorded), out):

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from private_graphs.cli.terminal import ProgressBar, say
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 
 if TYPE_CHECKING:
-    from private_graphs.jobs import Job
-    from private_graphs.result import JobResult
+    from private_graphs.core.jobs import Job
+    from private_graphs.core.result import JobResult
 
 STUDY = "command-line"
 """Study name of command-line jobs; their group is the command."""
@@ -24,7 +24,7 @@ def load_data(
     threads: int,
 ):  # fmt: skip
     """Supply the raw files of a dataset, make its features, and return it."""
-    from private_graphs.devices import resolve_device
+    from private_graphs.core.devices import resolve_device
     from private_graphs.features.load import load_dataset
 
     if device == "cuda":  # features that count words would not check for a GPU
@@ -38,8 +38,8 @@ def load_data(
 
 def refuse_without_memory(job: Job, features: str | None, data: Path) -> None:
     """Raise UsageError for a job that needs more memory than there is."""
+    from private_graphs.core.memory import megabytes, refuse_too_large
     from private_graphs.datasets.registry import OWN_FOLDER, dataset_spec, features_of
-    from private_graphs.memory import megabytes, refuse_too_large
 
     spec = dataset_spec(job.dataset, data.parent / OWN_FOLDER.name)
     needed = megabytes(job, spec.size_with(features_of(spec, features)))
@@ -61,7 +61,7 @@ def prepare_folder(out: Path) -> None:
 
 def named(job: Job, features: str) -> Job:
     """Return ``job`` with the features of its dataset, and the name that follows."""
-    from private_graphs.jobs import job_name
+    from private_graphs.core.jobs import job_name
     from private_graphs.methods import method_named
 
     method = method_named(job.method)
@@ -75,9 +75,9 @@ def carry_out(
     job: Job, dataset: Any, noise_source: str, unit: str, device: str = "cpu", threads: int = 1
 ) -> JobResult:
     """Run a job with a progress bar; test records without a label are predicted too."""
-    from private_graphs.imports import code_fingerprint
+    from private_graphs.core.imports import code_fingerprint
+    from private_graphs.core.run import execute
     from private_graphs.methods import module_of
-    from private_graphs.run import execute
 
     if job.group == "train" and device == "cpu" and not _compiled():
         say("compiling kernels, once per machine (about half a minute)")
@@ -85,7 +85,7 @@ def carry_out(
         return execute(
             job, dataset, noise_source=noise_source, device=device, threads=threads,
             progress=progress, unlabelled=job.group == "classify",
-            code_fingerprint=code_fingerprint("private_graphs.run", module_of(job.method)),
+            code_fingerprint=code_fingerprint("private_graphs.core.run", module_of(job.method)),
         )  # fmt: skip
 
 
@@ -100,7 +100,7 @@ def _compiled() -> bool:
 
 def save(result: JobResult, job: Job, folder: Path) -> None:
     """Write the files of a result, with the job."""
-    from private_graphs.verify import finish
+    from private_graphs.workflow.verify import finish
 
     prepare_folder(folder)
     result.save(folder)

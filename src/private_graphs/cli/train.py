@@ -37,16 +37,16 @@ from private_graphs.cli.run import (
     statement_text,
 )
 from private_graphs.cli.terminal import number, print_json, say
-from private_graphs.errors import UsageError, suggest
-from private_graphs.limits import MOST_SEEDS
+from private_graphs.core.errors import UsageError, suggest
+from private_graphs.core.limits import MOST_SEEDS
 from private_graphs.privacy.checks import check_noise
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from private_graphs.jobs import Job
-    from private_graphs.methods.method import Method
-    from private_graphs.result import JobResult
+    from private_graphs.core.jobs import Job
+    from private_graphs.core.method import Method
+    from private_graphs.core.result import JobResult
 
 _SETTINGS = {
     "optimizer": "--optimizer",
@@ -138,7 +138,7 @@ def train(
     --seeds 5 --seed 0 --mirror DIR --out results/cora
     """
     job = planned(locals())
-    from private_graphs.devices import resolve_device
+    from private_graphs.core.devices import resolve_device
     from private_graphs.methods import data_view, method_named
 
     proved = method_named(method).protocols[protocol].calibration == "proved"
@@ -160,7 +160,7 @@ def train(
 
 def planned(flags: dict[str, Any]) -> Job:
     """Turn the flags of ``train`` into a validated job, without its features and name."""
-    from private_graphs.jobs import Job
+    from private_graphs.core.jobs import Job
     from private_graphs.methods import method_named
 
     method, protocol = method_named(flags["method"]), flags["protocol"]

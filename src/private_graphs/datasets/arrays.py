@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 
 
 def checked_csr(

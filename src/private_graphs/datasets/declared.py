@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from private_graphs.core.errors import UsageError
 from private_graphs.datasets.own import OwnGraph, declare, known, remember
 from private_graphs.datasets.registry import DATASETS, DECLARED, OWN_FOLDER
-from private_graphs.errors import UsageError
 
 
 def declare_graphs(raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.first_use import check_beginning, record, way_out
-from private_graphs.errors import UserError
 
 if TYPE_CHECKING:
     import requests

@@ -21,12 +21,12 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 
+from private_graphs.core.files import atomic_path
 from private_graphs.datasets.planetoid_writer import (
     pickled_adjacency,
     pickled_array,
     pickled_csr,
 )
-from private_graphs.files import atomic_path
 
 N_TEST = 1000
 LABELLED_PER_CLASS = 20

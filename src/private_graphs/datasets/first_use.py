@@ -11,8 +11,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from private_graphs.errors import UserError
-from private_graphs.files import sha256_of, write_json
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import sha256_of, write_json
 
 if TYPE_CHECKING:
     from private_graphs.datasets.sources import SourceFile

@@ -13,6 +13,7 @@ import scipy.sparse
 import scipy.sparse.csgraph
 from pydantic import Field
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.invariants import check_graph
 from private_graphs.datasets.labelled import (
     INFO_FILE,
@@ -22,7 +23,6 @@ from private_graphs.datasets.labelled import (
     read_stored,
 )
 from private_graphs.datasets.spec import GraphSize
-from private_graphs.errors import UserError
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 
 MAX_BYTES = 1 << 30
 """Largest accepted content in bytes."""

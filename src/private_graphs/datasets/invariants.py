@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.arrays import distinct
 from private_graphs.datasets.labelled import MASKS
-from private_graphs.errors import UserError
 
 if TYPE_CHECKING:
     from private_graphs.datasets.graph_dataset import DatasetInfo

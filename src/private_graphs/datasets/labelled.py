@@ -13,9 +13,9 @@ import safetensors
 import safetensors.numpy
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import atomic_path, write_text
 from private_graphs.datasets.arrays import fingerprint_of
-from private_graphs.errors import UserError
-from private_graphs.files import atomic_path, write_text
 
 INFO_FILE = "dataset.json"
 IMAGES_FILE = "images.safetensors"

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.arrays import checked_csr, undirected_edges
 from private_graphs.datasets.graph_dataset import ParsedGraph, SparseFeatures
-from private_graphs.errors import UserError
 
 N_VALIDATION, N_TEST = 500, 1000
 MASK_KEY = b"private-graphs masks 1"

@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.arrays import UndirectedEdges, undirected_edges
 from private_graphs.datasets.graph_dataset import ParsedGraph
 from private_graphs.datasets.prepared import class_sentence, large_classes, prepared
 from private_graphs.datasets.zipped import member, opened, readable
-from private_graphs.errors import UserError
 
 RAW = "products/raw"
 N_CLASSES, N_FEATURES, SMALLEST = 47, 100, 100_000

@@ -20,6 +20,9 @@ import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from private_graphs.core.errors import UsageError, UserError, suggest, wrong_fields
+from private_graphs.core.files import sha256_of, write_text
+from private_graphs.core.limits import LARGEST_SEED, MOST_EDGES
 from private_graphs.datasets.arrays import UndirectedEdges, undirected_edges
 from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.own_tables import (
@@ -34,9 +37,6 @@ from private_graphs.datasets.own_tables import (
 from private_graphs.datasets.spelling import NOT_SEEN, is_missing, looks, seen
 from private_graphs.datasets.text_graph import TextGraph, TextGraphInfo
 from private_graphs.datasets.views import DataView
-from private_graphs.errors import UsageError, UserError, suggest, wrong_fields
-from private_graphs.files import sha256_of, write_text
-from private_graphs.limits import LARGEST_SEED, MOST_EDGES
 
 OWN_FOLDER = "own"
 """Folder of the declarations, next to the folder of raw files: ``data/raw`` -> ``data/own``."""

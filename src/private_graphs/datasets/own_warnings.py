@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from private_graphs.core.errors import counted
 from private_graphs.datasets.spelling import is_missing, looks
-from private_graphs.errors import counted
 
 FEW_TEST_NODES = 20
 """Number of test nodes below which one of them moves the score by more than five points."""

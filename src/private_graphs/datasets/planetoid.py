@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.arrays import undirected_edges
 from private_graphs.datasets.embedded import PLANETOID_SHA256
 from private_graphs.datasets.graph_dataset import ParsedGraph, SparseFeatures
-from private_graphs.errors import UserError
 
 PARTS = ("y", "tx", "ty", "allx", "ally", "graph")
 """Pickles that are read; ``x`` is the beginning of ``allx``."""

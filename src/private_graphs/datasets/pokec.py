@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from tqdm import tqdm
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.arrays import UndirectedEdges, undirected_edges
 from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.pokec_blocks import FieldBlock, Progress, line_blocks
@@ -35,7 +36,6 @@ from private_graphs.datasets.pokec_format import (
 )
 from private_graphs.datasets.text_graph import TextGraph, TextGraphInfo
 from private_graphs.datasets.views import DataView
-from private_graphs.errors import UserError
 
 PER_CLASS = 10_000
 MASK_KEY = b"private-graphs pokec masks 1"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 
 BLOCK_BYTES = 8 << 20
 MAX_LINE_BYTES = 64 << 20

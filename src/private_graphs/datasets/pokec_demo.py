@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from private_graphs.core.files import atomic_path
 from private_graphs.datasets.pokec_format import (
     CLASSES,
     FIRST_TEXT,
@@ -28,7 +29,6 @@ from private_graphs.datasets.pokec_format import (
     PROFILES_FILE,
     RELATIONSHIPS_FILE,
 )
-from private_graphs.files import atomic_path
 
 DEMO_PER_CLASS = 600
 """Users selected per class for the demo's text graph."""

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.arrays import UndirectedEdges
 from private_graphs.datasets.graph_dataset import ParsedGraph, SparseFeatures
 from private_graphs.datasets.npz import keyed_masks
-from private_graphs.errors import UserError
 
 
 def large_classes(labels: np.ndarray, smallest: int, where: str) -> tuple[np.ndarray, int]:

@@ -16,14 +16,14 @@ import numpy as np
 import scipy.sparse
 import torch
 
+from private_graphs.core.errors import UsageError, UserError, from_extra, suggest
+from private_graphs.core.files import sha256_of
 from private_graphs.datasets.arrays import undirected_edges
 from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
 from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.own import keyed_split
 from private_graphs.datasets.planetoid import listed
 from private_graphs.datasets.spec import numbered
-from private_graphs.errors import UsageError, UserError, from_extra, suggest
-from private_graphs.files import sha256_of
 
 with from_extra("reference"):
     import torch_geometric

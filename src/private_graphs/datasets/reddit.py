@@ -22,12 +22,12 @@ from typing import IO
 
 import numpy as np
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.arrays import undirected_edges
 from private_graphs.datasets.graph_dataset import ParsedGraph
 from private_graphs.datasets.prepared import class_sentence, large_classes, prepared
 from private_graphs.datasets.views import DataView
 from private_graphs.datasets.zipped import member, opened, readable
-from private_graphs.errors import UserError
 from private_graphs.graphs.sample import hashed_coin_sample, induced_subgraph
 
 DATA_FILE, GRAPH_FILE = "reddit_data.npz", "reddit_graph.npz"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from private_graphs.core.errors import UsageError, UserError, suggest
 from private_graphs.datasets.graph_dataset import (
     DatasetInfo,
     GraphDataset,
@@ -22,7 +23,6 @@ from private_graphs.datasets.readers import DATASETS
 from private_graphs.datasets.sources import load_sources, raw_records
 from private_graphs.datasets.spec import TEXT_FEATURES, DatasetSpec, GraphSize
 from private_graphs.datasets.views import VIEWS, DataView
-from private_graphs.errors import UsageError, UserError, suggest
 
 if TYPE_CHECKING:
     from private_graphs.datasets.image_dataset import ImageDataset, ParsedImages

@@ -22,8 +22,8 @@ import numpy as np
 import scipy.sparse
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from private_graphs.errors import UserError
-from private_graphs.files import atomic_path, sha256_of, write_json
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import atomic_path, sha256_of, write_json
 
 GRAPH_FILE = "graph.json"
 _ROWS = 4096

@@ -18,12 +18,12 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from tqdm import tqdm
 
+from private_graphs.core.errors import UserError, suggest
+from private_graphs.core.files import resource, sha256_of
 from private_graphs.datasets.download import NO_SOURCE, Meter, Progress, Supplier, base_of
 from private_graphs.datasets.first_use import check_beginning, record, recorded, way_out
 from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.readers import DATASETS
-from private_graphs.errors import UserError, suggest
-from private_graphs.files import resource, sha256_of
 
 
 class SourceFile(BaseModel):

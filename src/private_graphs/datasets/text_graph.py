@@ -14,10 +14,10 @@ import safetensors
 import safetensors.numpy
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import atomic_path, write_text
 from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
 from private_graphs.datasets.labelled import RawFile
-from private_graphs.errors import UserError
-from private_graphs.files import atomic_path, write_text
 
 TEXTS_FILE, STRUCTURE_FILE, TEXT_INFO_FILE = (
     "texts.parquet", "structure.safetensors", "text_graph.json",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 
 
 def read_integers(path: Path, n_dimensions: int) -> np.ndarray:

@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 
 MAX_MEMBER_BYTES = 2**32
 """Largest archive member, in bytes, that is unpacked or read."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from private_graphs.core.errors import UsageError, UserError, counted, suggest
 from private_graphs.documents.declaration import LINK, Declared, checked, keep, known_names, needed
 from private_graphs.documents.model import ReleasedModel, load
 from private_graphs.documents.release import Classified, classify
-from private_graphs.errors import UsageError, UserError, counted, suggest
 from private_graphs.report.explained import Explained, explained
 
 if TYPE_CHECKING:
@@ -198,10 +198,10 @@ def predict(
     Raises:
         UserError: no model in the folder, or a table that cannot be used.
     """
+    from private_graphs.core.files import write_text
     from private_graphs.datasets.spelling import looks
     from private_graphs.documents.files import predictions_text
     from private_graphs.documents.tables import read_new
-    from private_graphs.files import write_text
 
     released = load(release, model=model, data=data)
     ids, texts, labels = read_new(Path(nodes), released.text, released.id, label, encoding)

@@ -20,6 +20,9 @@ import scipy.sparse as sp
 from private_graphs.attacks.decoding import decoded
 from private_graphs.attacks.membership import Shadows, cross_checked, rates
 from private_graphs.attacks.views import margins
+from private_graphs.core.errors import UsageError, UserError
+from private_graphs.core.files import private_folder, write_json
+from private_graphs.core.streams import Streams
 from private_graphs.documents.declaration import needed
 from private_graphs.documents.hashing import tokens
 from private_graphs.documents.ledger import BudgetLedger
@@ -35,11 +38,8 @@ from private_graphs.documents.unit_sums import (
     scores_of,
     weights_of,
 )
-from private_graphs.errors import UsageError, UserError
-from private_graphs.files import private_folder, write_json
 from private_graphs.mechanisms.door import Door
 from private_graphs.privacy.audits import most_of_gaussian
-from private_graphs.training.streams import Streams
 
 SHADOWS = 256
 FILE = "leaks.json"

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 
 _WORD = re.compile(r"\w+")
 _PLAIN = "".join(chr(code).lower() if _WORD.match(chr(code)) else " " for code in range(128))

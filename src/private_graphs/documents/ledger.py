@@ -27,9 +27,9 @@ from typing import Any
 
 import numpy as np
 
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import hide_from_git, private_path
 from private_graphs.datasets.spelling import seen
-from private_graphs.errors import UserError
-from private_graphs.files import hide_from_git, private_path
 
 FOLDER = "ledgers"
 """Folder of the ledger beside the folder of raw files: ``data/raw`` -> ``data/ledgers``."""

@@ -12,6 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse
 
+from private_graphs.core.errors import UsageError, counted
+from private_graphs.core.method import ALONE, Request
+from private_graphs.core.streams import Streams
+from private_graphs.core.tasks import SCENARIOS, GraphTask
 from private_graphs.documents.declaration import LINK, Declaration
 from private_graphs.documents.hashing import PublicWords
 from private_graphs.documents.ledger import PUBLISHED, BudgetLedger, Cost, People
@@ -36,16 +40,12 @@ from private_graphs.documents.tables import (
     read_links,
 )
 from private_graphs.documents.unit_sums import Terms, mu_of
-from private_graphs.errors import UsageError, counted
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import method_named
 from private_graphs.methods.edge_votes import draw_voters
-from private_graphs.methods.method import ALONE, Request
 from private_graphs.methods.text_only import text_model
 from private_graphs.privacy.events import GaussianQuery
 from private_graphs.privacy.statements import PrivacyStatement, Selection
-from private_graphs.tasks import SCENARIOS, GraphTask
-from private_graphs.training.streams import Streams
 
 _SCENARIO = SCENARIOS["edges"]
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import atomic_path, changed_file
+from private_graphs.core.limits import MOST_TABLE_BYTES
 from private_graphs.documents.hashing import HashedWords, PublicWords
 from private_graphs.documents.unit_sums import Map, scores_of
 from private_graphs.documents.vectors import ModelVectors
-from private_graphs.errors import UserError
-from private_graphs.files import atomic_path, changed_file
-from private_graphs.limits import MOST_TABLE_BYTES
 
 MODEL_FILE = "model.safetensors"
 _FORMAT, _ABOUT = "2", "private_graphs"

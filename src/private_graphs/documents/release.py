@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from private_graphs.core.errors import UsageError, UserError, counted, suggest
+from private_graphs.core.streams import Streams
 from private_graphs.documents.declaration import Declaration, default_delta, needed
 from private_graphs.documents.hashing import HashedWords, listed_words
 from private_graphs.documents.ledger import (
@@ -49,7 +51,6 @@ from private_graphs.documents.unit_sums import (
     scores_of,
 )
 from private_graphs.documents.vectors import ModelVectors
-from private_graphs.errors import UsageError, UserError, counted, suggest
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.privacy.events import Event, GaussianQuery
 from private_graphs.privacy.statements import (
@@ -60,7 +61,6 @@ from private_graphs.privacy.statements import (
     Unit,
     build_statement,
 )
-from private_graphs.training.streams import Streams
 
 if TYPE_CHECKING:
     from private_graphs.documents.links import PlannedVotes
@@ -213,9 +213,9 @@ class PlannedRelease:
         """Return the classes of public test documents by public documents alone, if any."""
         import scipy.sparse
 
+        from private_graphs.core.method import ALONE, Request
+        from private_graphs.core.tasks import SCENARIOS, GraphTask
         from private_graphs.methods import method_named
-        from private_graphs.methods.method import ALONE, Request
-        from private_graphs.tasks import SCENARIOS, GraphTask
 
         known, asked = terms_of(self.docs, KNOWN), terms_of(self.docs, PUBLIC_TEST)
         if not known.texts:
@@ -648,9 +648,9 @@ def statement_of(
     features: str, **more: Any,
 ) -> PrivacyStatement:  # fmt: skip
     """Return the statement of one release of declared documents; no hash of its data is kept."""
-    from private_graphs.files import sha256_of
+    from private_graphs.core.files import sha256_of
+    from private_graphs.core.result import told_fingerprint
     from private_graphs.privacy.prices import SearchRuns, price_file
-    from private_graphs.result import told_fingerprint
 
     unit, relation, delta, n_units = claim
     return build_statement(

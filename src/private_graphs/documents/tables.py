@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from private_graphs.core.errors import UserError, counted
 from private_graphs.datasets.arrays import undirected_edges
 from private_graphs.datasets.own_tables import (
     OF_MODEL,
@@ -27,7 +28,6 @@ from private_graphs.datasets.own_tables import (
 )
 from private_graphs.datasets.spelling import NOT_SEEN, is_missing, looks, seen, shown
 from private_graphs.documents.declaration import Declaration
-from private_graphs.errors import UserError, counted
 
 TRAINING, TEST, KNOWN, PUBLIC_TEST = range(4)
 """Sides of units: private training and private test units; public units whose labels are used, and

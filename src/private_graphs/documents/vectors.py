@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse
 
+from private_graphs.core.errors import UserError, from_extra
 from private_graphs.documents.hashing import tokens
-from private_graphs.errors import UserError, from_extra
 from private_graphs.features.models import MAIN_FILES
 
 _VERSION = 1
@@ -173,10 +173,10 @@ def _kind(path: Path) -> str:
 
 def _digest(path: Path) -> str:
     """Return the sha256 of the files that determine the vectors, wherever they lie."""
+    from private_graphs.core.files import sha256_of
     from private_graphs.features.bert_files import files_of_model
     from private_graphs.features.fasttext import unpacked
     from private_graphs.features.sbert import files_of_sentence_model
-    from private_graphs.files import sha256_of
 
     kind = _kind(path)
     if kind == "fasttext":

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView
-from private_graphs.errors import UserError
 from private_graphs.features.bert_files import (
     files_of_model,
     load_model,
@@ -144,7 +144,7 @@ class BertEncoder:
         """
         import torch
 
-        from private_graphs.devices import resolve_device
+        from private_graphs.core.devices import resolve_device
         from private_graphs.features.bert_cpu import packed_bert
 
         self.device = resolve_device(device)

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import sha256_of
 from private_graphs.datasets.labelled import RawFile
-from private_graphs.errors import UserError
-from private_graphs.files import sha256_of
 
 _WEIGHTS, _PARTS = ("model.safetensors", "pytorch_model.bin"), "model.safetensors.index.json"
 

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from private_graphs.core.errors import UserError, from_extra
+from private_graphs.core.files import atomic_path, sha256_of, write_json
 from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView
-from private_graphs.errors import UserError, from_extra
 from private_graphs.features.embedding import working_folder
 from private_graphs.features.matrix import FeatureMatrix
 from private_graphs.features.texts import coverage, distinct_texts, fitted_on, fitted_on_words
 from private_graphs.features.words import COUNTS, texts_not_split, tokens, vocabulary
-from private_graphs.files import atomic_path, sha256_of, write_json
 
 EMBEDDED_TRAINING = {
     "model": "skipgram",

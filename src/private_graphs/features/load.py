@@ -8,17 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from private_graphs.core.devices import resolve_device
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import sha256_of, write_json
+from private_graphs.core.imports import code_fingerprint
 from private_graphs.datasets import registry
 from private_graphs.datasets.graph_dataset import TENSORS_FILE, GraphDataset
 from private_graphs.datasets.labelled import INFO_FILE, RawFile
 from private_graphs.datasets.registry import DatasetSpec
 from private_graphs.datasets.sources import raw_records, supply
 from private_graphs.datasets.views import DataView
-from private_graphs.devices import resolve_device
-from private_graphs.errors import UserError
 from private_graphs.features.models import models_of, own_model, own_model_files
-from private_graphs.files import sha256_of, write_json
-from private_graphs.imports import code_fingerprint
 
 if TYPE_CHECKING:
     from private_graphs.datasets.text_graph import TextGraph

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from private_graphs.core.errors import UserError, from_extra, suggest
 from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.registry import TEXT_FEATURES
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView
-from private_graphs.errors import UserError, from_extra, suggest
 from private_graphs.features.matrix import FeatureMatrix
 from private_graphs.features.words import COUNTS
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import sha256_of
 from private_graphs.datasets.first_use import RECEIPT
 from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView
-from private_graphs.errors import UserError
 from private_graphs.features.bert import READ, limited_threads, lost_of, token_counts
 from private_graphs.features.bert_files import quiet_transformers
 from private_graphs.features.embedding import (
@@ -26,7 +27,6 @@ from private_graphs.features.embedding import (
 from private_graphs.features.matrix import FeatureMatrix
 from private_graphs.features.texts import coverage, distinct_texts, fitted_on_words
 from private_graphs.features.tiny import tiny_sentence_bert
-from private_graphs.files import sha256_of
 
 ENCODER_VERSION = 2
 """Version in the fingerprint of stored vectors; raise it when a model gives other vectors."""
@@ -96,7 +96,7 @@ class SentenceEncoder:
         Raises:
             UserError: the folder cannot be read, or the device is missing.
         """
-        from private_graphs.devices import resolve_device
+        from private_graphs.core.devices import resolve_device
 
         folder = Path(folder)
         self.device = resolve_device(device)

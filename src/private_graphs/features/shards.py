@@ -11,7 +11,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from private_graphs.files import atomic_path
+from private_graphs.core.files import atomic_path
 
 _KEYS, _FINGERPRINT, _DIGEST = "keys", "fingerprint", "sha256"
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView
-from private_graphs.errors import UserError
 from private_graphs.features.bert_files import quiet_transformers
 from private_graphs.features.texts import distinct_texts, fitted_on, fitted_on_words
 

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse
 
+from private_graphs.core.errors import UsageError, UserError
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView
-from private_graphs.errors import UsageError, UserError
 from private_graphs.features.texts import (
     coverage,
     distinct_texts,

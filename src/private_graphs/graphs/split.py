@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 
 
 def random_partition(nodes: np.ndarray, parts: int, generator: np.random.Generator) -> np.ndarray:

@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from private_graphs.core.streams import Streams
 from private_graphs.privacy.events import (
     Event,
     ExponentialChoice,
@@ -33,7 +34,6 @@ from private_graphs.privacy.events import (
     SecretSample,
     Unnoised,
 )
-from private_graphs.training.streams import Streams
 
 WITHOUT_NOISE = 2.0**-40
 """Lattice spacing of sums that get no noise."""

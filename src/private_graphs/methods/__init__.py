@@ -10,13 +10,13 @@ import importlib
 from functools import cache
 from typing import TYPE_CHECKING
 
+from private_graphs.core.errors import UsageError, suggest
+from private_graphs.core.method import Method
+from private_graphs.core.slices import modules_of
 from private_graphs.datasets.views import SOUND_WITH_LABEL, DataView
-from private_graphs.errors import UsageError, suggest
-from private_graphs.methods.method import Method
-from private_graphs.slices import modules_of
 
 if TYPE_CHECKING:
-    from private_graphs.jobs import Job
+    from private_graphs.core.jobs import Job
 
 
 @cache

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
+from private_graphs.core.method import Context, Method, Outcome, Request, but_rate, in_batches
+from private_graphs.core.tasks import NodeTask
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.gcn_budget import (
     GcnSettings,
@@ -27,9 +29,7 @@ from private_graphs.methods.gcn_budget import (
     training_event,
 )
 from private_graphs.methods.gcn_protocols import PROTOCOLS, GcnProtocol
-from private_graphs.methods.method import Context, Method, Outcome, Request, but_rate, in_batches
 from private_graphs.privacy.calibration import refuse_large_delta
-from private_graphs.tasks import NodeTask
 
 if TYPE_CHECKING:
     from private_graphs.datasets.spec import GraphSize

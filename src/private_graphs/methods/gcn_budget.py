@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from private_graphs.errors import UsageError
+from private_graphs.core.errors import UsageError
+from private_graphs.core.method import PrintedEpsilon, Settings
 from private_graphs.methods.gcn_protocols import SOUND_POISSON, GcnProtocol
-from private_graphs.methods.method import PrintedEpsilon, Settings
 from private_graphs.privacy.accountants import cancelling_moments_epsilon, moments_epsilon, price
 from private_graphs.privacy.calibration import gdp_noise, moments_formula, moments_noise, pld_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Sampling, Shuffled

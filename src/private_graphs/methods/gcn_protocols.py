@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from private_graphs.core.protocols import Protocol
 from private_graphs.datasets import views
-from private_graphs.protocols import Protocol
 
 
 @dataclass(frozen=True, kw_only=True)

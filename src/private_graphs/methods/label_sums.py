@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import Field
 
+from private_graphs.core.method import Method, Outcome, Request
+from private_graphs.core.tasks import NodeTask
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import Method, Outcome, Request
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS,
     WIDTH,
@@ -36,7 +37,6 @@ from private_graphs.methods.noisy_sums import (
     stated_by,
 )
 from private_graphs.privacy.events import Event, GaussianQuery, PoissonSums
-from private_graphs.tasks import NodeTask
 
 if TYPE_CHECKING:
     from private_graphs.training import stacks

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 from private_graphs.mechanisms.door import WITHOUT_NOISE
 from private_graphs.privacy.calibration import lattice_noise
 from private_graphs.privacy.events import LATTICE_RATIO, Bounding, GaussianQuery

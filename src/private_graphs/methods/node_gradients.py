@@ -17,11 +17,11 @@ from typing import Protocol
 
 import numpy as np
 
+from private_graphs.core.method import Request
+from private_graphs.core.tasks import GraphTask, ImageTask
 from private_graphs.mechanisms.door import Descent
-from private_graphs.methods.method import Request
 from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients
-from private_graphs.tasks import GraphTask, ImageTask
 from private_graphs.training import dpsgd
 from private_graphs.training.dpsgd import Sgd, clip_factors
 

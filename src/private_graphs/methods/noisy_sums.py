@@ -19,10 +19,7 @@ import numpy as np
 import scipy.sparse
 from pydantic import Field
 
-from private_graphs.datasets import views
-from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.mechanisms.door import Door, ReleaseMismatch
-from private_graphs.methods.method import (
+from private_graphs.core.method import (
     Context,
     Outcome,
     PrintedEpsilon,
@@ -32,6 +29,12 @@ from private_graphs.methods.method import (
     in_batches,
     torch_memory,
 )
+from private_graphs.core.protocols import Protocol
+from private_graphs.core.streams import Streams
+from private_graphs.core.tasks import NodeTask
+from private_graphs.datasets import views
+from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import gdp_noise, renyi_scale, scale_noise
 from private_graphs.privacy.events import Event, GaussianQuery, PoissonSums
@@ -42,9 +45,6 @@ from private_graphs.privacy.renyi import (
     simple_epsilon,
     simple_mu,
 )
-from private_graphs.protocols import Protocol
-from private_graphs.tasks import NodeTask
-from private_graphs.training.streams import Streams
 
 if TYPE_CHECKING:
     from private_graphs.datasets.spec import GraphSize

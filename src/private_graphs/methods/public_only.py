@@ -20,8 +20,9 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
+from private_graphs.core.method import Context, Method, Outcome, Request
+from private_graphs.core.tasks import UNIT_ROWS, GraphTask, unit_rows
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import Context, Method, Outcome, Request
 from private_graphs.methods.public_rows import (
     RowMap,
     averages_texts,
@@ -37,7 +38,6 @@ from private_graphs.methods.public_text import (
     public_rows,
     reweighted,
 )
-from private_graphs.tasks import UNIT_ROWS, GraphTask, unit_rows
 
 RIDGES = (1.0, 0.1, 10.0)
 RANKS = (512, 64, 16)

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from private_graphs.core.method import Context, Outcome, Request, in_batches
+from private_graphs.core.tasks import GraphTask
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import Context, Outcome, Request, in_batches
 from private_graphs.methods.node_gradients import (
     Model,
     ModelTraining,
@@ -27,7 +28,6 @@ from private_graphs.methods.node_gradients import (
 )
 from private_graphs.methods.public_text import PublicText
 from private_graphs.privacy.accountants import gdp_mu
-from private_graphs.tasks import GraphTask
 
 _HOPS = 2
 _MORE_DIRECTIONS = 1.4

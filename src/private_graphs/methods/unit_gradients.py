@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from private_graphs.datasets import views
-from private_graphs.errors import UserError
-from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import (
+from private_graphs.core.errors import UserError
+from private_graphs.core.method import (
     Context,
     Method,
     Outcome,
@@ -29,10 +27,12 @@ from private_graphs.methods.method import (
     Settings,
     torch_memory,
 )
+from private_graphs.core.protocols import Protocol
+from private_graphs.core.tasks import ImageTask
+from private_graphs.datasets import views
+from private_graphs.mechanisms.door import Door
 from private_graphs.privacy.calibration import pld_noise, refuse_large_delta
 from private_graphs.privacy.events import Event, NoisyGradients, Poisson, PoissonSums
-from private_graphs.protocols import Protocol
-from private_graphs.tasks import ImageTask
 
 if TYPE_CHECKING:
     from private_graphs.training.picture_nets import PictureNet

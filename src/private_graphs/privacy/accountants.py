@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import gammaln, log_ndtr, logsumexp
 
-from private_graphs.errors import UserError, suggest
+from private_graphs.core.errors import UserError, suggest
 from private_graphs.privacy.checks import check, check_delta, check_steps
 from private_graphs.privacy.events import (
     ConcentratedQuery,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from private_graphs.errors import UsageError, UserError, suggest
+from private_graphs.core.errors import UsageError, UserError, suggest
 from private_graphs.privacy.accountants import (
     MAX_ORDER,
     cancelling_moments_epsilon,

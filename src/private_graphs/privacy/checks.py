@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from private_graphs.errors import UsageError, suggest
-from private_graphs.limits import SMALLEST_DELTA
+from private_graphs.core.errors import UsageError, suggest
+from private_graphs.core.limits import SMALLEST_DELTA
 
 RELATIONS = ("add_remove", "zero_out", "replace")
 SMALLEST_NOISE = 0.001

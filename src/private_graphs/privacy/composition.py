@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from private_graphs.errors import UsageError, UserError
-from private_graphs.files import read_bounded
+from private_graphs.core.errors import UsageError, UserError
+from private_graphs.core.files import read_bounded
 from private_graphs.privacy.accountants import composed, gdp_epsilon, lattice_epsilon
 from private_graphs.privacy.calibration import epsilon_for
 from private_graphs.privacy.checks import MOST_STEPS, check

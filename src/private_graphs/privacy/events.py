@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 
 Clipping = Literal["gradient_global", "gradient_per_tensor", "per_record", "per_group", "none"]
 Bounding = Literal["row", "entry", "per_record", "per_class", "gradient_global", "none"]

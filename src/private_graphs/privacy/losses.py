@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_ndtr, logsumexp
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 from private_graphs.privacy.checks import check_relation
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 from private_graphs.privacy.accountants import PricedEvent, compose_groups, price
 from private_graphs.privacy.checks import delta_too_large
 from private_graphs.privacy.events import (

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from private_graphs.errors import UserError
-from private_graphs.jobs import Job
+from private_graphs.core.errors import UserError
+from private_graphs.core.jobs import Job
 from private_graphs.methods import method_named
 from private_graphs.privacy.statements import Audit, PrivacyStatement, with_audit
 

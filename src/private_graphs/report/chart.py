@@ -38,7 +38,7 @@ from matplotlib.textpath import text_to_path
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
-from private_graphs.files import atomic_path
+from private_graphs.core.files import atomic_path
 from private_graphs.report.exhibit import Chart, Heatmap, Pictures
 from private_graphs.report.words import number
 

@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
-from private_graphs.errors import UserError
-from private_graphs.files import write_text
-from private_graphs.protocols import PROTOCOLS
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import write_text
+from private_graphs.core.protocols import PROTOCOLS
 from private_graphs.report.exhibit import Cell, Column, Table
 from private_graphs.report.results import Results
 from private_graphs.report.table import csv

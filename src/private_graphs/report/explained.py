@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from private_graphs.errors import UserError, suggest
+from private_graphs.core.errors import UserError, suggest
 
 if TYPE_CHECKING:
     from private_graphs.privacy.statements import PrivacyStatement
@@ -86,8 +86,8 @@ def statements_of(
     their current audits. Raises UserError for missing files or an unknown identifier, for a row
     that contradicts its statement, and for a file that differs from its entry in ``manifest.json``.
     """
-    from private_graphs.files import MANIFEST, check_manifest
-    from private_graphs.report.store import read_statements, read_store, remedy
+    from private_graphs.core.files import MANIFEST, check_manifest
+    from private_graphs.core.store import read_statements, read_store, remedy
 
     for part in ("release", "private"):  # a run without DP has no release
         if (run / part / "statement.json").is_file() and not (run / "statement.json").is_file():
@@ -141,8 +141,8 @@ def _with_audits(folder: Path, rows: Any, statements: dict[str, Any]) -> dict[st
     """Return the statements of a study's job, with the audits among the rows of its scale."""
     import pandas as pd
 
+    from private_graphs.core.store import readable, tidy
     from private_graphs.report.audits import audited
-    from private_graphs.report.store import readable, tidy
 
     for parent in folder.resolve().parents:
         path = parent.parent / "rows.parquet"
@@ -155,7 +155,7 @@ def _with_audits(folder: Path, rows: Any, statements: dict[str, Any]) -> dict[st
 
 def _recorded(folder: Path, wanted: str | None) -> list[tuple[str, float, dict[str, Any]]]:
     """Return a statement of a study's recorded results, with the runs that it is about."""
-    from private_graphs.report.store import read_rows, read_statements
+    from private_graphs.core.store import read_rows, read_statements
 
     statements = read_statements(folder / "statements.json.gz")
     if wanted is None or wanted not in statements:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from private_graphs.protocols import PROTOCOLS
+from private_graphs.core.protocols import PROTOCOLS
 from private_graphs.report.exhibit import NOTHING, Cell, Layout, LayoutCell, Line
 from private_graphs.report.words import bound, budget, missing, number, tone
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.errors import UserError
-from private_graphs.jobs import Job
+from private_graphs.core.errors import UserError
+from private_graphs.core.jobs import Job
+from private_graphs.core.run import settings_text
 from private_graphs.methods import method_named
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.audits import most_of_gaussian
@@ -27,7 +28,6 @@ from private_graphs.report.link_leaks import (
     wide,
 )
 from private_graphs.report.words import bound, budget, missing, number
-from private_graphs.run import settings_text
 
 LEAK_COLUMNS = ("leak", "left_out", "sees", "score", "measure", "who", "value", "low", "high",
                 "accuracy", "n_shadows", "n_targets")  # fmt: skip

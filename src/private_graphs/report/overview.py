@@ -11,16 +11,16 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.errors import UserError, counted
+from private_graphs.core.errors import UserError, counted
+from private_graphs.core.protocols import PROTOCOLS
+from private_graphs.core.study import Number
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.statements import PrivacyStatement
-from private_graphs.protocols import PROTOCOLS
 from private_graphs.report.exhibit import NOTHING, Block, Cell, Column, Exhibit, Table
 from private_graphs.report.shelf import Shelf
 from private_graphs.report.statement import said, tone, words
 from private_graphs.report.words import bound, budget, missing, number
 from private_graphs.studies import claims_of
-from private_graphs.study import Number
 
 NOISE_SOURCES = {
     "seeded": "from seeds, so that a run can be repeated; every proved ε supposes that the seeds "

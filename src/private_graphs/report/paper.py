@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from private_graphs.errors import UserError
-from private_graphs.files import write_text
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import write_text
 from private_graphs.report.exhibit import Exhibit
 from private_graphs.report.publish import write_all
 from private_graphs.report.shelf import Shelf, read_shelves, title_of

@@ -10,11 +10,11 @@ from typing import Any
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
+from private_graphs.core.slices import STUDIES
+from private_graphs.core.store import ROW_COLUMNS, tidy
+from private_graphs.core.study import Study
 from private_graphs.methods import method_named
-from private_graphs.report.store import ROW_COLUMNS, tidy
-from private_graphs.slices import STUDIES
-from private_graphs.study import Study
 
 
 def published_rows(study: Study, folder: Path | None = None) -> pd.DataFrame:

@@ -28,12 +28,11 @@ import pyarrow.parquet
 import safetensors.numpy
 
 from private_graphs import __version__
-from private_graphs.datasets.outline import sizes_of
-from private_graphs.errors import UserError, counted
-from private_graphs.files import SCHEMA, atomic_path, other_schema, write_json, write_text
-from private_graphs.jobs import JOB_FILE, finished_folders, read_job
-from private_graphs.report.rows import collect, read_statistics
-from private_graphs.report.store import (
+from private_graphs.core.errors import UserError, counted
+from private_graphs.core.files import SCHEMA, atomic_path, other_schema, write_json, write_text
+from private_graphs.core.jobs import JOB_FILE, finished_folders, read_job
+from private_graphs.core.result import ARTIFACTS, CURVE
+from private_graphs.core.store import (
     ATTACKS,
     LABELS,
     PREDICTIONS,
@@ -48,7 +47,8 @@ from private_graphs.report.store import (
     remedy,
     tidy,
 )
-from private_graphs.result import ARTIFACTS, CURVE
+from private_graphs.datasets.outline import sizes_of
+from private_graphs.report.rows import collect, read_statistics
 
 CLAIMS = "claims.csv"
 _MOST_CLASSES = 256

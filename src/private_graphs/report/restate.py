@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from private_graphs.core.errors import UserError
+from private_graphs.core.jobs import Job
+from private_graphs.core.run import Restated, restated, told_by
+from private_graphs.core.store import ROW_COLUMNS, ROWS, dataset_of, records_of
+from private_graphs.core.study import Run, group_jobs, load_study
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.outline import masks_of, outline_of
-from private_graphs.errors import UserError
-from private_graphs.jobs import Job
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.record import Recorded, read_recorded
-from private_graphs.report.store import ROW_COLUMNS, ROWS, dataset_of, records_of
-from private_graphs.run import Restated, restated, told_by
-from private_graphs.study import Run, group_jobs, load_study
 
 
 def restate(recorded: str | Path = "recorded") -> list[Path]:

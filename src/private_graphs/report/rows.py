@@ -13,13 +13,10 @@ import numpy as np
 import pandas as pd
 import safetensors
 
-from private_graphs.errors import UserError
-from private_graphs.files import MANIFEST, WITHOUT_DP, check_manifest
-from private_graphs.jobs import AUDIT_FILE, FILES, JOB_FILE, LEAK_FILE, Job, finished_folders
-from private_graphs.methods import method_named
-from private_graphs.report.audits import audit_row
-from private_graphs.report.leaks import leak_rows
-from private_graphs.report.store import (
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import MANIFEST, WITHOUT_DP, check_manifest
+from private_graphs.core.jobs import AUDIT_FILE, FILES, JOB_FILE, LEAK_FILE, Job, finished_folders
+from private_graphs.core.store import (
     Answers,
     Labels,
     read_json,
@@ -29,6 +26,9 @@ from private_graphs.report.store import (
     remedy,
     tidy,
 )
+from private_graphs.methods import method_named
+from private_graphs.report.audits import audit_row
+from private_graphs.report.leaks import leak_rows
 from private_graphs.report.words import missing
 
 _ATTACKS = {

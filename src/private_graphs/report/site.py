@@ -24,12 +24,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from private_graphs import __version__
-from private_graphs.errors import UserError
-from private_graphs.files import write_json, write_text
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import write_json, write_text
+from private_graphs.core.protocols import PROTOCOLS
+from private_graphs.core.tasks import SCENARIOS
 from private_graphs.methods import all_methods, module_of
 from private_graphs.privacy.explain import answers
 from private_graphs.privacy.statements import PrivacyStatement
-from private_graphs.protocols import PROTOCOLS
 from private_graphs.report import statement as says
 from private_graphs.report.claims import claims_table, reasons
 from private_graphs.report.curves import learning_curves
@@ -59,7 +60,6 @@ from private_graphs.report.shelf import (
 from private_graphs.report.table import Link, csv, html, layout_html
 from private_graphs.report.words import SCALE
 from private_graphs.report.write import draw, wait
-from private_graphs.tasks import SCENARIOS
 
 SITE, PRIVACY, CLAIMS, VERDICT = "site", "privacy", "claims", "index"
 RECORDED = "recorded"

@@ -13,8 +13,8 @@ from typing import Any
 
 import pandas as pd
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.registry import dataset_spec
-from private_graphs.errors import UserError
 from private_graphs.features.models import random_model
 from private_graphs.privacy.explain import at_least, at_most
 from private_graphs.privacy.statements import VACUOUS_EPSILON

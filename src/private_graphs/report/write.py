@@ -8,7 +8,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from private_graphs.files import MANIFEST, sha256_of, write_json, write_text
+from private_graphs.core.files import MANIFEST, sha256_of, write_json, write_text
+from private_graphs.core.store import tidy, write_rows
+from private_graphs.core.study import load_study
 from private_graphs.report import table as tables
 from private_graphs.report.claims import write_claims
 from private_graphs.report.exhibit import Block, Chart, Exhibit, Heatmap, Pictures, Table
@@ -16,9 +18,7 @@ from private_graphs.report.published import published_rows
 from private_graphs.report.results import Results
 from private_graphs.report.rows import answers_in, collect, read_statistics
 from private_graphs.report.shelf import title_of
-from private_graphs.report.store import tidy, write_rows
 from private_graphs.studies import claims_of, exhibits_by_name
-from private_graphs.study import load_study
 
 PICTURES = ("svg", "png", "pdf")
 FORMS = ("csv", "md", "tex", "svg", "png")

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from private_graphs.errors import UsageError, suggest
+from private_graphs.core.errors import UsageError, suggest
 
 if TYPE_CHECKING:
     from private_graphs.report.claims import Claim

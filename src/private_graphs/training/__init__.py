@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numba
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 
 
 def _places(name: str) -> Iterator[Path]:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from private_graphs.core.streams import PublicStreams
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.graphs.normalise import gcn_propagation
 from private_graphs.graphs.sample import keyed_coin_sample, stratified_sample
 from private_graphs.graphs.split import edges_within, random_partition
 from private_graphs.training.kernels import Blocks, Inputs, padded
-from private_graphs.training.streams import PublicStreams
 
 if TYPE_CHECKING:
     from private_graphs.methods.gcn_protocols import GcnProtocol

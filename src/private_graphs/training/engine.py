@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from private_graphs.core.streams import PublicStreams
 from private_graphs.mechanisms.door import Descent, ReleaseMismatch
 from private_graphs.privacy.events import FullBatch, Poisson, Shuffled
 from private_graphs.training.blocks import Structure
 from private_graphs.training.cpu_backend import CpuBackend
 from private_graphs.training.kernels import Rule, State, Step, aligned_zeros, row_length
-from private_graphs.training.streams import PublicStreams
 
 if TYPE_CHECKING:
     from private_graphs.methods.gcn_protocols import GcnProtocol

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from private_graphs.training.streams import Streams
+from private_graphs.core.streams import Streams
 
 
 def scores(labels: np.ndarray, predictions: np.ndarray) -> dict[str, float]:

@@ -24,6 +24,7 @@ from typing import Any, Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from private_graphs.core.streams import PublicStreams
 from private_graphs.mechanisms.door import Descent
 from private_graphs.training.dpsgd import (
     Order,
@@ -34,7 +35,6 @@ from private_graphs.training.dpsgd import (
     descend,
     minibatches,
 )
-from private_graphs.training.streams import PublicStreams
 
 _CHUNK = 2048
 """Approximate number of records whose arrays are in memory at a time."""

@@ -21,10 +21,10 @@ import scipy.sparse
 import torch
 from torch.nn import functional
 
+from private_graphs.core.streams import PublicStreams
 from private_graphs.mechanisms.door import Descent, Door
 from private_graphs.training import layers
 from private_graphs.training.dpsgd import Adam, clip_factors, descend, minibatches
-from private_graphs.training.streams import PublicStreams
 
 EPSILON, MOMENTUM = 1e-5, 0.1
 """Constants of batch normalisation."""

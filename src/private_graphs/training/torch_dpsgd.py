@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from private_graphs.core.streams import PublicStreams
 from private_graphs.mechanisms.door import Descent
 from private_graphs.training import torch_noise
 from private_graphs.training.dpsgd import Sgd, Stopping, Watched, clip_factors
@@ -26,7 +27,6 @@ from private_graphs.training.mlp import (
     TrainedMlp,
     dropout_threshold,
 )
-from private_graphs.training.streams import PublicStreams
 from private_graphs.training.torch_backend import chunks_that_fit, free_bytes
 
 _LAYER_BITS = 28

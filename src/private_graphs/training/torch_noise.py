@@ -12,7 +12,7 @@ from functools import cache
 
 import torch
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 
 _MASK = 0xFFFFFFFF
 _WORDS = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
+from private_graphs.core.files import atomic_path
 from private_graphs.datasets.idx import idx_bytes
 from private_graphs.datasets.readers.mnist import DIGITS, read_mnist
 from private_graphs.datasets.spec import DatasetSpec, GraphSize
-from private_graphs.files import atomic_path
 
 _SEED = 20224
 N_TRAIN, _N_TEST = 6_000, 1_000

@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.arrays import UndirectedEdges, checked_csr, undirected_edges
 from private_graphs.datasets.graph_dataset import ParsedGraph, SparseFeatures
 from private_graphs.datasets.prepared import prepared
 from private_graphs.datasets.spec import DatasetSpec, GraphSize
 from private_graphs.datasets.views import PAPER, RELEASED, SOUND, DataView
-from private_graphs.errors import UserError
 
 FOLDER = "facebook100"
 YEAR, MISSING_YEAR = 5, "year missing"

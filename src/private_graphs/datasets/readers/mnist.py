@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.idx import read_idx
 from private_graphs.datasets.image_dataset import ParsedImages
 from private_graphs.datasets.spec import DatasetSpec, GraphSize
-from private_graphs.errors import UserError
 
 _EVERY = 10
 _SPLIT = (

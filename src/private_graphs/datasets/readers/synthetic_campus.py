@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 
+from private_graphs.core.files import atomic_path
 from private_graphs.datasets.readers.facebook100 import CAMPUS_FEATURES, reader
 from private_graphs.datasets.spec import DatasetSpec, GraphSize
-from private_graphs.files import atomic_path
 
 NAME, _FOLDER, _CAMPUS = "synthetic-campus", "synthetic-campus", "Synthetic1"
 _SEED = 20226

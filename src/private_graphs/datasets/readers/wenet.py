@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
+from private_graphs.core.errors import UserError, from_extra
 from private_graphs.datasets.arrays import undirected_edges
 from private_graphs.datasets.graph_dataset import ParsedGraph
 from private_graphs.datasets.prepared import prepared
 from private_graphs.datasets.spec import DatasetSpec, GraphSize, numbered
-from private_graphs.errors import UserError, from_extra
 
 N_CLASSES = 4
 

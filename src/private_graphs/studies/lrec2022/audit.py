@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from private_graphs.core.protocols import PROTOCOLS
 from private_graphs.methods import all_methods
-from private_graphs.protocols import PROTOCOLS
 from private_graphs.report.exhibit import Cell, Column, Exhibit, Table
 from private_graphs.report.words import bound, budget, missing, number
 

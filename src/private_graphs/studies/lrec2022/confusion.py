@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from private_graphs.protocols import PROTOCOLS
+from private_graphs.core.protocols import PROTOCOLS
 from private_graphs.report import words
 from private_graphs.report.exhibit import Block, Cell, Column, Exhibit, Heatmap, Table
 from private_graphs.report.results import Results

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from private_graphs.protocols import PROTOCOLS
+from private_graphs.core.protocols import PROTOCOLS
 from private_graphs.report import words
 from private_graphs.report.exhibit import Block, Cell, Chart, Column, Table
 from private_graphs.report.results import Results

@@ -9,7 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.protocols import PROTOCOLS
+from private_graphs.core.protocols import PROTOCOLS
+from private_graphs.core.tasks import SCENARIOS
 from private_graphs.report.exhibit import (
     Bar,
     Block,
@@ -40,7 +41,6 @@ from private_graphs.studies.lrec2022.proved import (
     public_row,
     verdict,
 )
-from private_graphs.tasks import SCENARIOS
 
 EPSILONS = (1.0, 2.0)
 """Budgets for which the paper prints scores on every dataset."""

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse
 
+from private_graphs.core.streams import Streams
 from private_graphs.datasets.readers.facebook100 import MISSING_YEAR
 from private_graphs.methods.noisy_sums import owned_lists
 from private_graphs.privacy.accountants import compose_groups, gdp_mu, price
@@ -28,7 +29,6 @@ from private_graphs.report.claims import (
 from private_graphs.report.published import published_rows
 from private_graphs.report.results import Results
 from private_graphs.studies.progap.methods.edge_rand import SHARE, keeping
-from private_graphs.training.streams import Streams
 
 GROUPS = {"none": "no_noise", "edge": "friendships", "node": "owned_lists"}
 BUDGETS = {"edge": "friendship_budgets", "node": "list_budgets"}

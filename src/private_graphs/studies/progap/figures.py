@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.protocols import PROTOCOLS
+from private_graphs.core.protocols import PROTOCOLS
 from private_graphs.report import leaks
 from private_graphs.report.exhibit import Block, Cell, Chart, Column, Exhibit, Table
 from private_graphs.report.words import guarantee, number, privacy_notes, score

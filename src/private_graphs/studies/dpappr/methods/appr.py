@@ -19,9 +19,11 @@ import numpy as np
 import scipy.sparse
 from pydantic import Field
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
+from private_graphs.core.method import Context, Method, Outcome, Request, Settings
+from private_graphs.core.streams import PublicStreams, Streams
+from private_graphs.core.tasks import NodeTask, Records, unit_rows
 from private_graphs.mechanisms.door import Descent, Door, ReleaseMismatch
-from private_graphs.methods.method import Context, Method, Outcome, Request, Settings
 from private_graphs.privacy.accountants import composed, gdp_epsilon, loss_of
 from private_graphs.privacy.events import Event, Query
 from private_graphs.privacy.losses import SampledGaussian, amplified_epsilon
@@ -50,8 +52,6 @@ from private_graphs.studies.dpappr.methods.appr_rows import (
     random_rows,
     truncated,
 )
-from private_graphs.tasks import NodeTask, Records, unit_rows
-from private_graphs.training.streams import PublicStreams, Streams
 
 _RESTART = 0.25
 """Weight of a node's own output in every propagation step of prediction (Equation 5.19)."""

@@ -14,8 +14,9 @@ from typing import Literal
 
 from scipy.optimize import brentq
 
+from private_graphs.core.method import PrintedEpsilon
+from private_graphs.core.protocols import Protocol
 from private_graphs.datasets import views
-from private_graphs.methods.method import PrintedEpsilon
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import renyi_scale, scale_noise
 from private_graphs.privacy.events import (
@@ -29,7 +30,6 @@ from private_graphs.privacy.events import (
 )
 from private_graphs.privacy.losses import inner_epsilon, zcdp_epsilon, zcdp_epsilon_library
 from private_graphs.privacy.renyi import Releases, classic_renyi_epsilon
-from private_graphs.protocols import Protocol
 
 Kind = Literal["gaussian", "chosen", "chosen_values", "one_hot", "random", "exact"]
 """Content of the rows."""

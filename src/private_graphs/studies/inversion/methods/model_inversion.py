@@ -14,13 +14,13 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
+from private_graphs.core.errors import UserError
+from private_graphs.core.method import Context, Method, Outcome, Request, Settings, torch_memory
+from private_graphs.core.protocols import Protocol
+from private_graphs.core.tasks import ImageTask
 from private_graphs.datasets import views
-from private_graphs.errors import UserError
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import Context, Method, Outcome, Request, Settings, torch_memory
 from private_graphs.methods.unit_gradients import TrainedModel, models
-from private_graphs.protocols import Protocol
-from private_graphs.tasks import ImageTask
 
 _SHOWN = 10
 """Number of stored pictures, of the first classes."""

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.image_dataset import ParsedImages
 from private_graphs.datasets.photographs import split
 from private_graphs.datasets.spec import DatasetSpec, GraphSize
 from private_graphs.datasets.views import DataView
-from private_graphs.errors import UserError
 
 _PEOPLE, _PHOTOGRAPHS, _WIDTH, _HEIGHT = 40, 10, 92, 112
 _HEADER = b"P5\n%d %d\n255\n" % (_WIDTH, _HEIGHT)

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
+from private_graphs.core.files import atomic_path
 from private_graphs.datasets.idx import idx_bytes, read_idx
 from private_graphs.datasets.image_dataset import ParsedImages
 from private_graphs.datasets.photographs import split
 from private_graphs.datasets.spec import DatasetSpec, GraphSize
 from private_graphs.datasets.views import DataView
-from private_graphs.files import atomic_path
 
 _SEED = 20215
 _PEOPLE, _PHOTOGRAPHS, _HEIGHT, _WIDTH = 12, 30, 28, 24

@@ -13,12 +13,12 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.image_dataset import ParsedImages
 from private_graphs.datasets.photographs import split
 from private_graphs.datasets.spec import DatasetSpec, GraphSize
 from private_graphs.datasets.views import DataView
 from private_graphs.datasets.zipped import opened, readable
-from private_graphs.errors import UserError
 
 _PEOPLE, _PHOTOGRAPHS, _WIDTH, _HEIGHT = 153, 20, 180, 200
 _SMALL_WIDTH, _SMALL_HEIGHT = 60, 70

@@ -16,10 +16,8 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from private_graphs.datasets import views
-from private_graphs.errors import UsageError
-from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import (
+from private_graphs.core.errors import UsageError
+from private_graphs.core.method import (
     Context,
     Method,
     Outcome,
@@ -28,11 +26,13 @@ from private_graphs.methods.method import (
     Settings,
     in_batches,
 )
+from private_graphs.core.protocols import Protocol
+from private_graphs.core.tasks import ImageTask
+from private_graphs.datasets import views
+from private_graphs.mechanisms.door import Door
 from private_graphs.privacy.accountants import cancelling_moments_epsilon, moments_epsilon
 from private_graphs.privacy.calibration import moments_formula, refuse_large_delta
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Shuffled
-from private_graphs.protocols import Protocol
-from private_graphs.tasks import ImageTask
 from private_graphs.training import mlp
 from private_graphs.training.dpsgd import Watched
 

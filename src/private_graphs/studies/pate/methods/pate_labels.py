@@ -18,10 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from private_graphs.datasets import views
-from private_graphs.errors import UserError
-from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import (
+from private_graphs.core.errors import UserError
+from private_graphs.core.method import (
     Context,
     Method,
     Outcome,
@@ -30,11 +28,14 @@ from private_graphs.methods.method import (
     Settings,
     torch_memory,
 )
+from private_graphs.core.protocols import Protocol
+from private_graphs.core.tasks import ImageTask
+from private_graphs.datasets import views
+from private_graphs.mechanisms.door import Door
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import refuse_large_delta
 from private_graphs.privacy.events import GaussianQuery
 from private_graphs.privacy.renyi import simple_epsilon, simple_mu
-from private_graphs.protocols import Protocol
 from private_graphs.studies.pate.methods.pate_votes import (
     REFUSED,
     VoteNoise,
@@ -43,7 +44,6 @@ from private_graphs.studies.pate.methods.pate_votes import (
     released_labels,
     simulated_labels,
 )
-from private_graphs.tasks import ImageTask
 
 if TYPE_CHECKING:
     from private_graphs.training.students import Pool, Training

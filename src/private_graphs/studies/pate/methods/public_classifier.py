@@ -11,9 +11,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from private_graphs.core.method import Context, Method, Outcome, Request, Settings, torch_memory
+from private_graphs.core.tasks import ImageTask
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import Context, Method, Outcome, Request, Settings, torch_memory
-from private_graphs.tasks import ImageTask
 
 
 class ClassifierSettings(Settings):

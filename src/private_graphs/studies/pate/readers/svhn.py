@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.image_dataset import ParsedImages
 from private_graphs.datasets.readers.mnist import DIGITS
 from private_graphs.datasets.spec import DatasetSpec, GraphSize
 from private_graphs.datasets.votes import read_votes
-from private_graphs.errors import UserError
 
 POOL = 10_000
 """Number of first images of the test file that are the student's pool."""

@@ -19,9 +19,11 @@ import numpy as np
 import scipy.sparse
 from pydantic import Field
 
+from private_graphs.core.method import Context, Method, Outcome, PrintedEpsilon, Request
+from private_graphs.core.protocols import Protocol
+from private_graphs.core.tasks import NodeTask
 from private_graphs.datasets import views
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import Context, Method, Outcome, PrintedEpsilon, Request
 from private_graphs.methods.noisy_sums import (
     NoisySums,
     SumsData,
@@ -34,9 +36,7 @@ from private_graphs.methods.noisy_sums import (
 from private_graphs.privacy.calibration import renyi_scale, scale_noise
 from private_graphs.privacy.events import Event, GaussianQuery, PoissonSums, Unnoised
 from private_graphs.privacy.renyi import occurrence_epsilon
-from private_graphs.protocols import Protocol
 from private_graphs.studies.progap.methods.edge_rand import Sage
-from private_graphs.tasks import NodeTask
 
 if TYPE_CHECKING:
     import torch

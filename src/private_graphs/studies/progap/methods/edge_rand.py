@@ -19,8 +19,9 @@ import numpy as np
 import scipy.sparse
 from pydantic import Field
 
+from private_graphs.core.method import Context, Method, Outcome, PrintedEpsilon, Request
+from private_graphs.core.tasks import NodeTask
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import Context, Method, Outcome, PrintedEpsilon, Request
 from private_graphs.methods.noisy_sums import PROTOCOLS as SUMS
 from private_graphs.methods.noisy_sums import (
     WIDTH,
@@ -34,7 +35,6 @@ from private_graphs.methods.noisy_sums import (
     started,
 )
 from private_graphs.privacy.events import Event, PureQuery
-from private_graphs.tasks import NodeTask
 
 if TYPE_CHECKING:
     from private_graphs.training import stacks

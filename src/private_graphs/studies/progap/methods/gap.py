@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from private_graphs.core.method import Method, Outcome, Request
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import Method, Outcome, Request
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS,
     WIDTH,

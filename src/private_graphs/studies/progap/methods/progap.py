@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from private_graphs.core.method import Method, Outcome, Request
+from private_graphs.core.tasks import NodeTask
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.method import Method, Outcome, Request
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS,
     WIDTH,
@@ -31,13 +32,12 @@ from private_graphs.methods.noisy_sums import (
     planned,
     stated_by,
 )
-from private_graphs.tasks import NodeTask
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from private_graphs.core.streams import Streams
     from private_graphs.training import stacks
-    from private_graphs.training.streams import Streams
 
 
 class ProgapSettings(SumsSettings):

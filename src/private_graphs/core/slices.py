@@ -10,7 +10,8 @@ import pkgutil
 from functools import cache
 from pathlib import Path
 
-STUDIES = Path(__file__).parent / "studies"
+_PACKAGE = Path(__file__).parents[1]
+STUDIES = _PACKAGE / "studies"
 
 
 @cache
@@ -21,7 +22,7 @@ def modules_of(package: str) -> dict[str, str]:
     the same name in studies. Nothing is imported.
     """
     root, *_, kind = package.split(".")
-    home = Path(__file__).parent.joinpath(*package.split(".")[1:])
+    home = _PACKAGE.joinpath(*package.split(".")[1:])
     homes = {package: home} | {
         f"{root}.studies.{folder.parent.name}.{kind}": folder
         for folder in sorted(STUDIES.glob(f"*/{kind}"))

@@ -16,23 +16,23 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from private_graphs.cost import Costs, recorded_times
+from private_graphs.core.errors import UsageError, UserError
+from private_graphs.core.files import MANIFEST, resource
+from private_graphs.core.jobs import Job
+from private_graphs.core.memory import COMPILES, megabytes
+from private_graphs.core.plan import Plan
+from private_graphs.core.protocols import PROTOCOLS
+from private_graphs.core.slices import STUDIES
+from private_graphs.core.study import Run, accepted, load_study, study_ids
 from private_graphs.datasets import registry
 from private_graphs.datasets.declared import declare_graphs
 from private_graphs.datasets.readers import DATASETS
 from private_graphs.datasets.views import VIEWS
-from private_graphs.errors import UsageError, UserError
 from private_graphs.features.models import models_of, own_model, own_model_files
-from private_graphs.files import MANIFEST, resource
-from private_graphs.jobs import Job
-from private_graphs.kept import finished_jobs, followers, linked, widened
-from private_graphs.memory import COMPILES, megabytes
 from private_graphs.methods import data_view, module_of
-from private_graphs.plan import Plan
-from private_graphs.protocols import PROTOCOLS
-from private_graphs.slices import STUDIES
 from private_graphs.studies import claims_module, exhibit_module, exhibits_by_name
-from private_graphs.study import Run, accepted, load_study, study_ids
+from private_graphs.workflow.cost import Costs, recorded_times
+from private_graphs.workflow.kept import finished_jobs, followers, linked, widened
 
 RESULTS = Path("results")
 RAW = Path("data/raw")

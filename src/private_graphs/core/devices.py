@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from private_graphs.errors import UserError, suggest
+from private_graphs.core.errors import UserError, suggest
 
 
 def resolve_device(device: str) -> str:

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
+from private_graphs.core.limits import LARGEST_SEED, MOST_SEEDS
 from private_graphs.datasets.own import OwnGraph
-from private_graphs.limits import LARGEST_SEED, MOST_SEEDS
 
 ALL = "all"
 """Value in place of names: everything the studies have; for exhibits, the default ones."""

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from private_graphs.errors import UserError
+from private_graphs.core.errors import UserError
 
-PACKAGE = Path(__file__).resolve().parent
+PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def import_closure(start: str | Path, package: Path = PACKAGE) -> list[Path]:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from private_graphs.errors import UsageError, suggest
-from private_graphs.jobs import Job
+from private_graphs.core.errors import UsageError, suggest
+from private_graphs.core.jobs import Job
+from private_graphs.core.study import Run, Study, group_jobs, left_out, load_study
 from private_graphs.report.exhibit import Exhibit
 from private_graphs.studies import exhibits_by_name, named
-from private_graphs.study import Run, Study, group_jobs, left_out, load_study
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,10 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.datasets.registry import declared_graphs
-from private_graphs.devices import resolve_device
-from private_graphs.errors import UserError
-from private_graphs.jobs import Job
-from private_graphs.mechanisms.door import UNSEEN, Door, ReleaseMismatch, Watch
-from private_graphs.methods import method_named
-from private_graphs.methods.method import (
+from private_graphs.core.devices import resolve_device
+from private_graphs.core.errors import UserError
+from private_graphs.core.jobs import Job
+from private_graphs.core.method import (
     ALONE,
     Context,
     Method,
@@ -34,6 +30,21 @@ from private_graphs.methods.method import (
     Request,
     in_batches,
 )
+from private_graphs.core.protocols import Protocol
+from private_graphs.core.result import CURVE, JobResult, new_secret, told_fingerprint
+from private_graphs.core.streams import Streams
+from private_graphs.core.tasks import (
+    SCENARIOS,
+    Evaluation,
+    Task,
+    build_task,
+    with_drawn_masks,
+    with_metis_masks,
+)
+from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.datasets.registry import declared_graphs
+from private_graphs.mechanisms.door import UNSEEN, Door, ReleaseMismatch, Watch
+from private_graphs.methods import method_named
 from private_graphs.privacy.assumptions import NoiseSource
 from private_graphs.privacy.calibration import refuse_large_delta
 from private_graphs.privacy.events import Event, Unnoised
@@ -44,18 +55,7 @@ from private_graphs.privacy.statements import (
     Selection,
     build_statement,
 )
-from private_graphs.protocols import Protocol
-from private_graphs.result import CURVE, JobResult, new_secret, told_fingerprint
-from private_graphs.tasks import (
-    SCENARIOS,
-    Evaluation,
-    Task,
-    build_task,
-    with_drawn_masks,
-    with_metis_masks,
-)
 from private_graphs.training.metrics import majority_score, random_score, scores
-from private_graphs.training.streams import Streams
 
 _NUMBERS = (
     "delta", "noise_multiplier", "epsilon_claimed", "epsilon_proved", "validation_micro_f1",

@@ -19,8 +19,15 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from private_graphs import __version__
-from private_graphs.errors import UserError
-from private_graphs.files import MANIFEST, SCHEMA, WITHOUT_DP, atomic_path, sha256_of, write_json
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import (
+    MANIFEST,
+    SCHEMA,
+    WITHOUT_DP,
+    atomic_path,
+    sha256_of,
+    write_json,
+)
 from private_graphs.privacy.assumptions import NoiseSource
 
 ARTIFACTS = "artifacts.safetensors"

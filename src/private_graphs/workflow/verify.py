@@ -11,9 +11,9 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from private_graphs.errors import UserError
-from private_graphs.files import MANIFEST, changed_file, sha256_of, write_json, write_text
-from private_graphs.jobs import JOB_FILE, Job, read_job
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import MANIFEST, changed_file, sha256_of, write_json, write_text
+from private_graphs.core.jobs import JOB_FILE, Job, read_job
 
 MADE_FROM = "made_from"
 """Manifest key: other manifests or receipts -> their content hash when the folder was made.

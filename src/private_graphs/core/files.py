@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from private_graphs.errors import UsageError, UserError
-from private_graphs.limits import MOST_DOCUMENT_BYTES
+from private_graphs.core.errors import UsageError, UserError
+from private_graphs.core.limits import MOST_DOCUMENT_BYTES
 
 MANIFEST = "manifest.json"
 SCHEMA = 1
@@ -24,7 +24,7 @@ It goes up when files of an earlier version would be read wrongly."""
 WITHOUT_DP = "without_dp"
 """Subfolder of a finished job for rows without DP, which reveal the data."""
 
-_PACKAGE = Path(__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parents[1]
 _ROOTS = (_PACKAGE.parents[1], _PACKAGE / "_resources")
 
 

@@ -26,16 +26,16 @@ from typing import Any, cast, get_type_hints
 import numpy as np
 import scipy.sparse
 
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import MANIFEST, check_manifest, private_path, sha256_of
+from private_graphs.core.jobs import Job
+from private_graphs.core.method import Method
+from private_graphs.core.result import JobResult
+from private_graphs.core.run import execute
+from private_graphs.core.tasks import Records, unit_rows
 from private_graphs.datasets.shards import ShardedGraph
-from private_graphs.errors import UserError
-from private_graphs.files import MANIFEST, check_manifest, private_path, sha256_of
-from private_graphs.jobs import Job
 from private_graphs.methods import method_named
-from private_graphs.methods.method import Method
 from private_graphs.privacy.assumptions import NoiseSource
-from private_graphs.result import JobResult
-from private_graphs.run import execute
-from private_graphs.tasks import Records, unit_rows
 
 _SUM, _SECRET = "sum.npz", "secret"
 _CSR = ("data", "indices", "indptr", "shape")

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, field_validator
 
-from private_graphs.limits import MOST_COUNT
+from private_graphs.core.limits import MOST_COUNT
+from private_graphs.core.protocols import SOUND, Protocol
 from private_graphs.privacy.events import Event
-from private_graphs.protocols import SOUND, Protocol
 
 if TYPE_CHECKING:
     from private_graphs.datasets.spec import GraphSize

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 import scipy.sparse
 
+from private_graphs.core.errors import UserError
+from private_graphs.core.protocols import Protocol
 from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.errors import UserError
 from private_graphs.privacy.statements import Inference, Relation, Unit
-from private_graphs.protocols import Protocol
 
 if TYPE_CHECKING:
     from private_graphs.datasets.image_dataset import ImageDataset

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from private_graphs.cost import duration
+from private_graphs.core.errors import counted
 from private_graphs.datasets import registry
-from private_graphs.errors import counted
-from private_graphs.workflow import Workflow
+from private_graphs.workflow.cost import duration
+from private_graphs.workflow.rules import Workflow
 
 INTERRUPTED = (
     "Interrupted. Finished jobs are kept; the same command continues where this run stopped."

@@ -12,11 +12,11 @@ import resource
 from collections.abc import Iterator
 from pathlib import Path
 
+from private_graphs.core.errors import UsageError
+from private_graphs.core.jobs import Job
+from private_graphs.core.limits import PUBLISHED_AT_ONCE
 from private_graphs.datasets.registry import dataset_spec
 from private_graphs.datasets.spec import GraphSize
-from private_graphs.errors import UsageError
-from private_graphs.jobs import Job
-from private_graphs.limits import PUBLISHED_AT_ONCE
 from private_graphs.methods import method_named
 
 COMPILES = 300

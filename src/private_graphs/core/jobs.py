@@ -22,8 +22,14 @@ from pydantic import (
     model_validator,
 )
 
-from private_graphs.files import MANIFEST, WITHOUT_DP
-from private_graphs.limits import LARGEST_SEED, MOST_COUNT, MOST_EDGES, MOST_RUNS, SMALLEST_DELTA
+from private_graphs.core.files import MANIFEST, WITHOUT_DP
+from private_graphs.core.limits import (
+    LARGEST_SEED,
+    MOST_COUNT,
+    MOST_EDGES,
+    MOST_RUNS,
+    SMALLEST_DELTA,
+)
 
 
 def _read_epsilon(value: object) -> object:
