@@ -63,8 +63,8 @@ _UNITS = {
 
 _CHANGES = {
     "add_remove": "is in the data or not",
-    "zero_out": "contributes what it does or nothing at all",
-    "replace": "is what it is or anything else in its place",
+    "zero_out": "contributes as it is or not at all",
+    "replace": "is the true one or any other in its place",
 }
 """Relation -> end of 'an attacker cannot tell whether it ...'."""
 
