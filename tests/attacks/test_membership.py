@@ -230,6 +230,8 @@ def test_class_sums_without_noise_but_with_a_proof_end_the_run(dataset, monkeypa
         membership.bounds(scores, shadows.coins, targets.coins, guarantee_of(1.0))
     free = membership.bounds(scores, shadows.coins, targets.coins, guarantee_of())
     assert max(each.value for each in free if each.measure.startswith("epsilon_shown")) > 3
+    _, low, _ = membership.rates(scores.targets["noisy sums", "decoding"], targets.coins)["auc"]
+    assert low > guarantee_of(8.0).allowed()["auc"], "above the curve of a stated ε = 8 too"
     honest = job.model_copy(update={"epsilons": (1.0,)})
     guarantee = leaks.Guarantee.of(honest, dataset, context)
     monkeypatch.setattr(shadow_models, "trainer", noted)

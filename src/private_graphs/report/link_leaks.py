@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -77,7 +78,7 @@ def link_blocks(
             Column("dataset", lambda row: name(row["dataset"]), under=True),
             Column("attacker", lambda row: f"{row['sees']}, {row['score']}", under=True),
             Column("ε printed", lambda row: number(row["epsilon"])),
-            Column("ε proved", proved), Column("ε shown", shown),
+            Column("ε proved", proved), Column("ε shown at δ = 1e-12", shown_tiny),
             Column("accuracy", lambda row: number(row["accuracy"], 3)),
             *rate("AUC", "auc"), _allowed("auc"),
             *rate("found", "tpr_01", 4), _allowed("tpr_01", 4),
@@ -142,16 +143,16 @@ def ends(row: Mapping[str, Any], measure: str, digits: int = 3) -> str:
     return NOTHING if missing(low) or missing(high) else f"{low:.{digits}f} to {high:.{digits}f}"
 
 
-def most_shown(row: Mapping[str, Any]) -> float:
-    """Return the ε that guesses show: the larger of both bounds; -1 without guesses."""
-    found = [row.get(name) for name in ("epsilon_shown", "epsilon_shown_tiny")]
-    return max((value for value in found if not missing(value)), default=-1.0)
+def shown(row: Mapping[str, Any], measure: str = "epsilon_shown") -> str:
+    """Return the ε that guesses show at the δ of the printed ε, as text."""
+    found = row.get(measure)
+    if missing(found):
+        return NOTHING
+    return f"> {bound(found)}" if found > 0 else "0"
 
 
-def shown(row: Mapping[str, Any]) -> str:
-    """Return :func:`most_shown` as text."""
-    found = most_shown(row)
-    return NOTHING if found < 0 else f"> {bound(found)}"
+shown_tiny = partial(shown, measure="epsilon_shown_tiny")
+"""The same at δ = 1e-12, from guesses about many records or edges."""
 
 
 def proved(row: Mapping[str, Any]) -> str:
