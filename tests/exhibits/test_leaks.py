@@ -94,7 +94,8 @@ def test_an_epsilon_is_compared_with_what_is_shown_and_proved_at_its_own_delta()
         return numbers(SimpleNamespace(leaks=rows, title=str))
 
     tiny = {"epsilon_shown_tiny": 1.5, "epsilon_shown_tiny_proved": 1.8}
-    assert found(None, epsilon_shown=0.8, epsilon_shown_tiny=1.5) == {}, "at another delta"
+    other = found(None, epsilon_shown=0.8, epsilon_shown_tiny=1.5)
+    assert other == {"found": "1.0 %", "found printed": "1"}, "at another delta"
     assert found(None, epsilon_shown=1.2, epsilon_shown_tiny=1.5)["leaking shown"] == "1.20"
     assert found(1.0, epsilon_shown=0.8, epsilon_shown_proved=1.0, **tiny)["within"] == "1"
     assert "within" not in found(1.0, epsilon_shown=1.1, epsilon_shown_proved=1.0, **tiny)

@@ -159,18 +159,17 @@ def numbers(results: Any) -> dict[str, str]:
     attack on models of its kind finds. ``closest``, ``closest printed``, ``closest proved``,
     ``closest auc``, ``closest allowed``: of the model whose attack comes closest to what its proved
     ε allows. ``within``: the number of models with a proved ε, if no attack exceeds one.
-    ``without dp``: the largest share of the members that an attack finds of a model without DP.
+    ``without dp``: the largest share of the members that an attack finds of a model without DP;
+    ``found``, ``found printed``: the largest share of one with an ε, and that ε, printed or
+    asked for.
     """
     leaks = results.leaks[results.leaks["epsilon"] < math.inf]
-    free = results.leaks[results.leaks["epsilon"] == math.inf]
-    free = free[free["leak"] == "membership"]
     edges = coin_rows(leaks)
     others = leaks[leaks["leak"] != "links"]
     found = pd.concat([edges, cells(others)] if len(others) else [edges], ignore_index=True)
     if found.empty:
         return {}
-    rows = found.to_dict("records")
-    known = {"without dp": f"{100 * cells(free)[_RATE].max():.1f} %"} if len(free) else {}
+    rows, known = found.to_dict("records"), _found(results.leaks)
     # only what is shown at the δ of the claim contradicts it
     over = [row for row in rows if _above(row, "epsilon_shown", "epsilon_claimed")]
     if over:
@@ -189,6 +188,21 @@ def numbers(results: Any) -> dict[str, str]:
             "closest proved": budget(row["epsilon_proved"]), "closest auc": number(row["auc"], 3),
             "closest allowed": number(row["allowed_auc"], 3),
         }  # fmt: skip
+    return known
+
+
+def _found(leaks: pd.DataFrame) -> dict[str, str]:
+    """Return the numbers of a finding about members."""
+    members, known = leaks[leaks["leak"] == "membership"], {}
+    if members.empty:
+        return known
+    every = cells(members).sort_values(_RATE)
+    free = every["epsilon"] == math.inf
+    if free.any():
+        known["without dp"] = f"{100 * every.loc[free, _RATE].iloc[-1]:.1f} %"
+    if not free.all():
+        most = every[~free].iloc[-1]
+        known |= {"found": f"{100 * most[_RATE]:.1f} %", "found printed": number(most["epsilon"])}
     return known
 
 
