@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from private_graphs.core.files import write_text
-from private_graphs.core.jobs import Job
+from private_graphs.core.jobs import Job, LeakAttack
 from private_graphs.core.memory import megabytes
 
 ADAM = {"epochs": 2, "learning_rate": 0.01}
@@ -53,17 +53,22 @@ JOBS = (
     job("digits-students", "scattering", "records", 6),
     job("digits", "mlp_records", "records", 2, protocol="paper", epsilons=(1.26,),
         settings={"hidden": 16, "lot_size": 60, "noise_multiplier": 4, "epochs": 2}),
+    job("fashion-mnist-students", "pate_labels", "records", 1, protocol="sound", epsilons=(5.04,),
+        settings={"teacher_epochs": 40, "epochs": 20},
+        leaks=LeakAttack(attack="membership", shadows=8, targets=4)),
 )  # fmt: skip
 
 
 def measured(number: int, data: Path, mirror: str | None) -> int:
     """Run a job in this process; return its peak in MiB."""
+    from private_graphs.attacks.leaks import run_job
     from private_graphs.core.run import execute
     from private_graphs.features.load import load_dataset
     from private_graphs.methods import data_view
 
     asked = JOBS[number]
-    execute(asked, load_dataset(asked.dataset, None, data_view(asked), data, mirror))
+    run = run_job if asked.leaks else execute
+    run(asked, load_dataset(asked.dataset, None, data_view(asked), data, mirror))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 2**10
 
 
@@ -73,8 +78,9 @@ def table(peaks: list[int]) -> str:
              "|---|---|---:|---|---:|---:|---:|"]  # fmt: skip
     for each, peak in zip(JOBS, peaks, strict=True):
         told = ", ".join(f"{key}={value}" for key, value in each.settings.items())
+        method = f"{each.method}, attacked" if each.leaks else each.method
         needed = megabytes(each)
-        lines.append(f"| {each.dataset} | {each.method} | {each.n_replicas:,} | {told} | {peak:,} "
+        lines.append(f"| {each.dataset} | {method} | {each.n_replicas:,} | {told} | {peak:,} "
                      f"| {needed:,} | {needed / peak:.2f} |")  # fmt: skip
     return "\n".join(lines)
 

@@ -26,6 +26,7 @@ from private_graphs.attacks.views import (
 )
 from private_graphs.core.errors import UserError
 from private_graphs.core.jobs import Job
+from private_graphs.core.limits import CANDIDATE_PICTURES
 from private_graphs.core.method import Context, Outcome, Request
 from private_graphs.core.run import planned
 from private_graphs.core.streams import Streams
@@ -42,7 +43,7 @@ class Models:
     """R models, each trained on the nodes whose coins came up heads."""
 
     nodes: np.ndarray
-    """(n,) candidates: training nodes with a label; of pictures at most ``_PICTURES``."""
+    """(n,) candidates: training nodes with a label; of pictures at most ``CANDIDATE_PICTURES``."""
     coins: np.ndarray
     """(R, n) whether a model learned from a node."""
     classes: np.ndarray
@@ -79,8 +80,6 @@ class Models:
         return cls(nodes, coins, classes, accuracy, most, n_classes, near, margins)
 
 
-_PICTURES = 2000
-"""Most pictures that are candidates; all others are members."""
 Trainer = Callable[[Sequence[int]], Models]
 """From the numbers of models to the models."""
 
@@ -245,7 +244,7 @@ class _Sides:
         elif isinstance(task, ImageTask):
             identity = {"attack": "candidates", "seed": job.leaks.seed}
             order = Streams.of(identity).generator("candidates").permutation(len(nodes))
-            places, view = np.sort(order[:_PICTURES]), FEATURES
+            places, view = np.sort(order[:CANDIDATE_PICTURES]), FEATURES
             asked = task.train_pixels[task.train_labels >= 0][places]
         elif task.scenario.unit == "node_out_list":
             asked, view = nodes, WHOLE

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from private_graphs.core.errors import UsageError
 from private_graphs.core.jobs import Job
-from private_graphs.core.limits import PUBLISHED_AT_ONCE
+from private_graphs.core.limits import CANDIDATE_PICTURES, PUBLISHED_AT_ONCE
 from private_graphs.datasets.registry import dataset_spec
 from private_graphs.datasets.spec import GraphSize
 from private_graphs.methods import method_named
@@ -23,8 +23,8 @@ COMPILES = 300
 """MiB that compiling the kernels takes, once per machine and version."""
 _LIBRARIES = 320
 """MiB of the interpreter with the libraries that every job loads."""
-_NONZERO, _EDGE = 20, 250
-"""Bytes of arrays per non-zero feature and undirected edge."""
+_NONZERO, _PIXEL, _EDGE = 20, 8, 250
+"""Bytes of arrays per non-zero feature of a graph, pixel and undirected edge."""
 _MARGIN = 1.1
 _AUDIT = 500
 """MiB of an audit, whose tasks are tiny."""
@@ -38,16 +38,18 @@ def megabytes(job: Job, size: GraphSize | None = None) -> int:
     method = method_named(job.method)
     own = method.memory(method.settings.model_validate(job.settings), size, job.n_replicas)
     if job.leaks and job.leaks.attack == "membership":
-        own += _membership(size, job.n_replicas)
-    data = size.nonzeros * _NONZERO + size.edges * _EDGE
+        own += _membership(size, method.data, job.n_replicas)
+    each = _PIXEL if method.data == "images" else _NONZERO
+    data = size.nonzeros * each + size.edges * _EDGE
     return int(_MARGIN * (_LIBRARIES + (data + own) / 2**20))
 
 
-def _membership(size: GraphSize, models: int) -> int:
+def _membership(size: GraphSize, data: str, models: int) -> int:
     """Predict the bytes of an attack: of published classes by candidate, five arrays of float32,
     and twenty of a number for every model and candidate."""
-    published = size.train_nodes * (size.nodes - size.train_nodes) * size.classes
-    return 20 * min(published, PUBLISHED_AT_ONCE) + 160 * models * size.train_nodes
+    candidates = min(size.train_nodes, CANDIDATE_PICTURES if data == "images" else size.train_nodes)
+    published = candidates * (size.test_nodes or size.nodes - size.train_nodes) * size.classes
+    return 20 * min(published, PUBLISHED_AT_ONCE) + 160 * models * candidates
 
 
 def refuse_too_large(needed: int, what: str) -> None:

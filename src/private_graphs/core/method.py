@@ -214,6 +214,11 @@ def torch_memory(settings: Settings, size: GraphSize, runs: int) -> int:
     return 140 * 2**20
 
 
+def picture_memory(settings: Settings, size: GraphSize, runs: int) -> int:
+    """Memory of PyTorch's libraries, and of features or gradients by pixel."""
+    return torch_memory(settings, size, runs) + 12 * size.nonzeros
+
+
 @dataclass(frozen=True)
 class Canary:
     """Sizes of the tiny task on which a method's audit is most sensitive."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -26,6 +26,8 @@ class GraphSize:
     features: int
     classes: int
     train_nodes: int
+    test_nodes: int | None = None
+    """None: at most those that are no training nodes."""
 
 
 TEXT_FEATURES = ("bert", "bow", "fasttext", "sbert")
@@ -90,5 +92,4 @@ class DatasetSpec:
         if features not in self.sizes:
             return self.size
         columns, nonzeros = self.sizes[features]
-        size = self.size
-        return GraphSize(size.nodes, size.edges, nonzeros, columns, size.classes, size.train_nodes)
+        return replace(self.size, features=columns, nonzeros=nonzeros)

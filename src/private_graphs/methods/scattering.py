@@ -25,7 +25,7 @@ from private_graphs.core.method import (
     Progress,
     Request,
     in_batches,
-    torch_memory,
+    picture_memory,
 )
 from private_graphs.core.tasks import ImageTask
 from private_graphs.mechanisms.door import Descent, Door
@@ -233,7 +233,7 @@ def _method(name: str, title: str, **more: Any) -> Method:
         scenarios=("records",),
         data="images",
         stated=stated,
-        memory=torch_memory,
+        memory=picture_memory,
         prepares="scattering of each image, in coordinates of the public images, scaled to "
         "norm 1 by itself",
         assumptions=(CONSTANTS,),

@@ -25,7 +25,7 @@ from private_graphs.core.method import (
     PrintedEpsilon,
     Request,
     Settings,
-    torch_memory,
+    picture_memory,
 )
 from private_graphs.core.protocols import Protocol
 from private_graphs.core.tasks import ImageTask
@@ -497,7 +497,7 @@ METHODS = (
         settings=UnitSettings,
         protocols={protocol.name: protocol for protocol in PROTOCOLS},
         data="images",
-        memory=torch_memory,
+        memory=picture_memory,
         stated=stated,
         prepares="pixels are divided by 255",
         summary="DP-SGD for records, for whole classes, or for parts of classes.",

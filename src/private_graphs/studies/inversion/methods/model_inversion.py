@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.method import Context, Method, Outcome, Request, Settings, torch_memory
+from private_graphs.core.method import Context, Method, Outcome, Request, Settings, picture_memory
 from private_graphs.core.protocols import Protocol
 from private_graphs.core.tasks import ImageTask
 from private_graphs.datasets import views
@@ -282,7 +282,7 @@ METHODS = (
         settings=InversionSettings,
         protocols={protocol.name: protocol for protocol in PROTOCOLS},
         data="images",
-        memory=torch_memory,
+        memory=picture_memory,
         stated=stated,
         named=("attack", "penalty"),
         prepares="pictures are shown to the model as those that it was trained on",

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from private_graphs.core.method import Context, Method, Outcome, Request, Settings, torch_memory
+from private_graphs.core.method import Context, Method, Outcome, Request, Settings, picture_memory
 from private_graphs.core.tasks import ImageTask
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.scattering import ScatteringAxes
@@ -145,7 +145,7 @@ METHODS = (
         assumptions=(CONSTANTS,),
         prepares="scattering of each image, in coordinates of the public images, scaled to norm 1 "
         "by itself",
-        memory=torch_memory,
+        memory=picture_memory,
         summary="One noisy release of the averages of parts of classes, and a linear classifier.",
     ),
 )

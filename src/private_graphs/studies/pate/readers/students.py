@@ -43,7 +43,7 @@ def _reader(suffix: str, n_test: int) -> Callable[[Path], ParsedImages]:
     return read
 
 
-_SIZE = GraphSize(70_000, 0, 70_000 * 784, 784, 10, 60_000)
+_SIZE = GraphSize(70_000, 0, 70_000 * 784, 784, 10, 60_000, _TEST)
 _DEMO = N_TRAIN + _DEMO_POOL + _DEMO_TEST
 DATASETS = (
     *(
@@ -57,7 +57,7 @@ DATASETS = (
     ),
     DatasetSpec(
         "digits-students", "Synthetic digits, cut for PATE", "digits-students", DIGITS,
-        GraphSize(_DEMO, 0, _DEMO * SIDE**2, SIDE**2, 10, N_TRAIN),
+        GraphSize(_DEMO, 0, _DEMO * SIDE**2, SIDE**2, 10, N_TRAIN, _DEMO_TEST),
         synthetic=True, data="images", read=_reader("", _DEMO_TEST),
         write=partial(
             write_digits, name="digits-students", seed=2021, n_test=_DEMO_POOL + _DEMO_TEST
