@@ -194,5 +194,5 @@ def test_tables_show_texts_beside_models_what_is_allowed_and_hubs():
         for row in block.frame.to_dict("records")
     ]
     assert "texts" in cells[0]
-    assert {"0.700", "0.600 to 1.000", "0.731", "> 0.75"} <= cells[1]
+    assert {"0.700", "0.600 to 1.000", "0.731", "> 0.75 (1e-12)"} <= cells[1]
     assert "0.930" in cells[2]

@@ -78,7 +78,7 @@ def link_blocks(
             Column("dataset", lambda row: name(row["dataset"]), under=True),
             Column("attacker", lambda row: f"{row['sees']}, {row['score']}", under=True),
             Column("ε printed", lambda row: number(row["epsilon"])),
-            Column("ε proved", proved), Column("ε shown at δ = 1e-12", shown_tiny),
+            Column("ε proved", proved), Column("ε shown (at δ)", shown_tiny),
             Column("accuracy", lambda row: number(row["accuracy"], 3)),
             *rate("AUC", "auc"), _allowed("auc"),
             *rate("found", "tpr_01", 4), _allowed("tpr_01", 4),
@@ -143,16 +143,16 @@ def ends(row: Mapping[str, Any], measure: str, digits: int = 3) -> str:
     return NOTHING if missing(low) or missing(high) else f"{low:.{digits}f} to {high:.{digits}f}"
 
 
-def shown(row: Mapping[str, Any], measure: str = "epsilon_shown") -> str:
-    """Return the ε that guesses show at the δ of the printed ε, as text."""
+def shown(row: Mapping[str, Any], measure: str = "epsilon_shown", delta: str = "") -> str:
+    """Return the ε that guesses show at the δ of the printed ε, or at another ``delta``."""
     found = row.get(measure)
     if missing(found):
         return NOTHING
-    return f"> {bound(found)}" if found > 0 else "0"
+    return (f"> {bound(found)}" if found > 0 else "0") + (f" ({delta})" if delta else "")
 
 
-shown_tiny = partial(shown, measure="epsilon_shown_tiny")
-"""The same at δ = 1e-12, from guesses about many records or edges."""
+shown_tiny = partial(shown, measure="epsilon_shown_tiny", delta="1e-12")
+"""The same from guesses about many records or edges."""
 
 
 def proved(row: Mapping[str, Any]) -> str:
