@@ -33,8 +33,6 @@ _COMPLEX = 1 << 11
 _START = 2**12
 """Bytes of a compressed array that are unpacked in search of its name."""
 
-_Element = tuple[int, memoryview]
-
 
 def read_array(path: Path, name: str) -> np.ndarray | scipy.sparse.spmatrix | None:
     """Return the first array of that name, with numbers of the type that is stored; None if absent.
@@ -48,22 +46,22 @@ def read_array(path: Path, name: str) -> np.ndarray | scipy.sparse.spmatrix | No
         if order is None:
             raise ValueError("its header is another one")
         for element in _elements(data[_HEADER:], order, padded=False):
-            start = _elements(_content(element, order, _START), order)
-            flags, shape, found = (_numbers(next(start), order) for _ in range(3))
-            if found.tobytes() == name.encode():
-                parts = _elements(_content(element, order), order)
-                for _ in range(3):
-                    next(parts)
-                return _array(int(flags[0]), shape.tolist(), parts, order, f"{path}: {name}")
-    except (OSError, ValueError, IndexError, StopIteration, struct.error, zlib.error) as error:
+            parts = _numbers(_content(element, order, start=True), order)
+            if [next(parts) for _ in range(3)][2].tobytes() == name.encode():
+                return _array(_numbers(_content(element, order), order), f"{path}: {name}")
+    except (
+        ArithmeticError, IndexError, OSError, StopIteration, ValueError, struct.error, zlib.error,
+    ) as error:  # fmt: skip
+        reason = str(error) or "a part of an array is absent"
         raise UserError(
-            f"{path}: cannot be read as a MATLAB 5 file ({error or 'a part of an array is absent'})"
-            "; supply the published file"
+            f"{path}: cannot be read as a MATLAB 5 file ({reason}); supply the published file"
         ) from None
     return None
 
 
-def _elements(data: memoryview, order: str, padded: bool = True) -> Iterator[_Element]:
+def _elements(
+    data: memoryview, order: str, padded: bool = True
+) -> Iterator[tuple[int, memoryview]]:
     """Yield type and content of each element; ``padded`` ones begin at multiples of 8 bytes."""
     while data:
         kind, size = struct.unpack_from(order + "II", data)
@@ -77,14 +75,14 @@ def _elements(data: memoryview, order: str, padded: bool = True) -> Iterator[_El
         data = data[end + (-end % 8 if padded else 0) :]
 
 
-def _content(element: _Element, order: str, most: int | None = None) -> memoryview:
-    """Return the parts of an array, unpacked; at least the first ``most`` bytes of them."""
+def _content(element: tuple[int, memoryview], order: str, start: bool = False) -> memoryview:
+    """Return the parts of an array, unpacked; with ``start`` perhaps the first ones alone."""
     kind, content = element
     if kind == _COMPRESSED:
         packed, unpacking = content, zlib.decompressobj()
         content = memoryview(unpacking.decompress(packed, _START))
         kind, size = struct.unpack_from(order + "II", content)
-        if most is None:
+        if not start:
             unpacking = zlib.decompressobj()
             content = memoryview(unpacking.decompress(packed, _TAG + size + _TAG))
             if not unpacking.eof or len(content) < _TAG + size:
@@ -95,26 +93,25 @@ def _content(element: _Element, order: str, most: int | None = None) -> memoryvi
     return content
 
 
-def _numbers(element: _Element, order: str, kinds: str = "iuf") -> np.ndarray:
-    kind, content = element
-    dtype = np.dtype(_TYPES.get(kind, "V1"))
-    if dtype.kind not in kinds:
-        raise ValueError(f"numbers have type {kind}, expected another one")
-    return np.frombuffer(content, dtype.newbyteorder(order)).astype(dtype, copy=False)
+def _numbers(content: memoryview, order: str) -> Iterator[np.ndarray]:
+    """Yield the numbers of each part of an array."""
+    for kind, part in _elements(content, order):
+        if kind not in _TYPES:
+            raise ValueError(f"a part of an array has type {kind}, expected numbers")
+        stored = np.frombuffer(part, order + _TYPES[kind])
+        yield stored.astype(stored.dtype.newbyteorder("="), copy=False)
 
 
-def _array(
-    flags: int, shape: list[int], parts: Iterator[_Element], order: str, where: str
-) -> np.ndarray | scipy.sparse.spmatrix:
-    """Return an array from the parts after its name."""
+def _array(parts: Iterator[np.ndarray], where: str) -> np.ndarray | scipy.sparse.spmatrix:
+    """Return an array from all its parts."""
+    flags, shape, _ = int(next(parts)[0]), tuple(map(int, next(parts))), next(parts)
     if flags & _COMPLEX or flags & 0xFF not in (_SPARSE, *_DENSE):
         raise ValueError(f"an array has flags {flags:#x}, expected those of real numbers")
     if flags & 0xFF == _SPARSE:
-        rows, starts = (_numbers(next(parts), order, "iu") for _ in range(2))
+        rows, starts, data = next(parts), next(parts), next(parts)
         used = int(starts[-1])  # there may be room for more entries
-        data = _numbers(next(parts), order)[:used]
-        return checked_csr(data, rows[:used], starts, shape[::-1], where, canonical=False).T
-    values = _numbers(next(parts), order)
+        return checked_csr(data[:used], rows[:used], starts, shape[::-1], where, canonical=False).T
+    values = next(parts)
     if math.prod(shape) != len(values):
-        raise ValueError(f"an array has {len(values):,} numbers and shape {tuple(shape)}")
+        raise ValueError(f"an array has {len(values):,} numbers and shape {shape}")
     return values.reshape(shape, order="F")
