@@ -42,7 +42,8 @@ inside / "python$version -m venv /usr/local" # as in the base image: python and 
 while IFS='=' read -r key value; do
     key=PIP_$(tr a-z- A-Z_ <<<"${key##*.}") value=$(tr -d \' <<<"${value//\\n/ }")
     settings+=("$key=$value")
-    for named in ${value//file:\/\//}; do
+    for named in $value; do
+        [[ $named != file://* ]] || named=$(dirname "${named#file://}") # its files lie beside it
         [[ $named == /* && -e $named ]] || continue
         mkdir -p "$place${named%/*}"
         if [ -d "$named" ]; then
