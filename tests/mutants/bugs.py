@@ -454,6 +454,16 @@ BUGS = (
         "return clip / bounded if bounded > clip else 1.0",
         "return clip / bounded if bounded > 1.2 * clip else 1.0",
         (test("training/clipping::clipping_is_that_of_opacus"),)),
+    Bug("Q1", "scores of an attack: the threshold is fitted to the runs whose errors are counted",
+        "attacks/scores.py",
+        "first, second = ([each[start::2] for each in scores] for start in (0, 1))",
+        "first = second = scores",
+        (test("privacy/composition::scores_of_any_attack_give_a_bound_that_holds"),)),
+    Bug("Q2", "edge votes: training nodes without an edge are not asked", "methods/edge_votes.py",
+        "    asked[generator.permutation(n)[:n_asked]] = True\n",
+        "    asked[generator.permutation(n)[:n_asked]] = True\n"
+        "    asked[:n] &= np.diff(task.adjacency.indptr)[:n] > 0\n",
+        (test("methods/edge_votes::asked_training_nodes_are_treated_as_test_nodes"),)),
 )  # fmt: skip
 
 
