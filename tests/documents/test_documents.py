@@ -947,6 +947,10 @@ def test_an_attack_stays_private_and_sees_something_but_no_more_than_is_proved(r
     answer = run("attack", tmp_path / "out" / "release", "--models", 8)
     assert answer.code == 0 and "never a bound" in answer.out and "understate" in answer.out
     run("classify", "bar", "--epsilon", 2, "--method", "dp_linear", "--out", tmp_path / "steps")
+    both = [json.loads((tmp_path / each / "release" / "statement.json").read_text())
+            for each in ("out", "steps")]  # fmt: skip
+    hashes = {each["data_fingerprint"] for statements in both for each in statements.values()}
+    assert len(hashes) == 2, "a hash that is the same each time confirms a guess of all the data"
     found = run("attack", tmp_path / "steps", "--models", 8, "--json").json
     assert [each["what"] for each in found["seen"]] == ["classifier"] and found["accuracy"] > 0
     refused(run("attack", tmp_path / "nowhere"), 1, "nowhere", "classify")

@@ -295,6 +295,11 @@ BUGS = (
     Bug("M18", "documents: what is published is not charged", "documents/release.py",
         "return private | dict.fromkeys(public, PUBLISHED)", "return private",
         (test("documents/documents::what_a_release_published_is_protected_by_no_later_one"),)),
+    Bug("M19", "documents: a hash of the table under a known key", "documents/release.py",
+        "told_fingerprint(sha256_of(spec.nodes), os.urandom(32))",
+        'told_fingerprint(sha256_of(spec.nodes), b"a known key")',
+        (test("documents/documents::"
+              "an_attack_stays_private_and_sees_something_but_no_more_than_is_proved"),)),
     Bug("N3", "noisy sums: an undirected edge counted as one directed one", "methods/noisy_sums.py",
         "sensitivity=math.sqrt(2) if edge else", "sensitivity=1.0 if edge else",
         (replay("gap", "links"), replay("progap", "links"))),
