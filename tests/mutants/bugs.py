@@ -300,6 +300,12 @@ BUGS = (
         'told_fingerprint(sha256_of(spec.nodes), b"a known key")',
         (test("documents/documents::"
               "an_attack_stays_private_and_sees_something_but_no_more_than_is_proved"),)),
+    Bug("M20", "documents: the exact number of labelled units sets the rate of the steps",
+        "documents/unit_steps.py",
+        "labelled = max(float(sizes.sum()), 1.0)",
+        "labelled = max(float(exact.sum() * self.count_lattice.spacing), 1.0)",
+        (test("documents/documents::"
+              "a_replayed_release_reads_a_person_through_the_door_alone[False-dp_linear]"),)),
     Bug("N3", "noisy sums: an undirected edge counted as one directed one", "methods/noisy_sums.py",
         "sensitivity=math.sqrt(2) if edge else", "sensitivity=1.0 if edge else",
         (replay("gap", "links"), replay("progap", "links"))),
