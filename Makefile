@@ -77,7 +77,8 @@ upgrade: install
 	$(BIN)/python envs/lock.py
 	@$(MAKE) --no-print-directory test
 
-# The tools have an environment of their own; pip-audit asks a database on the network.
+# The tools have an environment of their own. pip-audit has no database: it asks pypi.org, and where
+# that is out of reach it fails after the list is written, and no pin is known to be without faults.
 sbom:
 	python3 -m venv build/sbom
 	build/sbom/bin/python -m pip install --quiet cyclonedx-bom==7.5.0 pip-audit==2.10.1

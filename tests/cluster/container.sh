@@ -1,34 +1,63 @@
 #!/usr/bin/env bash
-# Runs the steps of the Dockerfile without a daemon: in an empty environment, with a home of its own
-# and a copy of what is committed, its Python being that of the base image. The system's packages
-# are looked up, not installed. Takes minutes: the pinned packages are installed anew.
+# Runs the steps of the Dockerfile without a daemon: in a root of its own with a fresh Debian and its
+# Python, and a copy of what is committed. Takes minutes: all packages are installed anew. Needs
+# root, debootstrap and Debian's packages; pip is set up as it is outside.
 #
 #   bash tests/cluster/container.sh
 #
 # The last line is "container: planned". Exit status 77, with a reason: it cannot run here.
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-steps=$(sed -e ':a' -e '/\\$/{N;s/\\\n//;ba' -e '}' "$root/Dockerfile")
-version=$(sed -n 's/^FROM python:\(3\.[0-9]*\)-.*/\1/p' <<<"$steps")
 
 cannot() {
     printf 'not run: %s\n' "$1"
     exit 77
 }
-"python$version" -c 'import venv, ensurepip' 2>/dev/null || cannot "no python$version with venv"
+project=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+if [ $# = 0 ]; then
+    [ "$(id -u)" = 0 ] || cannot "it needs root"
+    command -v debootstrap >/dev/null || cannot "debootstrap is not installed"
+    unshare --mount true || cannot "no mounts are allowed"
+    place=$(mktemp -d "${TMPDIR:-/tmp}/container-test.XXXXXX")
+    trap 'rm -rf "$place"' EXIT # the mounts are gone, with the process that made them
+    unshare --mount --propagation private bash "$0" "$place"
+    exit
+fi
 
-place=$(mktemp -d "${TMPDIR:-/tmp}/container-test.XXXXXX")
-trap 'rm -rf "$place"' EXIT
-mkdir "$place/home" "$place/tmp" "$place/project"
-"python$version" -m venv "$place/usr"
-git -C "$root" archive HEAD | tar -x -C "$place/project"
+place=$1
+steps=$(sed -e ':a' -e '/\\$/{N;s/\\\n//;ba' -e '}' "$project/Dockerfile")
+[[ $steps =~ FROM\ python:(3\.[0-9]+)-slim-([a-z]+) ]]
+version=${BASH_REMATCH[1]} suite=${BASH_REMATCH[2]}
+debootstrap --variant=minbase --include=ca-certificates,python3-venv "$suite" "$place" >&2
+mount -t proc proc "$place/proc"
+mount --rbind /dev "$place/dev"
 
-inside() { # folder, command
-    env -i HOME="$place/home" PATH="$place/usr/bin:/usr/bin:/bin" LANG=C.UTF-8 \
-        "${pip[@]}" "${settings[@]}" bash -c "cd '$1' && $2"
-}
 settings=()
-mapfile -t pip < <(env | grep '^PIP_' || true) # where packages come from
+inside() { # folder, command
+    env -i HOME=/root LANG=C.UTF-8 PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin \
+        "${settings[@]}" chroot "$place" bash -c "cd '$1' && $2" </dev/null
+}
+inside / "python$version -m venv /usr/local" # as in the base image: python and pip are of there
+
+# Where packages come from, and the folders and files that these settings name.
+while IFS='=' read -r key value; do
+    key=PIP_$(tr a-z- A-Z_ <<<"${key##*.}") value=$(tr -d \' <<<"${value//\\n/ }")
+    settings+=("$key=$value")
+    for named in $value; do
+        [[ $named != file://* ]] || named=$(dirname "${named#file://}") # its files lie beside it
+        [[ $named == /* && -e $named ]] || continue
+        mkdir -p "$place${named%/*}"
+        if [ -d "$named" ]; then
+            mkdir -p "$place$named"
+            mount -o bind,ro "$named" "$place$named"
+        else
+            cp "$named" "$place$named"
+        fi
+    done
+done < <(python3 -m pip config list)
+
+folder=/
+mkdir "$place/project"
+git -C "$project" archive HEAD | tar -x -C "$place/project"
 while IFS= read -r step; do
     words=${step#* }
     case $step in
@@ -36,14 +65,10 @@ while IFS= read -r step; do
         read -r from to <<<"$words"
         cp "$place/project/$from" "$place$to"
         ;;
-    *apt-get*)
-        for package in $(sed -n 's/.*--no-install-recommends \([^&]*\)&&.*/\1/p' <<<"$words"); do
-            dpkg -s "$package" >/dev/null 2>&1 || apt-cache show "$package" >/dev/null 2>&1 ||
-                cannot "the system does not know its package $package"
-        done
-        ;;
-    RUN*) inside "$place" "${words//\/tmp\//$place/tmp/}" ;;
+    RUN*) inside "$folder" "$words" >&2 ;;
     ENV*) settings+=("$words") ;;
+    WORKDIR*) folder=$words ;;
+    CMD*) command=$(tr -d '[],"' <<<"$words") ;;
     esac
 done <<<"$steps"
 
@@ -51,7 +76,6 @@ done <<<"$steps"
     echo "left in /tmp of the image: $(ls "$place/tmp")" >&2
     exit 1
 }
-command=$(sed -n 's/^CMD \[\(.*\)\]/\1/p' <<<"$steps" | tr -d '",')
-inside "$place/project" "$command --dry-run --quiet all"
-inside "$place/project" "python -m private_graphs --version"
+inside "$folder" "$command --dry-run --quiet all"
+inside "$folder" "python -m private_graphs --version"
 echo "container: planned"

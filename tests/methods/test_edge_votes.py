@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -101,6 +102,10 @@ def test_asked_training_nodes_are_treated_as_test_nodes(task):
     assert not voters.labels[voters.asked].any()
     telling = np.flatnonzero(~voters.asked)
     np.testing.assert_array_equal(voters.labels[telling], task.train_labels[telling])
+    linkless = replace(task, adjacency=0 * task.adjacency)
+    linkless.adjacency.eliminate_zeros()
+    same = edge_votes.draw_voters(linkless, np.random.default_rng(0))
+    assert np.array_equal(same.asked, voters.asked), "no edge decides who is asked"
 
 
 def test_many_nodes_are_asked(task):

@@ -295,6 +295,17 @@ BUGS = (
     Bug("M18", "documents: what is published is not charged", "documents/release.py",
         "return private | dict.fromkeys(public, PUBLISHED)", "return private",
         (test("documents/documents::what_a_release_published_is_protected_by_no_later_one"),)),
+    Bug("M19", "documents: a hash of the table under a known key", "documents/release.py",
+        "told_fingerprint(sha256_of(spec.nodes), os.urandom(32))",
+        'told_fingerprint(sha256_of(spec.nodes), b"a known key")',
+        (test("documents/documents::"
+              "an_attack_stays_private_and_sees_something_but_no_more_than_is_proved"),)),
+    Bug("M20", "documents: the exact number of labelled units sets the rate of the steps",
+        "documents/unit_steps.py",
+        "labelled = max(float(sizes.sum()), 1.0)",
+        "labelled = max(float(exact.sum() * self.count_lattice.spacing), 1.0)",
+        (test("documents/documents::"
+              "a_replayed_release_reads_a_person_through_the_door_alone[False-dp_linear]"),)),
     Bug("N3", "noisy sums: an undirected edge counted as one directed one", "methods/noisy_sums.py",
         "sensitivity=math.sqrt(2) if edge else", "sensitivity=1.0 if edge else",
         (replay("gap", "links"), replay("progap", "links"))),
@@ -454,6 +465,16 @@ BUGS = (
         "return clip / bounded if bounded > clip else 1.0",
         "return clip / bounded if bounded > 1.2 * clip else 1.0",
         (test("training/clipping::clipping_is_that_of_opacus"),)),
+    Bug("Q1", "scores of an attack: the threshold is fitted to the runs whose errors are counted",
+        "attacks/scores.py",
+        "first, second = ([each[start::2] for each in scores] for start in (0, 1))",
+        "first = second = scores",
+        (test("privacy/composition::scores_of_any_attack_give_a_bound_that_holds"),)),
+    Bug("Q2", "edge votes: training nodes without an edge are not asked", "methods/edge_votes.py",
+        "    asked[generator.permutation(n)[:n_asked]] = True\n",
+        "    asked[generator.permutation(n)[:n_asked]] = True\n"
+        "    asked[:n] &= np.diff(task.adjacency.indptr)[:n] > 0\n",
+        (test("methods/edge_votes::asked_training_nodes_are_treated_as_test_nodes"),)),
 )  # fmt: skip
 
 

@@ -64,5 +64,9 @@ def test_scores_of_any_attack_give_a_bound_that_holds(run, tmp_path):
     np.savetxt(without, rng.normal(6, 1, 2000))
     found = run("audit", "--scores", with_it, without, "--claim", 2, "--json").json
     assert found["refuted"] is False and found["epsilon_lower"] < 0.3
+    np.savetxt(with_it, np.tile([6, 0], 1000))  # the runs that choose the threshold tell, no others
+    np.savetxt(without, np.zeros(2000))
+    found = run("audit", "--scores", with_it, without, "--json").json
+    assert found["epsilon_lower"] == 0 and found["runs"] == [1000, 1000]
     without.write_text("score\nhigh\n")
     refused(run("audit", "--scores", with_it, without), 1, "without.csv: row 1")

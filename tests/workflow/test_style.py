@@ -8,11 +8,12 @@ import subprocess
 import sys
 import tomllib
 from functools import cache
-from importlib.metadata import packages_distributions
+from importlib.metadata import metadata, packages_distributions
 from itertools import chain
 from pathlib import Path
 
 import yaml
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from private_graphs.core.imports import import_closure
@@ -147,6 +148,9 @@ def test_lock_pins_versions_only(root: Path) -> None:
         assert re.fullmatch(r"[a-z0-9-]+==[0-9][0-9a-z.]*", line), line
     names = [line.partition("==")[0] for line in entries]
     assert names == sorted(set(names))
+    for name in names:  # Debian 12 has Python 3.11.2
+        needed = metadata(name)["Requires-Python"]
+        assert not needed or SpecifierSet(needed).contains("3.11.2"), (name, needed)
 
 
 def test_lock_has_everything_that_the_project_names(root: Path) -> None:

@@ -105,8 +105,8 @@ def classify(
         typer.Option(help="Where models read texts; the methods train on the CPU."),
     ] = "auto",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Declared documents: show what would be spent; read "
-                           "no label, draw nothing.")
+        bool, typer.Option("--dry-run", help="Declared documents: show what would be spent; use "
+                           "no private label, draw nothing.")
     ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Declared documents: overwrite an earlier run in --out; "

@@ -350,8 +350,9 @@ def classify(
 ) -> Classified:
     """Train a classifier of declared documents with one private release, and write its files.
 
-    ``scenario`` text protects documents; edges protects the links between public ones. The ledger
-    is written before the first private read. ``dry_run`` reads no label and draws nothing: it
+    ``scenario`` text protects documents; edges protects the links between public ones. The tables
+    are read and checked first, for their ids; the ledger is written before anything is computed
+    from a private text, label or link. ``dry_run`` computes nothing from them and draws nothing: it
     returns what would be spent.
 
     Raises:

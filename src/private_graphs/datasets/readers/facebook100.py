@@ -16,8 +16,9 @@ import numpy as np
 import scipy.sparse
 
 from private_graphs.core.errors import UserError
-from private_graphs.datasets.arrays import UndirectedEdges, checked_csr, undirected_edges
+from private_graphs.datasets.arrays import UndirectedEdges, undirected_edges
 from private_graphs.datasets.graph_dataset import ParsedGraph, SparseFeatures
+from private_graphs.datasets.matlab import read_array
 from private_graphs.datasets.prepared import prepared
 from private_graphs.datasets.spec import DatasetSpec, GraphSize
 from private_graphs.datasets.views import PAPER, RELEASED, SOUND, DataView
@@ -87,19 +88,9 @@ def with_class(years: np.ndarray, view: DataView, smallest: int) -> tuple[np.nda
 
 def _read(path: Path, variable: str) -> np.ndarray | scipy.sparse.spmatrix:
     """Read one variable of a campus; UserError if it is missing or malformed."""
-    from scipy.io import loadmat  # the import takes a quarter of a second
-
-    try:
-        found = loadmat(path, variable_names=[variable]).get(variable)
-    except Exception as error:  # SciPy's reader raises errors without a common base
-        raise UserError(
-            f"{path}: cannot be read as a MATLAB 5 file ({error}); supply the published file"
-        ) from error
+    found = read_array(path, variable)
     if variable == "A":
         right = scipy.sparse.issparse(found) and found.shape[0] == found.shape[1]
-        if right:  # SciPy follows wrong places out of its memory; A holds columns
-            parts = (found.data, found.indices, found.indptr, found.shape)
-            return checked_csr(*parts, f"{path}: A", canonical=False).T
         expected = "a square sparse matrix"
     else:
         right = isinstance(found, np.ndarray) and found.ndim == 2 and found.shape[1] == _COLUMNS

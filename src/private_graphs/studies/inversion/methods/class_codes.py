@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from private_graphs.core.method import Context, Method, Outcome, Request, Settings, picture_memory
+from private_graphs.core.method import Context, Method, Outcome, Request, Settings
 from private_graphs.core.tasks import ImageTask
 from private_graphs.datasets.photographs import varied
 from private_graphs.mechanisms.door import Door
@@ -233,7 +233,6 @@ METHODS = (
         named=("release", "replaced"),
         assumptions=(COMPARED,),
         prepares="each picture is taken less its mean, scaled, and whitened by public pictures",
-        memory=picture_memory,
         summary="One noisy release of each class’s appearance; pictures are named by the nearest.",
     ),
 )

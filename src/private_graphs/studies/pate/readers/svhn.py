@@ -15,6 +15,7 @@ import numpy as np
 
 from private_graphs.core.errors import UserError
 from private_graphs.datasets.image_dataset import ParsedImages
+from private_graphs.datasets.matlab import read_array
 from private_graphs.datasets.readers.mnist import DIGITS
 from private_graphs.datasets.spec import DatasetSpec, GraphSize
 from private_graphs.datasets.votes import read_votes
@@ -53,15 +54,7 @@ def read_svhn(folder: Path) -> ParsedImages:
 
 def _read_side(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Return (n, 3, 32, 32) images and (n,) labels of a file."""
-    from scipy.io import loadmat  # takes .25 s
-
-    try:
-        found = loadmat(path, variable_names=["X", "y"])
-    except Exception as error:  # the reader's exceptions have no common base class
-        raise UserError(
-            f"{path}: cannot be read as a MATLAB 5 file ({error}); supply the published file"
-        ) from error
-    images, labels = found.get("X"), found.get("y")
+    images, labels = read_array(path, "X"), read_array(path, "y")
     for name, array, shape in (
         ("X", images, (_SIDE, _SIDE, _CHANNELS, -1)), ("y", labels, (-1, 1)),
     ):  # fmt: skip

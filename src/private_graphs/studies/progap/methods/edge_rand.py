@@ -21,6 +21,7 @@ from pydantic import Field
 
 from private_graphs.core.method import Context, Method, Outcome, PrintedEpsilon, Request
 from private_graphs.core.tasks import NodeTask
+from private_graphs.datasets.spec import GraphSize
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.noisy_sums import PROTOCOLS as SUMS
 from private_graphs.methods.noisy_sums import (
@@ -254,6 +255,11 @@ def _graph(data: SumsData, request: Request, door: Door) -> scipy.sparse.csr_mat
     return _means(*randomised_rows(edges, n, door, plan), n)  # type: ignore[call-arg]
 
 
+def _memory(settings: SageSettings, size: GraphSize, runs: int) -> int:
+    """See ``Method.memory``: every run has a graph of its own, about as large as the true one."""
+    return memory(settings, size, runs) + 32 * runs * size.edges
+
+
 def _train(data: SumsData, requests: Sequence[Request], door: Door) -> list[Outcome]:
     from private_graphs.training import stacks
 
@@ -292,7 +298,7 @@ METHODS = (
         named=("hops",),
         prepares="features are used as they are",
         stated=stated,
-        memory=memory,
+        memory=_memory,
         summary="Randomised response on every edge, then GraphSAGE on the noisy graph.",
     ),
 )
