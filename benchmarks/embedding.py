@@ -29,9 +29,9 @@ import torch
 from timing import command, machine, seconds_of
 
 from private_graphs.core.files import write_json
-from private_graphs.features.bert import BertEncoder, limited_threads
+from private_graphs.features.bert import BertEncoder
 from private_graphs.features.bert_files import quiet_transformers
-from private_graphs.features.embedding import SHARD_TEXTS
+from private_graphs.features.embedding import SHARD_TEXTS, limited_threads
 
 AIM = 8.0
 TOLERANCE = 1e-5

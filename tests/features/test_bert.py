@@ -14,9 +14,11 @@ from text_graphs import text_graph
 from private_graphs.core.errors import UserError
 from private_graphs.datasets.views import PAPER, RELEASED, SOUND
 from private_graphs.features import embedding
-from private_graphs.features.bert import BertEncoder, bert_means, limited_threads
+from private_graphs.features.bert import BertEncoder
 from private_graphs.features.bert_cpu import PackedBert, packed_bert
 from private_graphs.features.bert_files import load_model
+from private_graphs.features.embedding import limited_threads
+from private_graphs.features.make import FeatureOptions, make_features
 
 WORDS = ["psa", "mačku", "kolo", "xyz", "hory", "!", "a"]
 
@@ -26,6 +28,10 @@ def some_texts() -> list[str]:
     generator = np.random.default_rng(3)
     texts = [" ".join(generator.choice(WORDS, i % 40)) for i in range(60)]
     return ["", "   ", "psa", "psa", "psa " * 700, "psa mačku " * 120, *texts]
+
+
+def bert_means(graph, view, **options):
+    return make_features(graph, "bert", view, FeatureOptions(**options))
 
 
 def one_at_a_time(encoder: BertEncoder, text: str) -> tuple[np.ndarray, np.ndarray]:
@@ -131,7 +137,11 @@ def test_a_vector_depends_on_its_own_text_alone_bit_for_bit(way, bert_folder):
 def test_a_private_text_changes_the_row_of_its_own_node_alone(way, bert_folder, monkeypatch):
     import private_graphs.features.bert as module
 
-    monkeypatch.setattr(module, "BertEncoder", lambda folder, device: encoder_of(way, folder))
+    class Way(BertEncoder):
+        def __new__(cls, folder, device):
+            return encoder_of(way, folder)
+
+    monkeypatch.setattr(module, "BertEncoder", Way)
     texts = some_texts()[2:]
     columns = {"a": texts, "b": texts[::-1], "c": texts[7:] + texts[:7]}
     before = bert_means(text_graph(columns), SOUND, model=bert_folder, device="cpu").values

@@ -10,12 +10,13 @@ import pytest
 from private_graphs.core.errors import UserError
 from private_graphs.datasets.views import RELEASED, SOUND
 from private_graphs.features.fasttext import fasttext_means, load_model, trained_model, unpacked
+from private_graphs.features.make import FeatureOptions
 from private_graphs.features.words import tokens, vocabulary
 
 
 def test_same_as_a_loop_over_users_and_words(labelled, tmp_path):
     path = trained_model(labelled, RELEASED, tmp_path)
-    found = fasttext_means(labelled, RELEASED, (20, 60), model=path).values
+    found = fasttext_means(labelled, RELEASED, FeatureOptions((20, 60), path)).values
     model, kept = load_model(path), set(vocabulary(labelled, RELEASED, (20, 60))[0].words)
     columns = [labelled.column(name) for name in labelled.texts.column_names]
     without = 0
@@ -34,8 +35,8 @@ def test_a_packed_model_is_unpacked_once_and_gives_the_same(labelled, tmp_path):
     packed = tmp_path / "packed" / "model.bin.gz"
     packed.parent.mkdir()
     packed.write_bytes(gzip.compress(path.read_bytes()))
-    plain = fasttext_means(labelled, RELEASED, (3, 1000), model=path)
-    found = fasttext_means(labelled, RELEASED, (3, 1000), model=packed, model_name="sk vectors")
+    plain = fasttext_means(labelled, RELEASED, FeatureOptions((3, 1000), path))
+    found = fasttext_means(labelled, RELEASED, FeatureOptions((3, 1000), packed, "sk vectors"))
     np.testing.assert_array_equal(found.values, plain.values)
     assert (packed.parent / "model.bin").read_bytes() == path.read_bytes()
     assert found.models[0].file == "model.bin.gz" and "sk vectors" in found.preprocessing[1]

@@ -8,8 +8,14 @@ from text_graphs import text_graph
 
 from private_graphs.core.errors import UserError
 from private_graphs.datasets.views import PAPER, RELEASED, SOUND
-from private_graphs.features.sbert import SentenceEncoder, sentence_means
+from private_graphs.features.make import FeatureOptions, make_features
+from private_graphs.features.sbert import SentenceEncoder
 from private_graphs.features.tiny import tiny_sentence_bert
+
+
+def sentence_means(graph, view, **options):
+    return make_features(graph, "sbert", view, FeatureOptions(**options))
+
 
 COLUMNS = {"a": ["psa", None, "kolo hory", " ", "psa"], "b": ["mačku", "", "a", None, "psa"]}
 

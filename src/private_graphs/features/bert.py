@@ -1,14 +1,13 @@
-"""Mean last hidden states of BERT over the tokens and columns of a node's texts.
+"""Mean last hidden states of BERT over the tokens of a text.
 
 Igamberdiev & Habernal (LREC 2022, §5): each column is embedded on its own; the hidden states of the
-last layer are averaged over tokens, then over columns.
+last layer are averaged over tokens, then over columns (``embedding.text_means``).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,24 +15,13 @@ from typing import Any
 import numpy as np
 
 from private_graphs.core.errors import UserError
-from private_graphs.datasets.labelled import RawFile
-from private_graphs.datasets.text_graph import TextGraph
-from private_graphs.datasets.views import DataView
 from private_graphs.features.bert_files import (
     files_of_model,
     load_model,
     load_tokenizer,
     quiet_transformers,
 )
-from private_graphs.features.embedding import (
-    LADDER,
-    EmptyTexts,
-    column_means,
-    fixed_batches,
-    working_folder,
-)
-from private_graphs.features.matrix import FeatureMatrix
-from private_graphs.features.texts import coverage, distinct_texts, fitted_on_words
+from private_graphs.features.embedding import LADDER, EmptyTexts, fixed_batches
 from private_graphs.features.tiny import tiny_bert
 
 POOLING_VERSION = 2
@@ -42,59 +30,6 @@ POOLING_VERSION = 2
 TOKENS_PER_BATCH = {"cpu": 512, "cuda": 8_192}
 """Tokens per batch, padding included, by device. On a CPU, whose batches are packed, 256 to 4,096
 are equally fast; a larger size pads the last batch of a kind more."""
-
-
-def bert_means(
-    graph: TextGraph,
-    view: DataView,
-    *,
-    model: Path | None = None,
-    model_name: str | None = None,
-    model_files: tuple[RawFile, ...] = (),
-    cache: Path | None = None,
-    device: str = "auto",
-    threads: int = 1,
-    progress: Callable[[int, int], None] | None = None,
-) -> FeatureMatrix:
-    """Return (N, hidden size) float32: mean hidden states over tokens, then over columns.
-
-    With ``view.empty_texts`` "counted", empty columns are embedded as ``[CLS] [SEP]`` and special
-    tokens enter the means, as in the authors' code; with "masked", special tokens and empty columns
-    are left out, and a node without words gets zeros. Texts are cut at the model's longest input.
-    ``model`` is a local folder with ``config.json``, ``vocab.txt`` and the weights; None makes a
-    tiny randomly initialised BERT with a vocabulary from the texts of the nodes that
-    ``view.vocabulary`` names. ``cache`` keeps the vectors of texts; ``progress`` is called with
-    (distinct texts done, distinct texts in all).
-
-    Raises:
-        UserError: the model folder is incomplete or broken, or the device is missing.
-    """
-    with working_folder(cache) as folder:
-        if model is None:
-            model = tiny_bert(graph, view, folder)
-            origin = (
-                "The features are mean hidden states of a small, randomly initialised BERT whose "
-                f"vocabulary comes from the texts of {fitted_on_words(view)}; {coverage(view)}."
-            )
-            model_files = ()
-        else:
-            origin = (
-                f"The features are mean hidden states of {model_name or Path(model).name}, "
-                "trained on other texts; nothing was fitted on the texts of this graph."
-            )
-        encoder = BertEncoder(model, device)
-        with limited_threads(threads):
-            values = column_means(
-                distinct_texts(graph.texts), encoder, view.empty_texts, folder, progress
-            )
-        with limited_threads(threads):
-            counts = encoder.lost(distinct_texts(graph.texts).texts)
-    files = tuple(model_files or encoder.files)
-    told = (origin, _POOLED[view.empty_texts], READ.format(encoder.longest))
-    return FeatureMatrix(values, told, files, counts)
-
-
-READ = "Of a text the first {:,} tokens are read, special ones included."
 
 
 def lost_of(texts: list[str], tokenizer: Any, longest: int) -> dict[str, int]:
@@ -120,16 +55,19 @@ def token_counts(texts: list[str], tokenizer: Any) -> np.ndarray:
     return np.array(found, dtype=np.int64)
 
 
-_POOLED: dict[EmptyTexts, str] = {
-    "counted": "Empty columns and special tokens enter the means.",
-    "masked": "Empty columns and special tokens are left out of the means.",
-}
-
-
 class BertEncoder:
-    """A BERT model from a local folder, with both poolings of a text from one pass."""
+    """A BERT model from a local folder, with both poolings of a text from one pass.
+
+    With empty texts "counted", empty columns are embedded as ``[CLS] [SEP]`` and special tokens
+    enter the means, as in the authors' code; with "masked", both are left out.
+    """
 
     pooled: dict[EmptyTexts, str] = {"counted": "all_tokens", "masked": "words"}
+    means: dict[EmptyTexts, str] = {
+        "counted": "Empty columns and special tokens enter the means.",
+        "masked": "Empty columns and special tokens are left out of the means.",
+    }
+    made, embedded, tiny = "mean hidden states", "BERT", staticmethod(tiny_bert)
 
     def __init__(
         self, folder: Path, device: str = "auto", tokens_per_batch: int | None = None
@@ -265,16 +203,3 @@ def packed_batches(lengths: np.ndarray, tokens_per_batch: int) -> Iterator[np.nd
         end = int(np.searchsorted(ends, before + tokens_per_batch, side="right"))
         yield order[start:end]
         start, before = end, ends[end - 1]
-
-
-@contextmanager
-def limited_threads(threads: int) -> Iterator[None]:
-    """Limit PyTorch to ``threads`` threads, and restore the number afterwards."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

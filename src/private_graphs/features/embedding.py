@@ -10,12 +10,19 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 import numpy as np
 
+from private_graphs.datasets.labelled import RawFile
+from private_graphs.datasets.text_graph import TextGraph
+from private_graphs.datasets.views import DataView
+from private_graphs.features.matrix import FeatureMatrix
 from private_graphs.features.shards import ShardStore, text_keys
-from private_graphs.features.texts import DistinctTexts
+from private_graphs.features.texts import DistinctTexts, coverage, distinct_texts, fitted_on_words
+
+if TYPE_CHECKING:
+    from private_graphs.features.make import FeatureOptions
 
 SHARD_TEXTS = 2_000
 """Texts per shard: the most work that a killed run repeats."""
@@ -60,6 +67,27 @@ class TextEncoder(Protocol):
     """Length of a vector."""
     pooled: dict[EmptyTexts, str]
     """Name of the array in :meth:`encode` with the vectors, for each treatment of empty texts."""
+    means: dict[EmptyTexts, str]
+    """Sentence for each treatment of empty texts."""
+    made: ClassVar[str]
+    """What the vectors are, in words."""
+    embedded: ClassVar[str]
+    """What the embedded model is called."""
+    tiny: ClassVar[Callable[[TextGraph, DataView, Path], Path]]
+    """Callable: text graph, view, folder → folder of an embedded model with random weights."""
+    files: list[RawFile]
+    """Files that determine the vectors."""
+
+    def __init__(self, folder: Path, device: str) -> None: ...
+
+    @property
+    def longest(self) -> int | None:
+        """Most tokens that the model reads per text; None for no limit."""
+        ...
+
+    def lost(self, texts: list[str]) -> dict[str, int]:
+        """Count the parts of texts that are not read."""
+        ...
 
     def encode(self, texts: list[str]) -> dict[str, np.ndarray]:
         """Return arrays with one row per text, (n, width) float32, and ``filled`` (n,) bool.
@@ -67,6 +95,43 @@ class TextEncoder(Protocol):
         A row depends bit for bit on its own text alone.
         """
         ...
+
+
+def text_means(
+    graph: TextGraph, view: DataView, options: FeatureOptions, kind: type[TextEncoder]
+) -> FeatureMatrix:
+    """Return (N, width) float32: mean vectors over the columns of each node's texts.
+
+    Texts are cut at the model's longest input, and a node without words gets zeros where empty
+    texts are "masked". Without a model in the ``options`` the kind makes a tiny one with random
+    weights, whose vocabulary comes from the texts of the nodes that ``view.vocabulary`` names.
+
+    Raises:
+        UserError: the model folder is incomplete or broken, or the device is missing.
+    """
+    with working_folder(options.cache) as folder, limited_threads(options.threads):
+        if options.model is None:
+            model, files = kind.tiny(graph, view, folder), ()
+            origin = (
+                f"The features are {kind.made} of a small, randomly initialised {kind.embedded} "
+                f"whose vocabulary comes from the texts of {fitted_on_words(view)}; "
+                f"{coverage(view)}."
+            )
+        else:
+            model, files = options.model, options.model_files
+            origin = (
+                f"The features are {kind.made} of {options.model_name or model.name}, trained on "
+                "other texts; nothing was fitted on the texts of this graph."
+            )
+        encoder, distinct = kind(model, options.device), distinct_texts(graph.texts)
+        values = column_means(distinct, encoder, view.empty_texts, folder, options.progress)
+        counts = encoder.lost(distinct.texts)
+    told = [origin, encoder.means[view.empty_texts]]
+    if encoder.longest is not None:
+        told.append(
+            f"Of a text the first {encoder.longest:,} tokens are read, special ones included."
+        )
+    return FeatureMatrix(values, tuple(told), tuple(files or encoder.files), counts)
 
 
 def column_means(
@@ -132,3 +197,16 @@ def working_folder(cache: Path | None) -> Iterator[Path]:
     else:
         with tempfile.TemporaryDirectory(prefix="private-graphs-") as name:
             yield Path(name)
+
+
+@contextmanager
+def limited_threads(threads: int) -> Iterator[None]:
+    """Limit PyTorch to ``threads`` threads, and restore the number afterwards."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
@@ -24,7 +24,10 @@ from private_graphs.datasets.views import DataView
 from private_graphs.features.embedding import working_folder
 from private_graphs.features.matrix import FeatureMatrix
 from private_graphs.features.texts import coverage, distinct_texts, fitted_on, fitted_on_words
-from private_graphs.features.words import COUNTS, texts_not_split, tokens, vocabulary
+from private_graphs.features.words import texts_not_split, tokens, vocabulary
+
+if TYPE_CHECKING:
+    from private_graphs.features.make import FeatureOptions
 
 EMBEDDED_TRAINING = {
     "model": "skipgram",
@@ -49,28 +52,20 @@ EMBEDDED_TRAINING = {
 """Training options of the embedded model."""
 
 
-def fasttext_means(
-    graph: TextGraph,
-    view: DataView,
-    counts: tuple[int, int] = COUNTS,
-    *,
-    model: Path | None = None,
-    model_name: str | None = None,
-    model_files: tuple[RawFile, ...] = (),
-    cache: Path | None = None,
-) -> FeatureMatrix:
+def fasttext_means(graph: TextGraph, view: DataView, options: FeatureOptions) -> FeatureMatrix:
     """Return (N, dim) float32: the mean word vector over all tokens of a node's texts.
 
     Tokens and thresholds are those of the bag of words (Igamberdiev & Habernal, LREC 2022, §5),
-    repeated tokens count each time, and a node without tokens gets zeros. ``model`` is a fastText
-    binary file, ``.bin`` or ``.bin.gz`` (unpacked beside itself); None trains a small skip-gram
-    model on the texts of the nodes that ``view.vocabulary`` names and keeps it in ``cache``.
+    repeated tokens count each time, and a node without tokens gets zeros. The model is a fastText
+    binary file, ``.bin`` or ``.bin.gz`` (unpacked beside itself); without one a small skip-gram
+    model is trained on the texts of the nodes that ``view.vocabulary`` names and kept in the cache.
 
     Raises:
         UserError: no word is left, or the model cannot be read.
     """
-    words, sentence = vocabulary(graph, view, counts)
-    with working_folder(cache) as folder:
+    model = options.model
+    words, sentence = vocabulary(graph, view, options.counts)
+    with working_folder(options.cache) as folder:
         if model is None:
             path = trained_model(graph, view, folder)
             files = (RawFile(file=path.name, sha256=sha256_of(path), url=None),)
@@ -80,10 +75,9 @@ def fasttext_means(
             )
         else:
             path = unpacked(model)
-            files = model_files or (RawFile(file=model.name, sha256=sha256_of(model), url=None),)
-            origin = (
-                f"The word vectors are those of {model_name or path.stem}, trained on other texts."
-            )
+            own = RawFile(file=model.name, sha256=sha256_of(model), url=None)
+            files, name = options.model_files or (own,), options.model_name or path.stem
+            origin = f"The word vectors are those of {name}, trained on other texts."
         vectors = word_vectors(load_model(path), words.words)
     lost = {"texts_not_split": texts_not_split(graph.texts)}
     return FeatureMatrix(_row_means(words.counts, vectors), (sentence, origin), files, lost)

@@ -55,29 +55,18 @@ def make_features(
         from private_graphs.features.bow import bag_of_words
 
         return bag_of_words(graph, view, options.counts)
-    model = {
-        "model": options.model,
-        "model_name": options.model_name,
-        "model_files": options.model_files,
-        "cache": options.cache,
-    }
     if kind == "fasttext":
         from private_graphs.features.fasttext import fasttext_means
 
-        return fasttext_means(graph, view, options.counts, **model)
+        return fasttext_means(graph, view, options)
     if kind == "bert":
         with from_extra("bert"):
             import transformers  # noqa: F401
-        from private_graphs.features.bert import bert_means as means
+        from private_graphs.features.bert import BertEncoder as Encoder
     else:
         with from_extra("bert"):
             import sentence_transformers  # noqa: F401
-        from private_graphs.features.sbert import sentence_means as means
-    return means(
-        graph,
-        view,
-        **model,
-        device=options.device,
-        threads=options.threads,
-        progress=options.progress,
-    )
+        from private_graphs.features.sbert import SentenceEncoder as Encoder
+    from private_graphs.features.embedding import text_means
+
+    return text_means(graph, view, options, Encoder)

@@ -1,9 +1,8 @@
-"""Mean sentence vectors over the text columns of a node (Sentence-BERT)."""
+"""Sentence vectors of texts (Sentence-BERT)."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +12,9 @@ from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of
 from private_graphs.datasets.first_use import RECEIPT
 from private_graphs.datasets.labelled import RawFile
-from private_graphs.datasets.text_graph import TextGraph
-from private_graphs.datasets.views import DataView
-from private_graphs.features.bert import READ, limited_threads, lost_of, token_counts
+from private_graphs.features.bert import lost_of, token_counts
 from private_graphs.features.bert_files import quiet_transformers
-from private_graphs.features.embedding import (
-    LADDER,
-    EmptyTexts,
-    column_means,
-    fixed_batches,
-    working_folder,
-)
-from private_graphs.features.matrix import FeatureMatrix
-from private_graphs.features.texts import coverage, distinct_texts, fitted_on_words
+from private_graphs.features.embedding import LADDER, EmptyTexts, fixed_batches, limited_threads
 from private_graphs.features.tiny import tiny_sentence_bert
 
 ENCODER_VERSION = 2
@@ -35,60 +24,18 @@ TOKENS_PER_BATCH = {"cpu": 512, "cuda": 8_192}
 """Tokens per batch, padding included, by device."""
 
 
-def sentence_means(
-    graph: TextGraph,
-    view: DataView,
-    *,
-    model: Path | None = None,
-    model_name: str | None = None,
-    model_files: tuple[RawFile, ...] = (),
-    cache: Path | None = None,
-    device: str = "auto",
-    threads: int = 1,
-    progress: Callable[[int, int], None] | None = None,
-) -> FeatureMatrix:
-    """Return (N, width) float32: the mean sentence vector over the columns of a node.
-
-    The model (Reimers & Gurevych, 2019) comes from a local folder in the layout of the
-    sentence-transformers library; None makes a tiny randomly initialised one. With
-    ``view.empty_texts`` "counted" the mean is over all columns, empty ones included, as in the code
-    of Igamberdiev & Habernal (LREC 2022); with "masked" it is over columns with text, and a node
-    without text gets zeros. ``cache`` and ``progress`` work as in the BERT features.
-
-    Raises:
-        UserError: the model folder cannot be read.
-    """
-    with working_folder(cache) as folder:
-        if model is None:
-            model = tiny_sentence_bert(graph, view, folder)
-            origin = (
-                "The features are sentence vectors of a small, randomly initialised model whose "
-                f"vocabulary comes from the texts of {fitted_on_words(view)}; {coverage(view)}."
-            )
-            model_files = ()
-        else:
-            origin = (
-                f"The features are sentence vectors of {model_name or Path(model).name}, trained "
-                "on other texts; nothing was fitted on the texts of this graph."
-            )
-        encoder = SentenceEncoder(model, device)
-        with limited_threads(threads):
-            values = column_means(
-                distinct_texts(graph.texts), encoder, view.empty_texts, folder, progress
-            )
-        with limited_threads(threads):
-            counts = encoder.lost(distinct_texts(graph.texts).texts)
-    averaged = "Empty columns enter" if view.empty_texts == "counted" else "Empty columns leave"
-    told = [origin, f"{averaged} the means."]
-    if encoder.longest is not None:
-        told.append(READ.format(encoder.longest))
-    return FeatureMatrix(values, tuple(told), tuple(model_files or encoder.files), counts)
-
-
 class SentenceEncoder:
-    """A sentence-transformers model from a local folder."""
+    """A sentence-transformers model (Reimers & Gurevych, 2019) from a local folder.
+
+    With empty texts "counted" the mean is over all columns, empty ones included, as in the code of
+    Igamberdiev & Habernal (LREC 2022); with "masked" over columns with text.
+    """
 
     pooled: dict[EmptyTexts, str] = {"counted": "sentence", "masked": "sentence"}
+    means: dict[EmptyTexts, str] = {
+        "counted": "Empty columns enter the means.", "masked": "Empty columns leave the means.",
+    }  # fmt: skip
+    made, embedded, tiny = "sentence vectors", "model", staticmethod(tiny_sentence_bert)
 
     def __init__(self, folder: Path, device: str = "auto") -> None:
         """Load the model without network access.
