@@ -94,20 +94,12 @@ rule shard_sum:
 
 # The noise is drawn once: what says for which sums (private/spent-*) and with which secret is no
 # output of a rule, so that Snakemake never removes it.
-rule shard_release:
+use rule shard_ask as shard_release with:
     input:
         lambda wildcards: sums(run().rounds - 1),
     output:
         manifest=f"{PRIVATE}/manifest.json",
     log:
         f"{OUT}/logs/release.log",
-    conda:
-        "../envs/training.yaml"
-    threads: 1
-    resources:
-        mem_mb=lambda wildcards, attempt: 8000 * attempt,
-        runtime=lambda wildcards, attempt: 60 * attempt,
     params:
         turn=lambda wildcards: run().rounds,
-    script:
-        "scripts/shard_ask.py"
