@@ -100,6 +100,10 @@ class Results:
             )
         return [_with_models(_marked_private(block)) for block in exhibit.build(results)]
 
+    def title_of(self, dataset: str) -> str:
+        """Return the displayed name of a dataset; of one that was not built, the name itself."""
+        return {each["name"]: each["title"] for each in self.statistics}.get(dataset, dataset)
+
     def with_rows(self, rows: pd.DataFrame) -> Results:
         """Return the results with other rows: some of these, say."""
         return replace(self, rows=rows)

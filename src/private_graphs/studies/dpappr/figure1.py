@@ -12,7 +12,6 @@ from private_graphs.report.words import missing, number
 from private_graphs.studies.dpappr.points import (
     ROWS,
     beside,
-    dataset_title,
     majority,
     numbers,
     points,
@@ -32,7 +31,7 @@ def build(results: Any) -> list[Block]:
     charts: list[Block] = []
     for (dataset, protocol), part in frame.groupby(["dataset", "protocol"]):
         made = _proved if part["epsilon_claimed"].isna().all() else _published
-        charts += made(results, f"{_TITLE}: {dataset_title(results, dataset)}, {protocol}", part)
+        charts += made(results, f"{_TITLE}: {results.title_of(dataset)}, {protocol}", part)
     more = [Column("ε of training", lambda row: number(row["training_epsilon"]))]
     return [*charts, numbers(results, _TITLE, frame, more)]
 

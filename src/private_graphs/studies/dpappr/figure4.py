@@ -8,7 +8,7 @@ import pandas as pd
 
 from private_graphs.report.exhibit import Block, Chart, Column, Exhibit, Table
 from private_graphs.report.words import number
-from private_graphs.studies.dpappr.points import dataset_title, majority, points, references
+from private_graphs.studies.dpappr.points import majority, points, references
 
 _TITLE = "Figures 5.4-5.5. Guessed degrees"
 
@@ -43,7 +43,7 @@ def build(results: Any) -> list[Block]:
             lines = {"one number for all": "one"} if "one" in part else references(part)
             blocks.append(
                 Chart(
-                    f"{_TITLE}, {name}: {dataset_title(results, dataset)}",
+                    f"{_TITLE}, {name}: {results.title_of(dataset)}",
                     part.sort_values(["protocol", "title", "epsilon"], kind="stable"),
                     x="epsilon",
                     line="title",

@@ -11,7 +11,7 @@ import pandas as pd
 from private_graphs.report.exhibit import Block, Column, Exhibit, Pictures, Table
 from private_graphs.report.words import number
 from private_graphs.studies.dpappr.methods.appr_attack import SIDE
-from private_graphs.studies.dpappr.points import dataset_title, points
+from private_graphs.studies.dpappr.points import points
 
 _NOTE = (
     "t-SNE of the hidden layers of all sampled training nodes, a colour for each class: no ε "
@@ -32,7 +32,7 @@ def build(results: Any) -> list[Block]:
             images[place] = _image(np.array(json.loads(row["picture"])))
         blocks.append(
             Pictures(
-                f"Figures 5.6-5.7. Hidden layers: {dataset_title(results, dataset)}",
+                f"Figures 5.6-5.7. Hidden layers: {results.title_of(dataset)}",
                 images,
                 [results.title(each) for each in methods],
                 [f"ε = {number(each)}" for each in budgets],

@@ -78,11 +78,6 @@ def majority(results: Any, frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**{"at majority": found.reindex(pd.MultiIndex.from_frame(frame[by])).array})
 
 
-def dataset_title(results: Any, name: str) -> str:
-    """Return the displayed name of a dataset."""
-    return {item["name"]: item["title"] for item in results.statistics}.get(name, name)
-
-
 def numbers(results: Any, title: str, frame: pd.DataFrame, more: Sequence[Column] = ()) -> Table:
     """Return the table of numbers behind charts."""
     used = [
@@ -147,7 +142,7 @@ def swept(results: Any, title: str, x: str, x_label: str, log_x: bool = False) -
     if len(fixed):
         drawn = beside(drawn, fixed, ["dataset", "protocol"])
     drawn = majority(results, drawn).sort_values(["dataset", "protocol", "title", "x"])
-    facets = drawn.assign(facet=[dataset_title(results, name) for name in drawn["dataset"]])
+    facets = drawn.assign(facet=drawn["dataset"].map(results.title_of))
     chart = Chart(
         title, facets, x="x", line="title", row="facet", column="protocol",
         references=references(drawn), x_label=x_label, y_label="test accuracy", log_x=log_x,

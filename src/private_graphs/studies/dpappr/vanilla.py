@@ -8,7 +8,7 @@ import pandas as pd
 
 from private_graphs.report.exhibit import Block, Chart, Column, Exhibit, Table
 from private_graphs.report.words import guarantee, number, privacy_notes, score
-from private_graphs.studies.dpappr.points import SAMPLE_NOTE, dataset_title, points
+from private_graphs.studies.dpappr.points import SAMPLE_NOTE, points
 
 _TITLE = "Proven, without subsampling, beside VANILLA on a sample"
 
@@ -31,7 +31,7 @@ def build(results: Any) -> list[Block]:
     drawn = drawn.assign(lead=drawn["mean"] - drawn["vanilla"])
     chart = Chart(
         _TITLE,
-        drawn.assign(facet=[dataset_title(results, name) for name in drawn["dataset"]]),
+        drawn.assign(facet=drawn["dataset"].map(results.title_of)),
         x="epsilon",
         line="line",
         column="facet",

@@ -74,9 +74,7 @@ def plain(results: Results, attack: str, column: str) -> pd.Series:
 
 def nearer(results: Results, place: Place) -> Measured | None:
     """Distance of the original attack minus that of the enhanced one."""
-    return interval(
-        (plain(results, "original", "distance") - plain(results, "enhanced", "distance")).dropna()
-    )
+    return interval(plain(results, "original", "distance") - plain(results, "enhanced", "distance"))
 
 
 def every_target_nearer(results: Results, place: Place) -> Measured | None:
@@ -159,7 +157,7 @@ def record_farther(results: Results, place: Place) -> Measured | None:
     for epsilon, _ in _PAIRS:
         rows = attacked(results, "enhanced", scenario="records", epsilon=epsilon)
         if len(rows):
-            found.append((rows.set_index("seed")["distance"] - own).dropna())
+            found.append(rows.set_index("seed")["distance"] - own)
     return lowest(found)
 
 

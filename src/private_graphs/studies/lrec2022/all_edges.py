@@ -23,16 +23,16 @@ def build(results: Any) -> list[Block]:
     points = proved_points(results, "frontier,all_edges")
     points = points[(points["scenario"] == "graph") & points["method"].isin(METHODS)]
     points = with_labels(compared(points[points["private"] | (points["epsilon"] == 0)]))
-    titles = {item["name"]: item["title"] for item in results.statistics}
     charts = []
     for dataset, rows in points.groupby("dataset", sort=False):
+        heading = results.title_of(dataset)
         public = rows[rows["epsilon"] == 0].set_index("labels")["mean"]
         lines = {f"public data alone, {each} labels": each for each in public.index if each != "0"}
         drawn = rows[rows["private"]].assign(
-            **{name: public[each] for name, each in lines.items()}, heading=titles[dataset]
+            **{name: public[each] for name, each in lines.items()}, heading=heading
         )
         charts.append(Chart(
-            f"A node with all its edges: {titles[dataset]}", drawn, x="epsilon", line="labels",
+            f"A node with all its edges: {heading}", drawn, x="epsilon", line="labels",
             line_label="public labels:", row="heading", log_x=True,
             references={name: name for name in lines}, x_label="ε of one run",
             y_label="test micro-F1",

@@ -95,7 +95,7 @@ def gain(groups: str, this: dict[str, Any], other: dict[str, Any]) -> Rule:
     def measure(results: Results, place: Place) -> Measured | None:
         one, two = (runs_at(results, groups, optimizer="sgd", **at)["test_micro_f1"]
                     for at in (this, other))  # fmt: skip
-        return interval((one - two).dropna())
+        return interval(one - two)
 
     return measure
 
@@ -119,7 +119,7 @@ def above_sgd(**where: Any) -> Rule:
 
     def measure(results: Results, place: Place) -> Measured | None:
         adam, sgd = (scores(results, "table1", optimizer=name, **where) for name in ("adam", "sgd"))
-        return interval((adam - sgd).dropna())
+        return interval(adam - sgd)
 
     return measure
 
@@ -203,7 +203,7 @@ def richer(results: Results, place: Place) -> Measured | None:
         for epsilon in (math.inf, 2)
     )  # fmt: skip
     loss = {kind: plain[kind] - private[kind] for kind in plain}
-    return interval((loss["bow"] - loss["bert"]).dropna())
+    return interval(loss["bow"] - loss["bert"])
 
 
 def plain_words_best(results: Results, place: Place) -> Measured | None:
@@ -213,7 +213,7 @@ def plain_words_best(results: Results, place: Place) -> Measured | None:
         for kind in ("bow", "fasttext", "bert")
     }
     bow = by_kind.pop("bow")
-    return lowest([(bow - each).dropna() for each in by_kind.values()])
+    return lowest([bow - each for each in by_kind.values()])
 
 
 def statement(results: Results, **where: Any) -> dict[str, Any] | None:
@@ -266,7 +266,7 @@ def kept_score(results: Results, place: Place) -> Measured | None:
     """Score of private Adam with ten splits at this ε, divided by that of Adam without DP."""
     private = scores(results, "table1", optimizer="adam", splits=10, epsilon=place.said["epsilon"])
     plain = scores(results, "table1", optimizer="adam", epsilon=math.inf)
-    return interval((private / plain).dropna())
+    return interval(private / plain)
 
 
 def mnist_scores(results: Results, epsilon: float, branch: str) -> pd.Series:

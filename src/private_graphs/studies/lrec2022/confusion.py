@@ -75,7 +75,6 @@ def pairs(matrix: pd.DataFrame) -> list[str]:
 def build(results: Results) -> list[Block]:
     """Return a matrix per graph, protocol and ε, and its most confused pairs of classes."""
     frame = shares(results)
-    titles = {item["name"]: item["title"] for item in results.statistics}
     points = results.points([*PLACE, "optimizer", "splits"])
     points = points[(points["optimizer"] == "sgd") & (points["splits"] == 1)]
     maps, lines = [], []
@@ -85,7 +84,7 @@ def build(results: Results) -> list[Block]:
         under = "no DP" if math.isinf(row["epsilon"]) else f"ε = {words.number(row['epsilon'])}"
         names = [str(name) for name in square.columns]
         maps.append(Heatmap(
-            f"{titles.get(row['dataset'], row['dataset'])}, {row['protocol']}, {under}: "
+            f"{results.title_of(row['dataset'])}, {row['protocol']}, {under}: "
             "predicted class in % of the true class",
             square.to_numpy().round(), names, names, "true class", "predicted class",
             most=100,

@@ -55,9 +55,8 @@ def build(
     """
     points = curve_points(results, figure, group, private, printed)
     label = figure.replace("figure", "Figure ")
-    titles = {item["name"]: item["title"] for item in results.statistics}
     optimizers = pd.Categorical(points["optimizer"].map(OPTIMIZERS), list(OPTIMIZERS.values()))
-    frame = points.assign(optimizer=optimizers, title=points["dataset"].map(titles))
+    frame = points.assign(optimizer=optimizers, title=points["dataset"].map(results.title_of))
     frame["share"] = 100 * frame["train_fraction"]
     chart = partial(
         Chart, x="splits" if x == "splits" else "share", steps=x == "splits", column="optimizer",

@@ -35,7 +35,6 @@ def build(results: Any) -> list[Block]:
     fitted = points["fitted"].map({True: " (fits public labels)", False: ""})
     points = points.assign(line=points["title"] + fitted)
     methods = list(dict.fromkeys(points.loc[points["epsilon"] > 0, "line"]))
-    titles = {item["name"]: item["title"] for item in results.statistics}
     printed, trained = printed_gcns(results), trained_gcns(results)
     printed = printed[np.isfinite(printed["epsilon"])]
     trained = trained[(trained["protocol"] == "sound") & np.isinf(trained["epsilon"])]
@@ -47,7 +46,7 @@ def build(results: Any) -> list[Block]:
         )
         gcns = {name: name for name in frame.columns if name.endswith("no DP")}
         charts.append(Chart(
-            f"Private and useful: {titles[dataset]}",
+            f"Private and useful: {results.title_of(dataset)}",
             frame.assign(line=pd.Categorical(frame["line"], methods)), x="epsilon", line="line",
             row="heading", printed="published", log_x=True,
             references={"public data alone": "public", "majority class": "majority"} | gcns,

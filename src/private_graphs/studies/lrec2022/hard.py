@@ -92,7 +92,6 @@ def _printed(results: Results, figure: str, points: pd.DataFrame) -> list[float 
 
 
 def _chart(results: Results, points: pd.DataFrame, figure: str, x: str) -> Chart:
-    titles = {item["name"]: item["title"] for item in results.statistics}
     parts = [
         points.assign(line=line, mean=points[name], std=points[f"{name}_std"],
                       published=points["published"] if name == "kept" else None)
@@ -100,7 +99,7 @@ def _chart(results: Results, points: pd.DataFrame, figure: str, x: str) -> Chart
     ]  # fmt: skip
     frame = pd.concat(parts, ignore_index=True)
     frame["share"] = 100 * frame["train_fraction"]
-    frame["title"] = frame["dataset"].map(lambda name: titles.get(name, name))
+    frame["title"] = frame["dataset"].map(results.title_of)
     protocols = [name for name in PROTOCOLS if name in set(frame["protocol"])]
     frame["protocol"] = pd.Categorical(frame["protocol"], protocols)
     label = figure.replace("figure", "Figure ")

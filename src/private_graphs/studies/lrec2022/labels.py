@@ -36,11 +36,10 @@ def build(results: Any) -> list[Block]:
     points = proved_points(results)
     points = with_labels(compared(points[points["epsilon"].isin(EPSILONS)]))
     points["note"] = "(" + points["title"] + ")"
-    titles = {item["name"]: item["title"] for item in results.statistics}
     several = points.groupby(PLACE)["labels"].transform("nunique") > 1
     charts = [
         Chart(
-            f"Fewer public labels: {titles[dataset]}", rows, x="labels", line="epsilon",
+            f"Fewer public labels: {results.title_of(dataset)}", rows, x="labels", line="epsilon",
             line_label="ε:", words="note", row="heading", steps=True,
             x_label="public validation labels", y_label="test micro-F1",
         )

@@ -65,11 +65,11 @@ NOTES = (
 def build(results: Any) -> list[Block]:
     """Return a chart of all sources, a facet per dataset, and their numbers with the proved ε."""
     frame = _compare(results)
-    titles = {item["name"]: item["title"] for item in results.statistics}
+    facets = frame["dataset"].map(results.title_of)
     same = ~frame["epsilon"].isin(EPSILONS)  # one dot if ε makes no difference
     names = [*(f"ε = {number(epsilon)}" for epsilon in EPSILONS), "no DP, or nothing private"]
     line = ("ε = " + frame["asked"].map(number)).mask(same, names[-1])
-    drawn = frame.assign(line=pd.Categorical(line, names), facet=frame["dataset"].map(titles))
+    drawn = frame.assign(line=pd.Categorical(line, names), facet=facets)
     chart = Chart(
         "Beside Table 1", drawn[~same | (drawn["asked"] == EPSILONS[0])], x="source", line="line",
         column="facet", categories=True, y_label="test micro-F1",

@@ -58,7 +58,7 @@ def gain(place: int, framework: str = "pate_plus_plus", base: str = "pate"):
         if not known or (place == -1 and len(known) < 2):
             return None
         one, two = (scores(results, name, known[place]) for name in (framework, base))
-        return interval((one - two).dropna())
+        return interval(one - two)
 
     return measure
 
@@ -66,7 +66,7 @@ def gain(place: int, framework: str = "pate_plus_plus", base: str = "pate"):
 def best(results: Results, _: Place) -> Measured | None:
     """Smallest paired difference of PATE++ to another framework, over the budgets."""
     return lowest([
-        (scores(results, "pate_plus_plus", epsilon) - scores(results, other, epsilon)).dropna()
+        scores(results, "pate_plus_plus", epsilon) - scores(results, other, epsilon)
         for epsilon in budgets(results)
         for other in ("pate", "pate_coteaching", "pate_plus")
     ])  # fmt: skip
@@ -80,7 +80,7 @@ def gain_order(results: Results, _: Place) -> Measured | None:
     small, large = (
         scores(results, "pate_plus_plus", each) - scores(results, "pate", each) for each in known
     )
-    return interval((small - large).dropna())
+    return interval(small - large)
 
 
 def by_ratio(results: Results) -> dict[float, pd.Series]:
@@ -99,7 +99,7 @@ def removal_helps(results: Results, _: Place) -> Measured | None:
     if len(ratios) < 2:
         return None
     plus = scores(results, "pate_plus", budgets(results)[0])
-    return lowest([(values - plus).dropna() for values in ratios.values()])
+    return lowest([values - plus for values in ratios.values()])
 
 
 def removal_best(results: Results, _: Place) -> Measured | None:
@@ -117,14 +117,13 @@ def svhn_gain(results: Results, _: Place) -> Measured | None:
     if not known:
         return None
     ours = scores(results, "pate_plus_plus", known[0], tau=SVHN_TAU)
-    return interval((ours - scores(results, "pate", known[0])).dropna())
+    return interval(ours - scores(results, "pate", known[0]))
 
 
 def svhn_plus_below(results: Results, _: Place) -> Measured | None:
     """Paired difference of co-teaching and PATE+ on SVHN, at the budget with the smallest one."""
     return lowest([
-        (scores(results, "pate_coteaching", epsilon) - scores(results, "pate_plus", epsilon))
-        .dropna()
+        scores(results, "pate_coteaching", epsilon) - scores(results, "pate_plus", epsilon)
         for epsilon in budgets(results, SVHN)
     ])  # fmt: skip
 

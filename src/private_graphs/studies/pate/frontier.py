@@ -33,10 +33,9 @@ def build(results: Any) -> list[Block]:
         public=100 * finite["dataset"].map(public), percent=100 * finite["mean"],
         std=100 * finite["std"],
     )  # fmt: skip
-    titles = {item["name"]: item["title"] for item in results.statistics}
     chart = Chart(
         "Accuracy against ε, record level",
-        drawn.assign(facet=[titles.get(name, name) for name in drawn["dataset"]]),
+        drawn.assign(facet=drawn["dataset"].map(results.title_of)),
         x="epsilon", y="percent", line="line", column="facet",
         references={"public labels alone": "public"}, x_label="ε of one run; ∞: without DP",
         y_label="accuracy, last test images, %", log_x=True,

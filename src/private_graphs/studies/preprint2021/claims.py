@@ -27,13 +27,13 @@ def above_majority(results: Results, place: Place) -> Measured | None:
 def above_sgd(results: Results, place: Place) -> Measured | None:
     """Score of untuned DP-Adam at ε = 2 minus that of DP-SGD, by seed."""
     sgd = scores(results, "table1", optimizer="sgd", epsilon=2)
-    return interval((scores(results, UNTUNED, epsilon=2) - sgd).dropna())
+    return interval(scores(results, UNTUNED, epsilon=2) - sgd)
 
 
 def gain_with_epsilon(results: Results, place: Place) -> Measured | None:
     """Gain of untuned DP-Adam from ε = 2 to 137, by seed."""
     more, less = (scores(results, UNTUNED, epsilon=epsilon) for epsilon in (137, 2))
-    return interval((more - less).dropna())
+    return interval(more - less)
 
 
 def kept_score(results: Results, place: Place) -> Measured | None:
@@ -42,7 +42,7 @@ def kept_score(results: Results, place: Place) -> Measured | None:
         scores(results, "table2", optimizer="sgd", features="bert", epsilon=epsilon)
         for epsilon in (2, math.inf)
     )
-    return interval((private / plain).dropna())
+    return interval(private / plain)
 
 
 CLAIMS = (

@@ -53,9 +53,8 @@ def build(results: Any) -> list[Block]:
     frame = epochs(results)
     if frame.empty:
         return ["No run has kept its accuracies by epoch."]
-    titles = {item["name"]: item["title"] for item in results.statistics}
     charts = [
-        _chart(f"{LEVELS[level]}: {titles.get(dataset, dataset)}", part)
+        _chart(f"{LEVELS[level]}: {results.title_of(dataset)}", part)
         for (dataset, level), part in frame.groupby(["dataset", "level"])
     ]
     last = frame["epoch"] == frame.groupby([*PLACE, "seed", "stage"])["epoch"].transform("max")

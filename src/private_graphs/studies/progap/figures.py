@@ -49,10 +49,9 @@ def _curve_blocks(
     )
     order = frame["level"].map(list(LEVELS).index)
     frame = frame.assign(order=order).sort_values(["dataset", "order", line, x, "protocol"])
-    titles = {item["name"]: item["title"] for item in results.statistics}
     charts = [
         Chart(
-            f"{title}, {heading}: {titles.get(dataset, dataset)}",
+            f"{title}, {heading}: {results.title_of(dataset)}",
             part.assign(std=100 * part["std"]),
             x=x,
             y="percent",
