@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse
 
-from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
+from private_graphs.datasets.graph_dataset import GraphDataset
 
 
 @dataclass(frozen=True)
@@ -62,18 +62,7 @@ def citation_like(size: Size, seed: int = 0) -> GraphDataset:
     ones = np.ones(size.nonzeros, np.float32)
     features = scipy.sparse.csr_matrix((ones, divmod(cells, words)), shape=(nodes, words))
     role = generator.permutation(np.arange(nodes) % 4)
-    info = DatasetInfo(
-        name="growth", title="Synthetic graph for benchmarks", synthetic=True,
-        classes=[f"class {label}" for label in range(size.classes)], feature_kind="sparse",
-        units="node", n_nodes=nodes, n_edges=size.edges, n_features=words, loops_dropped=0,
-        duplicates_dropped=0, sources=[], licence="none", citation="none", public_facts=[],
-    )  # fmt: skip
-    return GraphDataset(
-        features=SparseFeatures.from_scipy(features),
-        edge_index=np.stack(divmod(pairs, nodes)),
-        labels=generator.integers(0, size.classes, nodes),
-        train_mask=role < 2,
-        validation_mask=role == 2,
-        test_mask=role == 3,
-        info=info,
-    )
+    classes = [f"class {label}" for label in range(size.classes)]
+    labels = generator.integers(0, size.classes, nodes)
+    return GraphDataset.generated("growth", classes, features, np.stack(divmod(pairs, nodes)),
+                                  labels, (role < 2, role == 2, role == 3))  # fmt: skip

@@ -10,8 +10,7 @@ import torch
 from torch.nn import functional
 
 from private_graphs.core.streams import Streams
-from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
-from private_graphs.datasets.labelled import MASKS
+from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
 from private_graphs.graphs.split import random_partition
 from private_graphs.mechanisms.door import UNSEEN, Descent, Door, Watch
 from private_graphs.methods.gcn_budget import GcnSettings, training_event
@@ -30,18 +29,12 @@ def make_graph(
     labels = np.asarray(labels, dtype=np.int64)
     pairs = sorted({(min(pair), max(pair)) for pair in edges})
     edge_index = np.array(pairs, dtype=np.int64).reshape(-1, 2).T.copy()
-    stored = SparseFeatures.from_scipy(sp.csr_matrix(np.asarray(features, dtype=np.float32)))
-    masks = {}
-    for key, nodes in zip(MASKS, (train, validation, test), strict=True):
-        masks[key] = np.zeros(len(labels), dtype=bool)
-        masks[key][np.asarray(nodes, dtype=np.int64)] = True
-    info = DatasetInfo(
-        name=name, title=name, synthetic=True, classes=[f"class {c}" for c in range(classes)],
-        feature_kind="sparse", units="node", n_nodes=len(labels), n_edges=edge_index.shape[1],
-        n_features=stored.n_columns, loops_dropped=0, duplicates_dropped=0, sources=[],
-        licence="none", citation="none", public_facts=[],
+    everyone = np.arange(len(labels))
+    return GraphDataset.generated(
+        name, [f"class {c}" for c in range(classes)],
+        sp.csr_matrix(np.asarray(features, dtype=np.float32)), edge_index, labels,
+        [np.isin(everyone, nodes) for nodes in (train, validation, test)],
     )  # fmt: skip
-    return GraphDataset(features=stored, edge_index=edge_index, labels=labels, **masks, info=info)
 
 
 def four_nodes(features=None, edges=((0, 1), (1, 2), (1, 3), (2, 3))) -> GraphDataset:

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from small_graphs import random_graph
 
+from private_graphs.attacks.small_jobs import small_images, small_job
 from private_graphs.core.jobs import Job
 from private_graphs.core.run import execute
 from private_graphs.core.tasks import SCENARIOS
-from private_graphs.datasets.image_dataset import ImageDataset, ImageInfo
 from private_graphs.methods import all_methods
 from private_graphs.training import engine
 
@@ -27,56 +27,6 @@ CASES = [
     for protocol in method.protocols
 ]
 """Every method that stands alone, with each scenario and protocol that it has."""
-_SETTINGS: dict[str, dict[str, Any]] = {
-    "gcn": {"splits": 3, "epochs": 4, "dtype": "float64"},
-    "unit_gradients": {
-        "steps": 6, "plain_steps": 6, "plain_lot": 10, "draws": 2, "parts": 2, "rate": 0.4,
-        "printed": {"1": (2.0, 6), "2": (1.5, 6)},
-    },
-    "mlp_records": {"lot_size": 10, "epochs": 2, "hidden": 8},
-    **{
-        name: {"epochs": 2, "roots": 4, "batch": 3}
-        for name in all_methods()
-        if name.startswith("appr_")
-    },
-    **{
-        name: {
-            "teachers": 3,
-            "teacher_network": "softmax",
-            "teacher_epochs": 2,
-            "network": "mlp",
-            "epochs": 2,
-            "batch": 10,
-            "threshold": 1,
-        }
-        for name in ("pate_labels", "pate_student")
-    },
-    "public_classifier": {"network": "mlp", "epochs": 2, "batch": 10},
-    **{
-        name: {"epochs": 2, "lot": 10}
-        for name, method in all_methods().items()
-        if {"links", "lists"} & set(method.scenarios)
-    },
-    "list_means": {"mean_degree": 20},
-}  # fmt: skip
-
-
-def small_images(seed: int = 0) -> ImageDataset:
-    """60 images of 5 x 5 pixels, half of which train; three of these have no label."""
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(3, size=60)
-    labels[:3] = -1
-    sides = np.arange(60) // 30, np.arange(60) >= 45
-    info = ImageInfo(
-        name="small", title="small", synthetic=True, classes=["a", "b", "c"], n_images=60,
-        channels=1, height=5, width=5, sources=[], licence="none", citation="none",
-        public_facts=[],
-    )  # fmt: skip
-    return ImageDataset(
-        images=rng.integers(256, size=(60, 1, 5, 5), dtype=np.uint8), labels=labels,
-        train_mask=sides[0] == 0, validation_mask=(sides[0] == 1) & ~sides[1],
-        test_mask=sides[1], info=info,
-    )  # fmt: skip
 
 
 def small_dataset(method: str):
@@ -99,7 +49,9 @@ def job_of(
         "max_edges": 900 if scenario in ("edges", "links") else None,
         "validation_labels": (5, 0) if sides else (), "validation_epsilons": (2.0,),
     }  # fmt: skip
-    settings = _SETTINGS.get(method, {}) | changes.pop("settings", {})
+    short = small_job(all_methods()[method], scenario, protocol).settings
+    dropout = {"dropout": 0.5} if method == "gcn" else {}
+    settings = dict(short) | dropout | changes.pop("settings", {})
     return Job(**fields | changes, settings=settings)
 
 

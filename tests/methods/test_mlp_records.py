@@ -15,7 +15,7 @@ from private_graphs.core.method import Request
 from private_graphs.core.run import execute
 from private_graphs.core.streams import Streams
 from private_graphs.core.tasks import build_task
-from private_graphs.datasets.image_dataset import ImageDataset, ImageInfo
+from private_graphs.datasets.image_dataset import ImageDataset
 from private_graphs.methods import method_named
 from private_graphs.privacy.accountants import price
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Shuffled
@@ -33,16 +33,10 @@ def images(n_train: int = 200, seed: int = 1) -> ImageDataset:
     pixels = rng.integers(0, 90, size=(n, 1, 6, 6)).astype(np.uint8)
     for image, label in zip(pixels, labels, strict=True):
         image[0, 3 * (label // 2) :, 3 * (label % 2) :][:3, :3] += 160
-    place = np.arange(n)
-    info = ImageInfo(
-        name="quarters", title="", synthetic=True, classes=list("abcd"), n_images=n, channels=1,
-        height=6, width=6, sources=[], licence="", citation="", public_facts=[],
-    )  # fmt: skip
-    validation = (place >= n_train) & (place < n_train + 20)
-    return ImageDataset(
-        images=pixels, labels=labels, train_mask=place < n_train, validation_mask=validation,
-        test_mask=place >= n_train + 20, info=info,
-    )  # fmt: skip
+    side = np.searchsorted([n_train, n_train + 20], np.arange(n), side="right")
+    return ImageDataset.generated(
+        "quarters", "abcd", pixels, labels, [side == part for part in range(3)]
+    )
 
 
 def job(protocol: str, epsilons: tuple[float, ...] = (3.0,), **settings: object) -> Job:

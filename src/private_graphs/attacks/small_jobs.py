@@ -13,7 +13,7 @@ from private_graphs.core.jobs import Job
 from private_graphs.core.method import Method
 from private_graphs.core.tasks import SCENARIOS
 from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.datasets.image_dataset import ImageDataset, ImageInfo
+from private_graphs.datasets.image_dataset import ImageDataset
 from private_graphs.methods import all_methods
 
 _SHORT: dict[str, Any] = {
@@ -67,15 +67,8 @@ def small_images() -> ImageDataset:
     labels = draws.integers(3, size=60)
     labels[:3] = -1
     side = np.arange(60) * 4 // 60
-    info = ImageInfo(
-        name="small", title="small", synthetic=True, classes=["a", "b", "c"], n_images=60,
-        channels=1, height=5, width=5, sources=[], licence="none", citation="none",
-        public_facts=[],
-    )  # fmt: skip
-    return ImageDataset(
-        images=draws.integers(256, size=(60, 1, 5, 5), dtype=np.uint8), labels=labels,
-        train_mask=side < 2, validation_mask=side == 2, test_mask=side == 3, info=info,
-    )  # fmt: skip
+    pixels = draws.integers(256, size=(60, 1, 5, 5), dtype=np.uint8)
+    return ImageDataset.generated("small", "abc", pixels, labels, (side < 2, side == 2, side == 3))
 
 
 def small_dataset(method: Method) -> GraphDataset | ImageDataset:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -61,6 +62,21 @@ class ImageDataset(LabelledDataset):
     """(n, K) int32 vote counts of teachers that were trained elsewhere, on training images among
     others; private; 0 on training images. None: no such teachers."""
     tensors_file: ClassVar[str] = IMAGES_FILE
+
+    @classmethod
+    def generated(
+        cls, name: str, classes: Sequence[str], images: np.ndarray, labels: np.ndarray,
+        masks: Sequence[np.ndarray],
+    ) -> ImageDataset:  # fmt: skip
+        """Make a dataset that does not come from a file, as ``GraphDataset.generated``."""
+        n_images, channels, height, width = images.shape
+        info = ImageInfo(
+            name=name, title=name, synthetic=True, classes=list(classes), n_images=n_images,
+            channels=channels, height=height, width=width, sources=[], licence="none",
+            citation="none", public_facts=[],
+        )  # fmt: skip
+        arrays = dict(zip(MASKS, masks, strict=True))
+        return cls(images=images, labels=labels.astype(np.int64), info=info, **arrays)
 
     def __post_init__(self) -> None:
         where = f"dataset {self.info.name!r}"
