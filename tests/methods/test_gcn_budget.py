@@ -23,7 +23,7 @@ from private_graphs.methods.gcn_budget import (
 )
 from private_graphs.methods.gcn_protocols import PAPER, PROTOCOLS, SOUND
 from private_graphs.privacy.accountants import gdp_epsilon
-from private_graphs.privacy.calibration import moments_noise
+from private_graphs.privacy.moments import moments_noise
 from private_graphs.training import engine
 
 DELTA = 1e-5

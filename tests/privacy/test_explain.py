@@ -27,6 +27,7 @@ from private_graphs.privacy.explain import (
     belief,
     belief_percent,
     explain,
+    terminal,
 )
 from private_graphs.privacy.prices import FileRows
 from private_graphs.privacy.statements import (
@@ -40,7 +41,7 @@ from private_graphs.privacy.statements import (
     Unit,
     build_statement,
 )
-from private_graphs.report.statement import card, headline, reason, strongly, terminal
+from private_graphs.report.statement import card, headline, reason, strongly
 from private_graphs.report.words import strength
 
 

@@ -26,12 +26,11 @@ from private_graphs.privacy.events import (
     Query,
 )
 from private_graphs.privacy.fourier import fourier_of
-from private_graphs.privacy.losses import (
+from private_graphs.privacy.losses import SampledGaussian, pld_of
+from private_graphs.privacy.query_losses import (
     LaplaceLoss,
     PureLoss,
-    SampledGaussian,
     SampledTerms,
-    pld_of,
     pure_epsilon,
     zcdp_epsilon,
     zcdp_epsilon_library,

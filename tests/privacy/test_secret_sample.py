@@ -17,7 +17,7 @@ from private_graphs.privacy.events import (
     PoissonSums,
     SecretSample,
 )
-from private_graphs.privacy.losses import amplified_epsilon, inner_epsilon
+from private_graphs.privacy.query_losses import amplified_epsilon, inner_epsilon
 
 DELTA = 1e-5
 GAUSSIAN = {"unit": "node", "relation": "replace", "reason": "by assumption"}

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from private_graphs.core.graph_task import GraphTask
 from private_graphs.core.method import ALONE, Context, Outcome, Progress, Request
 from private_graphs.core.streams import Streams
-from private_graphs.core.tasks import SCENARIOS, GraphTask, ScenarioName
+from private_graphs.core.tasks import SCENARIOS, ScenarioName
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import method_named
 from private_graphs.privacy.audits import Errors

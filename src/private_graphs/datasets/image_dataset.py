@@ -15,6 +15,7 @@ from private_graphs.datasets.labelled import (
     IMAGES_FILE,
     INFO_FILE,
     MASKS,
+    PUBLIC_MASKS,
     LabelledDataset,
     LabelledInfo,
     read_stored,
@@ -106,3 +107,26 @@ def _check(arrays: dict[str, np.ndarray], info: ImageInfo, where: str, info_wher
     check_info.require(
         info.n_images == n_images, "n_images", info.n_images, f"{n_images}, as stored"
     )
+
+
+_PUBLIC_IMAGES = "all validation and test images with their labels"
+
+
+def image_dataset(
+    parsed: ParsedImages, told: dict[str, Any], arrays: dict[str, np.ndarray], view: str | None
+) -> ImageDataset:
+    """Return the dataset of what a reader parsed, with the fields that all datasets have."""
+    n_images, channels, height, width = parsed.images.shape
+    info = ImageInfo(
+        **told,
+        n_images=n_images,
+        channels=channels,
+        height=height,
+        width=width,
+        view=view,
+        public_facts=[
+            "the number of images and the classes", PUBLIC_MASKS,
+            "all validation and test images with their labels",
+        ],
+    )  # fmt: skip
+    return ImageDataset(images=parsed.images, votes=parsed.votes, **arrays, info=info)

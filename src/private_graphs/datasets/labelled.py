@@ -20,6 +20,9 @@ from private_graphs.datasets.arrays import fingerprint_of
 INFO_FILE = "dataset.json"
 IMAGES_FILE = "images.safetensors"
 MASKS = ("train_mask", "validation_mask", "test_mask")
+PUBLIC_SIZES = "the number of nodes, the classes and global statistics"
+PUBLIC_MASKS = "the train, validation and test masks"
+"""Facts that most datasets declare public (docs/privacy.md §5)."""
 _REBUILD = "delete the folder and build the dataset again"
 
 

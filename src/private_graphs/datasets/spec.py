@@ -93,3 +93,7 @@ class DatasetSpec:
             return self.size
         columns, nonzeros = self.sizes[features]
         return replace(self.size, features=columns, nonzeros=nonzeros)
+
+    def models_of(self, kind: str) -> list[str]:
+        """Names of the downloaded models that a feature kind needs."""
+        return [self.models[kind]] if kind in self.models else []

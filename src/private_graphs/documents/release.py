@@ -213,8 +213,9 @@ class PlannedRelease:
         """Return the classes of public test documents by public documents alone, if any."""
         import scipy.sparse
 
+        from private_graphs.core.graph_task import GraphTask
         from private_graphs.core.method import ALONE, Request
-        from private_graphs.core.tasks import SCENARIOS, GraphTask
+        from private_graphs.core.tasks import SCENARIOS
         from private_graphs.methods import method_named
 
         known, asked = terms_of(self.docs, KNOWN), terms_of(self.docs, PUBLIC_TEST)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from private_graphs.core.errors import UserError, from_extra, suggest
 from private_graphs.datasets.labelled import RawFile
-from private_graphs.datasets.registry import TEXT_FEATURES
+from private_graphs.datasets.spec import TEXT_FEATURES
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView
 from private_graphs.features.matrix import FeatureMatrix

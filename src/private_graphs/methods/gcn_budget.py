@@ -14,8 +14,8 @@ from pydantic import Field
 from private_graphs.core.errors import UsageError
 from private_graphs.core.method import PrintedEpsilon, Settings
 from private_graphs.methods.gcn_protocols import SOUND_POISSON, GcnProtocol
-from private_graphs.privacy.accountants import cancelling_moments_epsilon, moments_epsilon, price
-from private_graphs.privacy.calibration import gdp_noise, moments_formula, moments_noise, pld_noise
+from private_graphs.privacy.accountants import price
+from private_graphs.privacy.calibration import gdp_noise, pld_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Sampling, Shuffled
 
 UNIT, RELATION = "node", "replace"
@@ -105,6 +105,8 @@ def noise_multiplier(
         printed = printed_noise(epsilon, settings, delta)
         if printed is not None:
             return printed
+        from private_graphs.privacy.moments import moments_noise
+
         return moments_noise(target, splits * epochs, 1 / splits, delta)
     if protocol.visits == "poisson" and splits > 1:
         return pld_noise(target, splits * epochs, 1 / splits, delta, RELATION)
@@ -154,6 +156,8 @@ def epsilon_of_noise(settings: GcnSettings, protocol: GcnProtocol, delta: float)
     """Return the ε that the protocol assigns to the noise of ``settings``: published or proved."""
     protocol, noise = protocol_of(settings, protocol), settings.noise_multiplier
     if protocol.calibration == "published":
+        from private_graphs.privacy.moments import moments_epsilon
+
         rate, steps = 1 / settings.splits, settings.splits * settings.epochs
         return moments_epsilon(noise, steps, rate, delta)
     return price(training_event(settings, protocol, noise), UNIT, RELATION, delta).epsilon
@@ -168,11 +172,13 @@ def claim(
     """
     if protocol.calibration != "published":
         return None
+    from private_graphs.privacy import moments
+
     rate, steps = 1 / settings.splits, settings.splits * settings.epochs
-    published = moments_epsilon(noise, steps, rate, delta)
+    published = moments.moments_epsilon(noise, steps, rate, delta)
     authors: dict[str, Any] = {}
     if protocol.clipping == "none":
-        printed = cancelling_moments_epsilon(noise, steps, rate, delta)
+        printed = moments.cancelling_moments_epsilon(noise, steps, rate, delta)
         if math.isfinite(printed) and abs(printed - published) > _DIFFERS:
             authors = {"authors_epsilon": printed}
-    return PrintedEpsilon(published, moments_formula(rate, steps), **authors)
+    return PrintedEpsilon(published, moments.moments_formula(rate, steps), **authors)

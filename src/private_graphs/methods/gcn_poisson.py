@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import scipy.sparse
 
+from private_graphs.core.graph_task import UNIT_ROWS, GraphTask
 from private_graphs.core.method import CONSTANTS, Context, Method, Outcome, Request, in_batches
-from private_graphs.core.tasks import UNIT_ROWS, GraphTask
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.gcn import memory_of_run

@@ -17,7 +17,8 @@ from private_graphs.methods.gcn_budget import (
     training_event,
 )
 from private_graphs.methods.gcn_protocols import PROTOCOLS, GcnProtocol
-from private_graphs.privacy.accountants import gdp_epsilon, moments_epsilon, sensitivity
+from private_graphs.privacy.accountants import gdp_epsilon, sensitivity
+from private_graphs.privacy.moments import moments_epsilon
 from private_graphs.report.exhibit import NOTHING, Cell, Column, Exhibit, Table
 from private_graphs.report.words import OPTIMIZERS, VACUOUS, budget, missing, number, strength
 

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
+from private_graphs.core.image_task import ImageTask
 from private_graphs.core.method import Context, Method, Outcome, Request, Settings, picture_memory
-from private_graphs.core.tasks import ImageTask
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.scattering import ScatteringAxes
 from private_graphs.methods.unit_gradients import hashed_parts
