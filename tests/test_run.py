@@ -30,8 +30,10 @@ from private_graphs.mechanisms.replay import Recording
 from private_graphs.methods import all_methods, method_named
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.assumptions import ONLY_THIS_FILE, SECRET_SEED
-from private_graphs.privacy.events import GaussianQuery, SecretSample
-from private_graphs.privacy.statements import PrivacyStatement, check_row
+from private_graphs.privacy.events import SecretSample
+from private_graphs.privacy.queries import GaussianQuery
+from private_graphs.privacy.row_check import check_row
+from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.training import engine
 from private_graphs.training.metrics import majority_score
 

@@ -32,7 +32,7 @@ from private_graphs.datasets.registry import build
 from private_graphs.mechanisms.door import UNSEEN, Door, ReleaseMismatch
 from private_graphs.methods import gcn
 from private_graphs.privacy.calibration import gdp_noise
-from private_graphs.privacy.events import GaussianQuery
+from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.report.leaks import LEAK_COLUMNS, leak_rows
 
 

@@ -12,12 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from private_graphs.privacy.events import (
-    Event,
-    FullBatch,
-    GaussianQuery,
-    NoisyGradients,
-)
+from private_graphs.privacy.events import Event, FullBatch, NoisyGradients
 from private_graphs.privacy.explain import (
     _UNITS,
     TEXTS,
@@ -30,6 +25,7 @@ from private_graphs.privacy.explain import (
     terminal,
 )
 from private_graphs.privacy.prices import FileRows
+from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.privacy.statements import (
     VACUOUS_EPSILON,
     About,

@@ -23,7 +23,8 @@ from private_graphs.core.tasks import SCENARIOS, ScenarioName
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import method_named
 from private_graphs.privacy.audits import Errors
-from private_graphs.privacy.events import Event, GaussianQuery, NoisyGradients
+from private_graphs.privacy.events import Event, NoisyGradients
+from private_graphs.privacy.queries import GaussianQuery
 
 _PUBLIC_COPIES = 16
 """Number of public texts with the canary's word in either sign, per text of every other word."""

@@ -45,7 +45,7 @@ from private_graphs.mechanisms.door import Door
 from private_graphs.methods import method_named
 from private_graphs.methods.edge_votes import draw_voters
 from private_graphs.methods.text_only import text_model
-from private_graphs.privacy.events import GaussianQuery
+from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.privacy.statements import PrivacyStatement, Selection
 
 _SCENARIO = SCENARIOS["edges"]

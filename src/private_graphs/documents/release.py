@@ -52,7 +52,8 @@ from private_graphs.documents.unit_sums import (
 )
 from private_graphs.documents.vectors import ModelVectors
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
-from private_graphs.privacy.events import Event, GaussianQuery
+from private_graphs.privacy.events import Event
+from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.privacy.statements import (
     About,
     PrivacyStatement,

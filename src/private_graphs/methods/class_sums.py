@@ -40,7 +40,7 @@ from private_graphs.methods.public_rows import (
 )
 from private_graphs.methods.public_text import MAX_RANK, PublicText, propagated
 from private_graphs.privacy.calibration import gdp_noise
-from private_graphs.privacy.events import GaussianQuery
+from private_graphs.privacy.queries import GaussianQuery
 
 MANY = 1000.0
 """Signal n·μ/K from which residual steps follow the class sum."""

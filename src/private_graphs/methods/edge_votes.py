@@ -25,7 +25,7 @@ from private_graphs.mechanisms.door import Door
 from private_graphs.methods.fusion import fit_weights
 from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian
 from private_graphs.methods.text_only import CHOSEN_BY, TextModel, text_model
-from private_graphs.privacy.events import GaussianQuery
+from private_graphs.privacy.queries import GaussianQuery
 
 ROUNDS = 3
 CLIP = 0.05

@@ -31,10 +31,6 @@ from private_graphs.privacy.events import (
     Unnoised,
 )
 from private_graphs.privacy.losses import Loss, SampledGaussian, pld_of
-from private_graphs.privacy.query_losses import (
-    zcdp_epsilon,
-    zcdp_epsilon_library,
-)
 
 # --- exact Gaussian differential privacy (§0) -------------------------------------------------
 
@@ -97,9 +93,11 @@ def lattice_epsilon(mu: float, total_variation: float, delta: float) -> tuple[fl
     epsilon = despite_distance(lambda left: gdp_epsilon(mu, left), total_variation, delta)
     if math.isfinite(epsilon):
         return epsilon, gdp_name()
+    from private_graphs.privacy.query_losses import zcdp_epsilon, zcdp_epsilon_library
     from private_graphs.privacy.query_prices import zcdp_name
 
-    return max(each(mu**2 / 2, delta) for each in (zcdp_epsilon, zcdp_epsilon_library)), zcdp_name()
+    rho = mu**2 / 2
+    return max(zcdp_epsilon(rho, delta), zcdp_epsilon_library(rho, delta)), zcdp_name()
 
 
 @lru_cache(maxsize=4096)

@@ -12,8 +12,8 @@ from functools import lru_cache
 from private_graphs.privacy.accountants import gdp_mu, lattice_epsilon
 from private_graphs.privacy.calibration import smallest_noise
 from private_graphs.privacy.checks import check
-from private_graphs.privacy.events import LATTICE_RATIO, Query, lattice_distance
 from private_graphs.privacy.losses import Loss
+from private_graphs.privacy.queries import LATTICE_RATIO, Query, lattice_distance
 from private_graphs.privacy.query_prices import composed, loss_of
 from private_graphs.privacy.renyi import Releases
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 
@@ -20,16 +21,17 @@ from private_graphs.privacy.accountants import (
     price,
     second_route,
 )
-from private_graphs.privacy.events import (
+from private_graphs.privacy.events import Event, SecretSample
+from private_graphs.privacy.losses import Loss, SampledGaussian, pld_of
+from private_graphs.privacy.prices import Claim, proved_by
+from private_graphs.privacy.queries import (
     ConcentratedQuery,
     ExponentialChoice,
     GaussianQuery,
     LaplaceQuery,
     PureQuery,
     Query,
-    SecretSample,
 )
-from private_graphs.privacy.losses import Loss, SampledGaussian, pld_of
 from private_graphs.privacy.query_losses import (
     ConcentratedLoss,
     LaplaceLoss,
@@ -238,3 +240,19 @@ def compose_samples(
         assert inner is not None
         total += n_samples * amplified_epsilon(inner, rate)
     return total
+
+
+def replacing_epsilon(claim: Claim, events: Sequence[Event]) -> float | None:
+    """Return ε of one run where a unit may also be replaced, from events for add/remove.
+
+    A replacement is a removal and an addition, so that each sensitivity at most doubles. None if an
+    event has no sensitivity to double, or nothing is proved.
+    """
+    doubled = [
+        replace(each, sensitivity=2 * each.sensitivity, relation="replace")
+        for each in events
+        if isinstance(each, GaussianQuery | LaplaceQuery | ExponentialChoice)
+    ]
+    if not events or len(doubled) < len(events):
+        return None
+    return proved_by(doubled, (claim[0], "replace", *claim[2:]))[1]

@@ -26,7 +26,7 @@ from private_graphs.core.method import Context, Method, Outcome, Request, Settin
 from private_graphs.datasets.photographs import varied
 from private_graphs.mechanisms.door import Door
 from private_graphs.privacy.calibration import gdp_noise
-from private_graphs.privacy.events import GaussianQuery, PureQuery
+from private_graphs.privacy.queries import GaussianQuery, PureQuery
 from private_graphs.training.picture_nets import standardised
 
 COMPARED = (

@@ -34,7 +34,7 @@ from private_graphs.datasets import views
 from private_graphs.mechanisms.door import Door
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import refuse_large_delta
-from private_graphs.privacy.events import GaussianQuery
+from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.privacy.renyi import simple_epsilon, simple_mu
 from private_graphs.studies.pate.methods.pate_votes import (
     REFUSED,
