@@ -61,11 +61,10 @@ def test_nothing_but_their_own_files_names_a_study_or_an_exhibit(root: Path) -> 
 
 
 FLOORS = (
-    ("errors", "limits", "files", "private_files", "bounded", "manifest", "imports", "devices",
-     "slices"),
+    ("errors", "limits", "files", "private_files", "bounded", "manifest", "imports", "devices"),
     ("datasets", "graphs"),
     ("features",), ("privacy",),
-    ("protocols", "tasks", "graph_task", "image_task", "jobs", "streams"),
+    ("protocols", "tasks", "masks", "graph_task", "image_task", "jobs", "streams"),
     ("training", "mechanisms"), ("method",), ("methods",),
     ("memory", "result", "finished", "search", "run", "restated", "study", "run_values", "store",
      "attacks"), ("audit",),

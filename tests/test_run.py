@@ -23,6 +23,7 @@ from private_graphs.core.files import sha256_of
 from private_graphs.core.jobs import Chosen
 from private_graphs.core.manifest import WITHOUT_DP
 from private_graphs.core.method import Outcome
+from private_graphs.core.result import majority_score
 from private_graphs.core.run import SCORES_SHOWN, execute
 from private_graphs.core.tasks import SCENARIOS
 from private_graphs.mechanisms import basic
@@ -36,7 +37,6 @@ from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.privacy.row_check import check_row
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.training import engine
-from private_graphs.training.metrics import majority_score
 
 COLUMNS = {
     "study", "group", "job", "dataset", "features", "view", "method", "scenario", "protocol",

@@ -31,16 +31,17 @@ from private_graphs.core.method import (
     in_batches,
 )
 from private_graphs.core.protocols import Protocol
-from private_graphs.core.result import CURVE, JobResult, new_secret, told_fingerprint
-from private_graphs.core.streams import Streams
-from private_graphs.core.tasks import (
-    SCENARIOS,
-    Evaluation,
-    Task,
-    build_task,
-    with_drawn_masks,
-    with_metis_masks,
+from private_graphs.core.result import (
+    CURVE,
+    JobResult,
+    majority_score,
+    new_secret,
+    random_score,
+    scores,
+    told_fingerprint,
 )
+from private_graphs.core.streams import Streams
+from private_graphs.core.tasks import SCENARIOS, Evaluation, Task, build_task
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.registry import declared_graphs
 from private_graphs.mechanisms.door import UNSEEN, Door, ReleaseMismatch, Watch
@@ -55,7 +56,6 @@ from private_graphs.privacy.statements import (
     Selection,
     build_statement,
 )
-from private_graphs.training.metrics import majority_score, random_score, scores
 
 if TYPE_CHECKING:
     from private_graphs.core.search import Search
@@ -593,21 +593,15 @@ class Runner:
         return majority_score(truth, int(np.bincount(public).argmax())) if len(public) else None
 
 
-def masked(job: Job, dataset: GraphDataset, seed: int) -> GraphDataset:
-    """Return the dataset with the masks of a seed: the stored ones, drawn ones, or METIS's."""
-    if job.test_share is not None:
-        masks = Streams.of({"masks": "uniform", "seed": seed}).generator("masks")
-        dataset = with_drawn_masks(dataset, job.test_share, job.validation_share, masks)
-    if job.metis_parts:
-        dataset = with_metis_masks(dataset, job.metis_parts)
-    return dataset
-
-
 def _cut(job: Job, dataset: GraphDataset, seed: int, unlabelled: bool) -> tuple[Task, Evaluation]:
     """Cut the dataset for a seed; all seeds get the same cut unless each draws its test nodes."""
     protocol = method_named(job.method).protocols[job.protocol]
+    if job.test_share is not None or job.metis_parts:
+        from private_graphs.core.masks import masked
+
+        dataset = masked(job, dataset, seed)
     return build_task(
-        masked(job, dataset, seed), job.scenario, protocol, job.delta,
+        dataset, job.scenario, protocol, job.delta,
         unlabelled=unlabelled, max_edges=job.max_edges,
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from private_graphs.core.errors import UserError
 from private_graphs.privacy.accountants import PricedEvent, compose_groups, price
 from private_graphs.privacy.checks import delta_too_large
-from private_graphs.privacy.events import Event, NoisyGradients
+from private_graphs.privacy.events import Event
 
 Claim = tuple[str, str, float, int]
 """Unit, relation, delta and number of units."""
@@ -162,18 +162,3 @@ def _grouped(runs: Iterable[tuple[tuple[Event, ...], int]]) -> list[tuple[tuple[
         if events:
             counts[events] += count
     return list(counts.items())
-
-
-def vanishing_epsilon(claim: Claim, events: Sequence[Event]) -> tuple[float | None, str]:
-    """Return ε of one run where a record may be left out, and the relation that this proves.
-
-    The relation is ``add_remove`` where it holds; ``zero_out`` where minibatches or groups have a
-    fixed size, so that the record's place must stay.
-    """
-    if not events or not all(isinstance(event, NoisyGradients) for event in events):
-        return None, "zero_out"
-    for relation in ("add_remove", "zero_out"):
-        epsilon = proved_by(events, (claim[0], relation, *claim[2:]))[1]
-        if epsilon is not None:
-            break
-    return epsilon, relation

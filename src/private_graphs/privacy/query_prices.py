@@ -1,4 +1,4 @@
-"""Privacy cost of queries and of secret samples, alone and composed.
+"""Privacy cost of queries and of secret samples, alone and composed; of other relations.
 
 Section numbers refer to ``docs/privacy.md``.
 """
@@ -21,7 +21,7 @@ from private_graphs.privacy.accountants import (
     price,
     second_route,
 )
-from private_graphs.privacy.events import Event, SecretSample
+from private_graphs.privacy.events import Event, NoisyGradients, SecretSample
 from private_graphs.privacy.losses import Loss, SampledGaussian, pld_of
 from private_graphs.privacy.prices import Claim, proved_by
 from private_graphs.privacy.queries import (
@@ -256,3 +256,18 @@ def replacing_epsilon(claim: Claim, events: Sequence[Event]) -> float | None:
     if not events or len(doubled) < len(events):
         return None
     return proved_by(doubled, (claim[0], "replace", *claim[2:]))[1]
+
+
+def vanishing_epsilon(claim: Claim, events: Sequence[Event]) -> tuple[float | None, str]:
+    """Return ε of one run where a record may be left out, and the relation that this proves.
+
+    The relation is ``add_remove`` where it holds; ``zero_out`` where minibatches or groups have a
+    fixed size, so that the record's place must stay.
+    """
+    if not events or not all(isinstance(event, NoisyGradients) for event in events):
+        return None, "zero_out"
+    for relation in ("add_remove", "zero_out"):
+        epsilon = proved_by(events, (claim[0], relation, *claim[2:]))[1]
+        if epsilon is not None:
+            break
+    return epsilon, relation

@@ -29,13 +29,7 @@ from private_graphs.privacy.events import (
     SecretSample,
     Unnoised,
 )
-from private_graphs.privacy.prices import (
-    FileRows,
-    Prices,
-    SearchRuns,
-    price_runs,
-    vanishing_epsilon,
-)
+from private_graphs.privacy.prices import FileRows, Prices, SearchRuns, price_runs
 
 if TYPE_CHECKING:
     from private_graphs.privacy.queries import Query
@@ -473,6 +467,8 @@ def _also_proved(
 
         epsilon, other = replacing_epsilon(claim, events), "replace"
     elif unit == "record" and relation == "replace":
+        from private_graphs.privacy.query_prices import vanishing_epsilon
+
         epsilon, other = vanishing_epsilon(claim, events)
     else:
         return ()

@@ -18,12 +18,12 @@ from typing import Any
 
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.files import resource
+from private_graphs.core.imports import STUDIES
 from private_graphs.core.jobs import Job
 from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.memory import COMPILES, megabytes
 from private_graphs.core.plan import Plan
 from private_graphs.core.protocols import PROTOCOLS
-from private_graphs.core.slices import STUDIES
 from private_graphs.core.study import Run, accepted, load_study, study_ids
 from private_graphs.datasets import registry
 from private_graphs.datasets.declared import declare_graphs
