@@ -62,8 +62,7 @@ def build_own(
     )  # fmt: skip
     listed = DatasetSources(licence="none", citation="none", files=(source,))
     monkeypatch.setitem(registry.DATASETS, "own", spec)
-    for module in (registry, sources):
-        monkeypatch.setattr(module, "load_sources", lambda: {"own": listed})
+    monkeypatch.setattr(sources, "load_sources", lambda: {"own": listed})
     return registry.build("own", raw_dir)
 
 

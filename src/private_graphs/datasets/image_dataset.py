@@ -84,14 +84,10 @@ class ImageDataset(LabelledDataset):
         return cls(**arrays, info=info)
 
     def statistics(self) -> dict[str, Any]:
-        """Return counts, the majority baseline and sources as a JSON-able dict (scores in 0..1)."""
-        info = self.info
-        return self.common_statistics() | {
-            "units": info.units,
-            "view": info.view,
-            "images": info.n_images,
-            "shape": [info.channels, info.height, info.width],
-        }
+        """Return counts, the majority baseline and sources; see ``statistics.of_images``."""
+        from private_graphs.datasets.statistics import of_images
+
+        return of_images(self)
 
 
 def _check(arrays: dict[str, np.ndarray], info: ImageInfo, where: str, info_where: str) -> None:
@@ -107,9 +103,6 @@ def _check(arrays: dict[str, np.ndarray], info: ImageInfo, where: str, info_wher
     check_info.require(
         info.n_images == n_images, "n_images", info.n_images, f"{n_images}, as stored"
     )
-
-
-_PUBLIC_IMAGES = "all validation and test images with their labels"
 
 
 def image_dataset(

@@ -26,7 +26,6 @@ from private_graphs.datasets.labelled import (
     RawFile,
 )
 from private_graphs.datasets.readers import DATASETS
-from private_graphs.datasets.sources import load_sources, raw_records
 from private_graphs.datasets.spec import DatasetSpec, GraphSize
 from private_graphs.datasets.views import VIEWS, DataView
 
@@ -164,7 +163,12 @@ def build(
             ": use private_graphs.features.load.load_dataset"
         )
     found = view_of(spec, view)
-    sources = raw_records(name, raw_dir)
+    if spec.write is not None:
+        sources = spec.written(raw_dir)
+    else:
+        from private_graphs.datasets.sources import raw_records
+
+        sources = raw_records(name, raw_dir)
     parsed = spec.read(raw_dir / spec.raw, *([found] if found else []))
     if spec.data == "images":
         from private_graphs.datasets.image_dataset import image_dataset
@@ -196,8 +200,11 @@ def _public_facts(words: bool, node_sample: str | None) -> list[str]:
 
 def told_of(spec: DatasetSpec, sources: list[RawFile]) -> dict[str, Any]:
     """Return the fields of ``dataset.json`` that do not depend on the files' content."""
-    listed = spec.part_of[0] if spec.part_of else spec.name
-    origin = None if spec.synthetic else load_sources()[listed]
+    origin = None
+    if not spec.synthetic:
+        from private_graphs.datasets.sources import load_sources
+
+        origin = load_sources()[spec.part_of[0] if spec.part_of else spec.name]
     return {
         "name": spec.name,
         "title": spec.title,

@@ -16,7 +16,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from private_graphs.core.errors import UserError, suggest
-from private_graphs.core.files import resource, sha256_of
+from private_graphs.core.files import resource
 from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.readers import DATASETS
 
@@ -151,10 +151,7 @@ def raw_records(name: str, raw_dir: str | os.PathLike[str]) -> list[RawFile]:
     raw_dir = Path(raw_dir)
     files, generated = _wanted([name])
     if generated:
-        return [
-            RawFile(file=path.relative_to(raw_dir).as_posix(), sha256=sha256_of(path), url=None)
-            for path in DATASETS[name].write(raw_dir)
-        ]
+        return DATASETS[name].written(raw_dir)
     from private_graphs.datasets.download import checked
 
     return checked(name, raw_dir, files)

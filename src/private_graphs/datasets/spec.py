@@ -7,6 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from private_graphs.core.files import sha256_of
+from private_graphs.datasets.labelled import RawFile
+
 if TYPE_CHECKING:
     from private_graphs.datasets.graph_dataset import GraphDataset, ParsedGraph
     from private_graphs.datasets.image_dataset import ParsedImages
@@ -81,6 +84,14 @@ class DatasetSpec:
     progress callback as keywords."""
     write: Callable[[Path], list[Path]] | None = None
     """Generator of a synthetic dataset's raw files below a raw folder; returns their paths."""
+
+    def written(self, raw_dir: Path) -> list[RawFile]:
+        """Generate the raw files of a synthetic dataset; return their records."""
+        assert self.write is not None
+        return [
+            RawFile(file=path.relative_to(raw_dir).as_posix(), sha256=sha256_of(path), url=None)
+            for path in self.write(raw_dir)
+        ]
 
     @property
     def has_texts(self) -> bool:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from private_graphs.datasets import registry
 from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.datasets.sources import supply
 from private_graphs.datasets.views import DataView
 
 
@@ -37,7 +36,12 @@ def load_dataset(
     kind = registry.features_of(spec, features)
     if spec.built is not None:
         return spec.built
-    supply([*([] if spec.own else [name]), *spec.models_of(kind)], raw_dir, mirror)
+    downloads = [] if spec.own or spec.write else [name]  # reading writes what is generated
+    downloads += spec.models_of(kind)
+    if downloads:
+        from private_graphs.datasets.sources import supply
+
+        supply(downloads, raw_dir, mirror)
     if not spec.has_texts:
         return registry.build(name, raw_dir, view)
     from private_graphs.features.build import build_or_load
