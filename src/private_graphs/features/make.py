@@ -40,7 +40,7 @@ class FeatureOptions:
 def make_features(
     graph: TextGraph, kind: str, view: DataView, options: FeatureOptions | None = None
 ) -> FeatureMatrix:
-    """Return the features (N, F) of a kind of ``registry.TEXT_FEATURES`` for the nodes of a graph.
+    """Return the features (N, F) of a kind of ``spec.TEXT_FEATURES`` for the nodes of a graph.
 
     Raises:
         UserError: an unknown kind, or any error of the kind itself.
