@@ -29,8 +29,13 @@ from private_graphs.core.streams import Streams
 from private_graphs.datasets.graph_dataset import TENSORS_FILE, GraphDataset
 from private_graphs.features.load import load_dataset
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.gcn_budget import GcnSettings, noise_multiplier, training_event
-from private_graphs.methods.gcn_protocols import PROTOCOLS, GcnProtocol
+from private_graphs.methods.gcn_protocols import (
+    PROTOCOLS,
+    GcnProtocol,
+    GcnSettings,
+    noise_multiplier,
+    training_event,
+)
 from private_graphs.training import engine
 from private_graphs.training.blocks import Structure, build_structure
 from private_graphs.training.engine import EngineSettings, ReplicaSpec

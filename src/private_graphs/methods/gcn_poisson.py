@@ -21,8 +21,7 @@ from private_graphs.core.method import CONSTANTS, Context, Method, Outcome, Requ
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.gcn import memory_of_run
-from private_graphs.methods.gcn_budget import GcnSettings
-from private_graphs.methods.gcn_protocols import SOUND_POISSON, GcnProtocol
+from private_graphs.methods.gcn_protocols import SOUND_POISSON, GcnProtocol, GcnSettings
 from private_graphs.methods.text_gradients import signal
 from private_graphs.privacy.calibration import gdp_noise, pld_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson
