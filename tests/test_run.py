@@ -26,7 +26,6 @@ from private_graphs.core.method import Outcome
 from private_graphs.core.result import majority_score
 from private_graphs.core.run import SCORES_SHOWN, execute
 from private_graphs.core.tasks import SCENARIOS
-from private_graphs.mechanisms import basic
 from private_graphs.mechanisms.door import ReleaseMismatch
 from private_graphs.mechanisms.replay import Recording
 from private_graphs.methods import all_methods, method_named
@@ -361,11 +360,11 @@ def releasing(noise_std: float, states: bool = True, apart: float = 0):
 
     def run(task, requests, door, context):
         door.plan([[event] for _ in requests])
-        basic.gaussian(door, np.zeros((len(requests), 1)), [event] * len(requests))
+        door.gaussian(np.zeros((len(requests), 1)), [event] * len(requests))
         if apart:
             other, part = replace(event, noise_std=apart), door.part("others")
             part.plan([[other] for _ in requests])
-            basic.gaussian(part, np.zeros((len(requests), 1)), [other] * len(requests))
+            part.gaussian(np.zeros((len(requests), 1)), [other] * len(requests))
         guess = np.zeros(task.test_features.shape[0], dtype=int)
         validation = np.zeros(len(task.validation_labels), dtype=int)
         return [Outcome(guess, validation) for _ in requests]

@@ -20,7 +20,7 @@ from private_graphs.core.jobs import Job
 from private_graphs.core.result import JobResult
 from private_graphs.core.run import execute
 from private_graphs.datasets.shards import GRAPH_FILE
-from private_graphs.mechanisms import basic
+from private_graphs.mechanisms.door import Door
 from private_graphs.workflow.sharded import ShardedRun
 
 CASES = [("text", "class_sums"), ("graph", "class_sums"), ("edges", "edge_votes")]
@@ -64,13 +64,13 @@ def same(found: JobResult, expected: JobResult) -> None:
 @pytest.mark.parametrize("cuts", CUTS)
 @pytest.mark.parametrize(("scenario", "method"), CASES)
 def test_the_release_is_that_of_one_machine(tmp_path, monkeypatch, scenario, method, cuts):
-    noisy, drawn = basic.gaussian, []
+    noisy, drawn = Door.gaussian, []
 
     def watched(*each, **how):
         drawn.append(noisy(*each, **how))
         return drawn[-1]
 
-    monkeypatch.setattr(basic, "gaussian", watched)
+    monkeypatch.setattr(Door, "gaussian", watched)
     job = job_of(scenario, method)
     expected, whole = execute(job, DATA, unlabelled=True), drawn[:]
     run = sharded(tmp_path, job, CUTS[cuts])

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from private_graphs.core.streams import PUBLIC, Streams
-from private_graphs.mechanisms import basic
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.mechanisms.replay import replay
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, SecretSample, Unnoised
@@ -29,9 +28,9 @@ def door_of(*plan, lanes: int = 1) -> Door:
 def test_what_is_not_planned_is_refused():
     door = door_of(QUERY)
     with pytest.raises(ReleaseMismatch, match="planned"):
-        basic.gaussian(door, np.zeros((1, 3)), [replace(QUERY, noise_std=1.0)])
+        door.gaussian(np.zeros((1, 3)), [replace(QUERY, noise_std=1.0)])
     with pytest.raises(ReleaseMismatch):
-        basic.gaussian(Door.of([Streams.of({})]), np.zeros((1, 3)), [QUERY])
+        Door.of([Streams.of({})]).gaussian(np.zeros((1, 3)), [QUERY])
     with pytest.raises(ReleaseMismatch, match="once"):
         door.plan([(QUERY,)])
 
@@ -40,7 +39,7 @@ def test_what_is_not_planned_is_refused():
 def test_less_than_planned_is_refused(uses):
     door = door_of(QUERY)
     for _ in range(uses):
-        basic.gaussian(door, np.zeros((1, 3)), [QUERY])
+        door.gaussian(np.zeros((1, 3)), [QUERY])
     with pytest.raises(ReleaseMismatch):
         door.close()
 
@@ -48,14 +47,14 @@ def test_less_than_planned_is_refused(uses):
 def test_more_than_planned_is_refused_before_it_is_drawn():
     door = door_of(QUERY)
     for _ in range(2):
-        basic.gaussian(door, np.zeros((1, 3)), [QUERY])
+        door.gaussian(np.zeros((1, 3)), [QUERY])
     with pytest.raises(ReleaseMismatch, match="3 releases"):
-        basic.gaussian(door, np.zeros((1, 3)), [QUERY])
+        door.gaussian(np.zeros((1, 3)), [QUERY])
 
 
 def test_noise_is_as_large_as_the_event_says_and_fresh_in_every_call_and_lane():
     door = door_of(QUERY, lanes=300)
-    noise = [basic.gaussian(door, np.zeros((300, 50)), [QUERY] * 300) for _ in range(2)]
+    noise = [door.gaussian(np.zeros((300, 50)), [QUERY] * 300) for _ in range(2)]
     door.close()
     every = np.concatenate(noise)
     assert len(np.unique(every)) == every.size
@@ -65,8 +64,8 @@ def test_noise_is_as_large_as_the_event_says_and_fresh_in_every_call_and_lane():
 def test_nothing_is_added_without_dp():
     door = Door.of([Streams.of({"lane": 0}), Streams.of({"lane": 1})])
     door.plan([(), (QUERY,)])
-    found = basic.gaussian(door, np.zeros((2, 4)), [None, QUERY])
-    basic.gaussian(door, np.zeros((2, 4)), [None, QUERY])
+    found = door.gaussian(np.zeros((2, 4)), [None, QUERY])
+    door.gaussian(np.zeros((2, 4)), [None, QUERY])
     door.close()
     assert not found[0].any() and found[1].all() and door.events() == [(), (QUERY,)]
 
@@ -74,11 +73,11 @@ def test_nothing_is_added_without_dp():
 def test_two_doors_of_a_batch_share_their_lanes():
     door = door_of(QUERY, lanes=2)
     one, both = door.of_lanes([0]), door.of_lanes([0, 1])
-    first = basic.gaussian(one, np.zeros((1, 3)), [QUERY])
-    second = basic.gaussian(both, np.zeros((2, 3)), [QUERY] * 2)
+    first = one.gaussian(np.zeros((1, 3)), [QUERY])
+    second = both.gaussian(np.zeros((2, 3)), [QUERY] * 2)
     assert not np.isin(first, second).any()
     with pytest.raises(ReleaseMismatch):
-        basic.gaussian(one, np.zeros((1, 3)), [QUERY])
+        one.gaussian(np.zeros((1, 3)), [QUERY])
 
 
 def test_a_key_is_given_once_and_no_stream_is_opened_twice():
@@ -133,7 +132,7 @@ def test_what_a_method_sets_of_the_noise_has_to_be_public():
         door = Door.of([Streams.of({})], watch)
         door.plan([(query,)])
         largest = max(data.max(), 1.0)
-        basic.laplace(door, np.array([[data.sum() / largest]]), [query], sensitivity=largest)
+        door.laplace(np.array([[data.sum() / largest]]), [query], sensitivity=largest)
 
     found = replay(run, np.zeros(3), [np.array([0, 0, 5.0])])
     assert found.largest_ratio <= 1 and any("sets the noise" in each for each in found.differs)
@@ -145,7 +144,7 @@ def test_laplace_noise_for_an_epsilon_is_held_against_its_sensitivity():
     def run(data, watch):
         door = Door.of([Streams.of({})], watch)
         door.plan([(query,)])
-        basic.laplace(door, np.array([[data.sum()]]), [query], sensitivity=0.1)
+        door.laplace(np.array([[data.sum()]]), [query], sensitivity=0.1)
 
     found = replay(run, np.zeros(3), [np.array([0, 0, 0.3])])
     assert found.largest_ratio == pytest.approx(3)
@@ -153,17 +152,17 @@ def test_laplace_noise_for_an_epsilon_is_held_against_its_sensitivity():
 
 def test_a_secret_sample_has_to_be_drawn():
     door = door_of(SecretSample((replace(QUERY, count=1),), 0.5))
-    basic.gaussian(door, np.zeros((1, 3)), [replace(QUERY, count=1)])
+    door.gaussian(np.zeros((1, 3)), [replace(QUERY, count=1)])
     with pytest.raises(ReleaseMismatch, match="sample"):
         door.close()
-    (places,) = basic.sample(door, 10, 4)
+    (places,) = door.sample(10, 4)
     door.close()
     assert len(set(places)) == 4
 
 
 def test_what_is_read_without_noise_is_an_event():
     door = door_of(replace(QUERY, count=1))
-    basic.gaussian(door, np.zeros((1, 3)), [replace(QUERY, count=1)])
+    door.gaussian(np.zeros((1, 3)), [replace(QUERY, count=1)])
     door.unnoised("labels choose the epoch", [np.zeros(3)])
     door.close()
     assert door.events()[0][1] == Unnoised("labels choose the epoch")
@@ -173,19 +172,19 @@ def test_a_cap_is_paid_in_full_and_more_is_refused():
     query = replace(QUERY, count=5)
     door = door_of(query)
     asked = np.arange(8) < 4
-    found = basic.rows(door, np.zeros((8, 2)), query, asked)
+    found = door.rows(np.zeros((8, 2)), query, asked)
     assert np.isnan(found[~asked]).all() and np.isfinite(found[asked]).all()
     door.close()
     with pytest.raises(ReleaseMismatch):
-        basic.rows(door, np.zeros((8, 2)), query, asked)
+        door.rows(np.zeros((8, 2)), query, asked)
     assert door.events() == [(query,)]
 
 
 def test_flips_that_cost_more_than_planned_are_refused():
     query = PureQuery(epsilon=1.0, count=1, **WORDS)
     with pytest.raises(ReleaseMismatch, match="cost"):
-        basic.flip(
-            door_of(query), np.arange(3), 9, 0.9, 0.1, query, lambda draw, n: draw.integers(0, 9, n)
+        door_of(query).flip(
+            np.arange(3), 9, 0.9, 0.1, query, lambda draw, n: draw.integers(0, 9, n)
         )
 
 
@@ -194,10 +193,10 @@ def test_parts_have_plans_of_their_own():
     door = door_of(once)
     others = door.part("others")
     others.plan([(once,)])
-    basic.gaussian(others, np.zeros((1, 3)), [once])
+    others.gaussian(np.zeros((1, 3)), [once])
     with pytest.raises(ReleaseMismatch):
         door.close()
-    basic.gaussian(door, np.zeros((1, 3)), [once])
+    door.gaussian(np.zeros((1, 3)), [once])
     door.close()
     assert others.events() == [(once,)]
 
@@ -223,9 +222,10 @@ def test_methods_hold_no_secret_stream():
 
 DRAWING = {"discrete_gaussian", "discrete_laplace"}
 LAWS = {"standard_normal", "normal", "laplace", "gumbel", "exponential", "binomial"}
+DOORS = {"door", "own"}
+"""What methods call their doors."""
 EXCEPTIONS = {
     "mechanisms/door.py": "the door itself",
-    "mechanisms/basic.py": "its basic mechanisms",
     "training/exact.py": "draws what the door asks for",
     "attacks": "attacks and audits draw their own noise",
     "datasets": "synthetic graphs and pictures",
@@ -249,7 +249,7 @@ def test_noise_is_drawn_by_the_door_alone(root: Path):
             if isinstance(node, ast.ImportFrom):
                 found += [(name, each.name) for each in node.names if each.name in DRAWING]
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                through_it = isinstance(node.func.value, ast.Name) and node.func.value.id == "basic"
-                if node.func.attr in LAWS and not through_it:
+                of_door = isinstance(node.func.value, ast.Name) and node.func.value.id in DOORS
+                if node.func.attr in LAWS and not of_door:
                     found.append((name, node.func.attr))
     assert not found

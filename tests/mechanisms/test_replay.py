@@ -12,7 +12,6 @@ import pytest
 from private_graphs.attacks.replay_audit import audit_case
 from private_graphs.attacks.small_jobs import all_cases, small_dataset, small_job
 from private_graphs.audit import Door, GaussianQuery, PoissonSums, Streams, replay
-from private_graphs.mechanisms import basic
 from private_graphs.mechanisms import door as doors
 from private_graphs.methods import method_named
 from private_graphs.privacy.queries import PureQuery
@@ -112,7 +111,7 @@ def test_one_unit_in_two_calls_composes_along_the_tape():
         door = Door.of([Streams.of({})], watch)
         door.plan([(query,)])
         for part in (data, data):
-            basic.respond(door, [part], 3, [query])
+            door.respond([part], 3, [query])
 
     found = replay(run, np.zeros(4, int), [np.array([1, 0, 0, 0])])
     assert found.largest_ratio == 2
@@ -124,7 +123,7 @@ def test_a_sum_read_twice_in_one_call_is_found():
     def run(data, watch):
         door = Door.of([Streams.of({})], watch)
         door.plan([(query,)])
-        return basic.gaussian(door, np.array([[data.sum(), data.sum()]]), [query])
+        return door.gaussian(np.array([[data.sum(), data.sum()]]), [query])
 
     found = replay(run, np.zeros(3), [np.array([1.0, 0, 0])])
     assert found.largest_ratio == pytest.approx(np.sqrt(2)) and found.rest_equal

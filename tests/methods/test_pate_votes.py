@@ -9,7 +9,6 @@ from doors import one_lane
 from private_graphs.attacks.neighbours import neighbours
 from private_graphs.attacks.small_jobs import small_dataset, small_job
 from private_graphs.core.run import answer
-from private_graphs.mechanisms import basic
 from private_graphs.mechanisms.door import UNSEEN
 from private_graphs.methods import method_named
 from private_graphs.privacy.accountants import compose_groups, gdp_epsilon, gdp_mu, price
@@ -37,8 +36,8 @@ def released(votes: np.ndarray, noise: VoteNoise, seed: int, planned: VoteNoise 
     labels = released_labels(
         votes,
         noise,
-        lambda exact, asked: basic.rows(door, exact, check[0] if check else None, asked),
-        lambda exact, asked: basic.rows(door, exact, answer, asked),
+        lambda exact, asked: door.rows(exact, check[0] if check else None, asked),
+        lambda exact, asked: door.rows(exact, answer, asked),
     )
     door.close()
     return labels

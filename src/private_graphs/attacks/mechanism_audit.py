@@ -27,7 +27,6 @@ from scipy.stats import laplace
 
 from private_graphs.attacks.noise_tests import NoiseSample
 from private_graphs.core.streams import Streams
-from private_graphs.mechanisms import basic
 from private_graphs.mechanisms.door import Door
 from private_graphs.mechanisms.replay import Recording
 from private_graphs.privacy.audits import Errors, gaussian_mu, rate_upper_bound
@@ -98,9 +97,7 @@ def _gaussian(dtype: type, lattice: bool) -> Draw:
         value = round(exact / _SPACING) if lattice else exact
         kind = np.int64 if lattice else np.float64
         found = [
-            basic.gaussian(
-                door, np.full((LANES, *SHAPE), value, kind), [query] * LANES, dtype=dtype
-            )
+            door.gaussian(np.full((LANES, *SHAPE), value, kind), [query] * LANES, dtype=dtype)
             for _ in range(ROUNDS)
         ]
         door.close()
@@ -119,7 +116,7 @@ def _rows(seed: int, exact: float) -> np.ndarray:
     for lane in range(LANES):
         own = door.of_lanes([lane])
         for turn in range(ROUNDS):
-            found[lane, turn] = basic.rows(own, np.full(SHAPE, exact), query, asked)
+            found[lane, turn] = own.rows(np.full(SHAPE, exact), query, asked)
     door.close()
     return found / query.noise_std
 
@@ -219,7 +216,7 @@ def _laplace(lattice: bool, pure: bool = False) -> Draw:
         value = round(exact / spacing) if lattice else exact
         values = np.full((LANES, *SHAPE), value, np.int64 if lattice else np.float64)
         found = [
-            basic.laplace(door, values, [query] * LANES, spacing=spacing, weights=weights, **more)
+            door.laplace(values, [query] * LANES, spacing=spacing, weights=weights, **more)
             for _ in range(ROUNDS)
         ]
         door.close()
@@ -292,7 +289,7 @@ def _respond(draws: int) -> tuple[list[np.ndarray], list[np.ndarray], float]:
     for arm in (0, 1):
         door = _door(arm, 1)
         door.plan([(query,)])
-        (told,) = basic.respond(door, [np.full(draws, arm)], cells, [query])
+        (told,) = door.respond([np.full(draws, arm)], cells, [query])
         counts.append(np.bincount(told, minlength=cells))
     keep = math.e / (math.e + cells - 1)
     rates = [np.where(np.arange(cells) == arm, keep, (1 - keep) / (cells - 1)) for arm in (0, 1)]
@@ -311,8 +308,8 @@ def _flip(draws: int) -> tuple[list[np.ndarray], list[np.ndarray], float]:
             door = _door(2 * run + arm, 1)
             door.plan([(query,)])
             codes = np.arange(1 - arm, 40)
-            told = basic.flip(
-                door, codes, total, keep, make, query, lambda draw, n: draw.integers(0, total, n)
+            told = door.flip(
+                codes, total, keep, make, query, lambda draw, n: draw.integers(0, total, n)
             )
             hits += int((told == 0).any())
         counts.append(np.array([runs - hits, hits]))
@@ -327,7 +324,7 @@ def _choose_top(draws: int) -> tuple[list[np.ndarray], list[np.ndarray], float]:
         door = _door(arm, 1)
         door.plan([(query,)])
         rows = np.repeat(own[None], draws, axis=0)
-        told = basic.choose_top(door, [rows], 1, [query], without=1.0)[0][:, 0]
+        told = door.choose_top([rows], 1, [query], without=1.0)[0][:, 0]
         counts.append(np.bincount(told, minlength=3))
         weight = np.exp(own / query.scale)
         rates.append(weight / weight.sum())

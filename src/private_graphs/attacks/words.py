@@ -29,7 +29,6 @@ from private_graphs.core.method import Context
 from private_graphs.core.run import planned
 from private_graphs.core.tasks import build_task
 from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
-from private_graphs.mechanisms import basic
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import class_sums, gcn, method_named
 
@@ -192,7 +191,7 @@ def _decoded(
     plan = class_sums.queries(task, method.first, None, 0)
     door.plan([plan] * len(requests))
     query = plan[0] if plan else None
-    noisy = basic.gaussian(door, sums, [query] * len(requests), stream="class_sums")
+    noisy = door.gaussian(sums, [query] * len(requests), stream="class_sums")
     door.close()
     codes = class_sums.class_codes(n_classes)[task.train_labels]
     terms = np.einsum("nm,nk->nmk", (with_it - without)[own], codes[own]).reshape(len(own), -1)

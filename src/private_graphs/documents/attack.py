@@ -39,7 +39,6 @@ from private_graphs.documents.unit_sums import (
     scores_of,
     weights_of,
 )
-from private_graphs.mechanisms import basic
 from private_graphs.mechanisms.door import Door
 from private_graphs.privacy.audits import most_of_gaussian
 
@@ -214,7 +213,7 @@ def _of_sums(
         door = _door(plan, models, {"seed": seed, "of": what})
         door.plan([training.queries] * models)
         exact = exact.reshape(models, -1, training.n_classes)
-        noisy = basic.gaussian(door, exact, list(training.queries) * models, stream="class_sums")
+        noisy = door.gaussian(exact, list(training.queries) * models, stream="class_sums")
         door.close()
         flat = noisy.reshape(models, -1) - base * lattice.spacing
         scores[what] = decoded(moved * lattice.spacing, flat, lattice.noise_std), coins

@@ -51,7 +51,6 @@ from private_graphs.documents.unit_sums import (
     scores_of,
 )
 from private_graphs.documents.vectors import ModelVectors
-from private_graphs.mechanisms import basic
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.privacy.events import Event
 from private_graphs.privacy.queries import GaussianQuery
@@ -279,7 +278,7 @@ class PlannedRelease:
         [query] = self.queries[1]
         part = door.part(_TESTED)
         part.plan([(query,)])
-        [noisy] = basic.gaussian(part, exact[None], [query], stream="counts")
+        [noisy] = part.gaussian(exact[None], [query], stream="counts")
         counts = Counts(tuple(noisy.tolist()), lattice.noise_std)
         z = counts.gain / counts.error
         verdict: str = "gain" if z >= _CLEAR else "loss" if z <= -_CLEAR else "none"

@@ -30,7 +30,6 @@ from private_graphs.documents.unit_sums import (
     mu_of,
     query_of,
 )
-from private_graphs.mechanisms import basic
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.class_sums import (
     CLIP_NORM,
@@ -121,7 +120,7 @@ class LinearSteps:
         queries = self.queries
         door.plan([queries])
         exact = self.count_lattice.rounded(terms.shares(self.n_classes)).sum(axis=0)
-        [sizes] = basic.gaussian(door, exact[None], [queries[0]], stream="counts")
+        [sizes] = door.gaussian(exact[None], [queries[0]], stream="counts")
         labelled = max(float(sizes.sum()), 1.0)
         signal = labelled * mu_of(queries) / self.n_classes
         rate = float(np.clip(RATE * math.sqrt(signal), *RATES)) / labelled
@@ -130,7 +129,7 @@ class LinearSteps:
         average = np.zeros_like(iterate)
         for step in range(STEPS):
             exact = sums.at(iterate)
-            [noisy] = basic.gaussian(door, exact[None], [queries[1]], stream="steps")
+            [noisy] = door.gaussian(exact[None], [queries[1]], stream="steps")
             iterate = bounded(iterate + rate * noisy)
             if step >= STEPS // 2:
                 average += iterate / (STEPS - STEPS // 2)

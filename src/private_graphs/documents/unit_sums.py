@@ -19,7 +19,6 @@ import scipy.sparse
 
 from private_graphs.documents.hashing import HashedWords, PublicWords
 from private_graphs.documents.vectors import ModelVectors
-from private_graphs.mechanisms import basic
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.lattice import LatticeGaussian
 from private_graphs.privacy.accountants import gdp_mu
@@ -210,7 +209,7 @@ class ClassSums:
         queries = self.queries
         door.plan([queries])
         exact = terms.sum(self.features, self.n_classes, self.lattice)
-        [noisy] = basic.gaussian(door, exact[None], queries, stream="class_sums")
+        [noisy] = door.gaussian(exact[None], queries, stream="class_sums")
         private = ClassMeans.of(noisy, self.lattice.noise_std)
         return weights_of(private, *self.public_means(known)), private.sizes
 

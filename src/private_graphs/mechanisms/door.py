@@ -4,8 +4,7 @@ A method declares once what it will release: its *plan*, the events from which c
 the privacy cost. Every call of the door takes an exact value and the planned event. The event fixes
 how much noise is added, and the door counts its uses: it refuses a release that is not planned or
 exceeds the plan, and ``close`` refuses a plan that was not used up. So the code that adds noise and
-the code that computes its privacy cost cannot differ. Training releases its steps through
-``Descent``; the functions of ``basic`` release all else.
+the code that computes its privacy cost cannot differ.
 
 A door has R replicas, each with its own secret streams (``Lane``). ``batch`` returns a door of some
 of them and shares their state, so that no noise is drawn twice. Arrays are (R, …). Each replica has
@@ -19,15 +18,22 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from private_graphs.core.streams import Streams
 from private_graphs.privacy.events import Event, NoisyGradients, SecretSample, Unnoised
+from private_graphs.privacy.queries import (
+    ExponentialChoice,
+    GaussianQuery,
+    LaplaceQuery,
+    PoissonSums,
+    PureQuery,
+)
 
-if TYPE_CHECKING:
-    from private_graphs.privacy.queries import GaussianQuery, PoissonSums
+WITHOUT_NOISE = 2.0**-40
+"""Lattice spacing of sums that get no noise."""
 
 Array = np.ndarray
 
@@ -223,7 +229,217 @@ class Door:
             for ledger in lane.ledgers.values():
                 ledger.close()
 
-    # --- releases; further ones are in ``basic`` ---
+    # --- releases ---
+
+    def gaussian(
+        self,
+        exact: Array,
+        queries: Sequence[GaussianQuery | None],
+        *,
+        stream: str = "noise",
+        dtype: type = np.float64,
+    ) -> Array:
+        """Return (R, …) float64: ``exact`` plus the Gaussian noise of each query.
+
+        Float sums are overwritten; ``dtype`` is the type in which normals are drawn. Integers count
+        the query's lattice spacings, and get discrete noise (docs/privacy.md §0.6).
+        """
+        lattice = np.issubdtype(exact.dtype, np.integer)
+        released = np.empty(exact.shape) if lattice else exact
+        for row, out, lane, query in zip(exact, released, self.lanes, queries, strict=True):
+            kept = row.copy() if self.watch.active else row
+            if query is not None:
+                if lattice != (query.spacing > 0):
+                    raise ReleaseMismatch("whole numbers and a spacing belong together")
+                lane.ledger(self.name).spend(query)
+            if lattice:
+                out[...] = self._discrete(lane, row, query, stream)
+            elif query is not None:
+                noise = lane.generator(stream).standard_normal(row.shape, dtype=dtype)
+                out += dtype(query.noise_std) * noise
+            if self.watch.active:
+                out[...] = self.watch.passed(lane, self.name, "gaussian", query, kept, out)
+        return released
+
+    def _discrete(self, lane: Lane, row: Array, query: GaussianQuery | None, stream: str) -> Array:
+        if query is None:
+            return row * WITHOUT_NOISE
+        from private_graphs.training.exact import discrete_gaussian  # importing Numba takes .5 s
+
+        steps = round(query.noise_std / query.spacing)
+        return (row + discrete_gaussian(lane.generator(stream), steps, row.shape)) * query.spacing
+
+    def laplace(
+        self,
+        exact: Array,
+        queries: Sequence[LaplaceQuery | PureQuery | None],
+        *,
+        sensitivity: float | None = None,
+        spacing: float = 0.0,
+        weights: Array | float = 1,
+        stream: str = "noise",
+    ) -> Array:
+        """Return (R, …) float64: ``exact`` plus Laplace noise of scale · ``weights``.
+
+        The query's sensitivity is the L1 sensitivity of exact / ``weights``. If the plan gives ε
+        alone, the sensitivity is ``sensitivity`` and the scale is sensitivity / ε. Integers count
+        spacings of ``spacing`` and get discrete noise with integer ``weights`` (one per row of the
+        first axis).
+        """
+        released = np.empty(exact.shape)
+        for row, out, lane, query in zip(exact, released, self.lanes, queries, strict=True):
+            lattice = np.issubdtype(row.dtype, np.integer)
+            out[...] = row * spacing if lattice else row
+            if query is not None:
+                lane.ledger(self.name).spend(query)
+                draw = lane.generator(stream)
+                if isinstance(query, PureQuery):
+                    assert sensitivity is not None
+                    out += draw.laplace(0, sensitivity / query.epsilon * weights, row.shape)
+                elif lattice:
+                    out[...] = (
+                        row + _discrete_laplace(draw, query, spacing, weights, row)
+                    ) * spacing
+                else:
+                    out += draw.laplace(0, query.scale * np.asarray(weights), row.shape)
+            if self.watch.active:
+                unit = sensitivity if isinstance(query, PureQuery) else 1.0
+                self._set_by(lane, unit, spacing, weights)
+                kept = (row * spacing if lattice else row) / weights / unit
+                out[...] = self.watch.passed(lane, self.name, "laplace", query, kept, out)
+        return released
+
+    def rows(
+        self, exact: Array, query: GaussianQuery | None, asked: Array, *, stream: str = "noise"
+    ) -> Array:
+        """Return the ``asked`` rows of ``exact`` (n, …) with noise, else NaN; one replica only.
+
+        Every asked row is one release of the query, whose count is a cap that is paid in full,
+        because earlier releases may decide which rows are asked. Noise is drawn for all rows, so
+        that the draws for a row do not depend on which other rows are asked. ``query`` None adds no
+        noise.
+        """
+        [lane] = self.lanes
+        noise = lane.generator(stream).standard_normal(exact.shape)
+        noisy = np.full(exact.shape, np.nan)
+        noisy[asked] = exact[asked]
+        if query is not None:
+            ledger = lane.ledger(self.name)
+            ledger.capped.add(query)
+            ledger.spend(query, int(asked.sum()))
+            noisy[asked] += query.noise_std * noise[asked]
+            told = self.watch.passed(lane, self.name, "rows", query, exact[asked], noisy[asked])
+            noisy[asked] = told
+        return noisy
+
+    def respond(
+        self,
+        cells: Sequence[Array],
+        n_cells: int,
+        queries: Sequence[PureQuery | None],
+        *,
+        stream: str = "noise",
+    ) -> list[Array]:
+        """Return randomised responses to ``cells`` (n,), each one of ``n_cells`` answers.
+
+        A cell is kept with probability e^ε / (e^ε + n_cells - 1), else replaced by any other one,
+        uniformly.
+        """
+        released = []
+        for own, lane, query in zip(cells, self.lanes, queries, strict=True):
+            told = own
+            if query is not None:
+                lane.ledger(self.name).spend(query)
+                draw = lane.generator(stream)
+                keep = math.exp(query.epsilon) / (math.exp(query.epsilon) + n_cells - 1)
+                others = draw.integers(0, n_cells - 1, size=len(own))
+                others += others >= own
+                told = np.where(draw.random(len(own)) < keep, own, others)
+            if self.watch.active:
+                self._set_by(lane, n_cells)
+            released.append(self.watch.passed(lane, self.name, "respond", query, own, told))
+        return released
+
+    def flip(
+        self,
+        codes: Array,
+        total: int,
+        keep: float,
+        make: float,
+        query: PureQuery,
+        sample: Callable[[np.random.Generator, int], Array],
+        *,
+        stream: str = "noise",
+    ) -> Array:
+        """Return the bits that are set after randomised response, as codes; one replica only.
+
+        ``codes`` are the set ones among ``total`` bits. A set bit stays with probability ``keep``;
+        any other bit is set with probability ``make``. ``sample(generator, size)`` draws about
+        ``size`` codes uniformly. No array has ``total`` entries: the number of newly set bits is
+        binomial, and their positions are uniform.
+
+        Raises:
+            ReleaseMismatch: the probabilities have a higher privacy cost than the query.
+        """
+        [lane] = self.lanes
+        cost = 0.0 if keep == make else math.inf
+        if 0 < make < keep < 1:
+            cost = math.log(max(keep / make, (1 - make) / (1 - keep)))
+        if cost > query.epsilon * (1 + 1e-9):
+            raise ReleaseMismatch(f"flips with {keep} and {make} cost {cost}: {query}")
+        lane.ledger(self.name).spend(query)
+        draw = lane.generator(stream)
+        stay = codes[draw.random(len(codes)) < keep]
+        wanted = draw.binomial(total - len(codes), make)
+        others = np.empty(0, np.int64)
+        while len(others) < wanted:
+            more = sample(draw, wanted - len(others) + 64)
+            others = np.concatenate([others, more[~np.isin(more, codes)]])
+            _, first = np.unique(others, return_index=True)
+            others = others[np.sort(first)]  # the first of equal draws, in the order of drawing
+        told = np.concatenate([stay, others[:wanted]])
+        if self.watch.active:
+            self._set_by(lane, total, keep, make)
+        return self.watch.passed(lane, self.name, "flip", query, np.sort(codes), told)
+
+    def sample(
+        self, population: int, size: int, *, stream: str = "sample", shared: Streams | None = None
+    ) -> list[Array]:
+        """Return the positions of a secret sample in random order; the sample is never published.
+
+        ``shared``: streams of a sample that all runs under one kept seed share.
+        """
+        released = []
+        for lane in self.lanes:
+            lane.ledger(self.name).sampled = True
+            draw = lane.generator(stream) if shared is None else shared.generator(stream)
+            released.append(self.watch.sampled(lane, draw.permutation(population), size))
+        return released
+
+    def choose_top(
+        self,
+        scores: Sequence[Array],
+        top: int,
+        queries: Sequence[ExponentialChoice | None],
+        *,
+        without: float,
+        stream: str = "choice",
+    ) -> list[Array]:
+        """Return (n, top) sorted column indices for each row of a replica's (n, m) ``scores``.
+
+        The exponential mechanism, ``top`` times without replacement: the largest of scores plus
+        Gumbel noise (Durfee & Rogers 2019). All choices count as one call. ``without``: scale of
+        the noise that breaks ties without DP.
+        """
+        released = []
+        for own, lane, query in zip(scores, self.lanes, queries, strict=True):
+            if query is not None:
+                lane.ledger(self.name).spend(query)
+            scale = without if query is None else query.scale
+            noisy = own + lane.generator(stream).gumbel(0, scale, own.shape)
+            places = np.sort(np.argpartition(-noisy, top - 1, axis=1)[:, :top], axis=1)
+            released.append(self.watch.passed(lane, self.name, "choose_top", query, own, places))
+        return released
 
     def descent(
         self,
@@ -249,11 +465,37 @@ class Door:
             self.watch.passed(lane, self.name, "unnoised", event, value, value)
         return values
 
+    def _set_by(self, lane: Lane, *values: Any) -> None:
+        """Show the watch noise parameters outside the query, which must be public."""
+        for value in values:
+            self.watch.public(lane, "what sets the noise", np.asarray(value))
+
     def public(self, name: str, values: Sequence[Any]) -> None:
         """Show the watch a value computed from releases: a replay must reproduce it to the bit."""
         if self.watch.active:
             for lane, value in zip(self.lanes, values, strict=True):
                 self.watch.public(lane, name, np.asarray(value))
+
+
+def _discrete_laplace(
+    draw: np.random.Generator,
+    query: LaplaceQuery,
+    spacing: float,
+    weights: Array | float,
+    row: Array,
+) -> Array:
+    """Return discrete Laplace noise in spacings; rows of equal weight are drawn together."""
+    from private_graphs.training.exact import discrete_laplace  # imports Numba
+
+    steps = round(query.scale / spacing)
+    if np.ndim(weights) == 0:
+        return discrete_laplace(draw, steps * int(weights), row.shape)
+    noise = np.empty(row.shape, np.int64)
+    flat = np.asarray(weights).reshape(len(row), -1)[:, 0]
+    edges = np.flatnonzero(np.diff(flat)) + 1
+    for begin, end in zip([0, *edges], [*edges, len(row)], strict=True):
+        noise[begin:end] = discrete_laplace(draw, steps * int(flat[begin]), row[begin:end].shape)
+    return noise
 
 
 @dataclass(eq=False)
@@ -434,7 +676,7 @@ class Descent:
 
 def noise_std(query: PoissonSums | NoisyGradients | GaussianQuery) -> float:
     """Return the noise standard deviation of one sum."""
-    if not isinstance(query, NoisyGradients) and query.type == "gaussian":
+    if isinstance(query, GaussianQuery):
         return query.noise_std
     return query.noise_multiplier * query.clip_norm
 

@@ -25,7 +25,6 @@ import scipy.sparse
 from private_graphs.core.errors import UserError
 from private_graphs.core.graph_task import UNIT_ROWS, GraphTask, Records
 from private_graphs.core.method import Canary, Context, Method, Outcome, Request, in_batches
-from private_graphs.mechanisms import basic
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.fusion import fit_weights
 from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian
@@ -418,7 +417,7 @@ class Released:
         door.plan([plan] * len(door.lanes))
         first, step = plan if self.steps and plan else (plan[0] if plan else None, None)
         exact = np.broadcast_to(self.sums, (len(door.lanes), *self.sums.shape[-2:]))
-        noisy = basic.gaussian(door, exact, [first] * len(door.lanes), stream="class_sums")
+        noisy = door.gaussian(exact, [first] * len(door.lanes), stream="class_sums")
         current = np.stack([self.posterior.mean(each) for each in noisy])
         door.public("weights", current)
         if not self.steps:
@@ -427,7 +426,7 @@ class Released:
         inverse, count = self._preconditioner(), 0
         for turn in range(self.steps):
             sums = self.residuals.at(current)
-            noisy = basic.gaussian(door, sums, [step] * len(door.lanes), stream="residuals")
+            noisy = door.gaussian(sums, [step] * len(door.lanes), stream="residuals")
             current = np.nan_to_num(current + inverse @ noisy)
             door.public("weights", current)
             if turn >= self.steps // 2:

@@ -21,7 +21,6 @@ from scipy.special import logsumexp
 
 from private_graphs.core.graph_task import UNIT_ROWS, GraphTask, Shards
 from private_graphs.core.method import CONSTANTS, Canary, Context, Method, Outcome, Request
-from private_graphs.mechanisms import basic
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.fusion import fit_weights
 from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian
@@ -166,7 +165,7 @@ def release(
 ) -> np.ndarray:
     """Return (A, K): noisy sums of the A receivers. The only reader of the edges."""
     sums = vote_sums(edges, voters, beliefs, lattice)
-    return basic.gaussian(door, sums[None], [query])[0]
+    return door.gaussian(sums[None], [query])[0]
 
 
 def run(

@@ -25,7 +25,6 @@ from scipy.special import softmax, xlogy
 from private_graphs.core.errors import UserError
 from private_graphs.core.graph_task import UNIT_ROWS, GraphTask
 from private_graphs.core.method import Context, Method, Outcome, Request
-from private_graphs.mechanisms import basic
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.fusion import fit_weights
 from private_graphs.methods.text_only import CHOSEN_BY, fit_probabilities, text_model
@@ -120,7 +119,7 @@ def noisy_counts(
     """
     total = np.broadcast_to(counts, (len(queries), *counts.shape))
     weights = np.where(np.arange(len(counts)) < n_train, 2, 1)[:, None]
-    return basic.laplace(door, total, queries, spacing=1 / STEPS_OF_ONE, weights=weights)
+    return door.laplace(total, queries, spacing=1 / STEPS_OF_ONE, weights=weights)
 
 
 def _shares(counts: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from private_graphs.core.errors import UserError
-from private_graphs.mechanisms.basic import WITHOUT_NOISE
+from private_graphs.mechanisms.door import WITHOUT_NOISE
 from private_graphs.privacy.events import Bounding
 from private_graphs.privacy.queries import LATTICE_RATIO, GaussianQuery
 from private_graphs.privacy.query_noise import lattice_noise

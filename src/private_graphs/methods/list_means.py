@@ -22,7 +22,6 @@ from private_graphs.core.graph_task import unit_rows
 from private_graphs.core.method import Context, Method, Outcome, Request, Settings
 from private_graphs.core.tasks import NodeTask
 from private_graphs.datasets.readers import DATASETS
-from private_graphs.mechanisms import basic
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian
 from private_graphs.methods.noisy_sums import PROTOCOLS, adjacency_of
@@ -80,7 +79,7 @@ def run(task: NodeTask, requests: Sequence[Request], door: Door, context: Contex
         if lattice.spacing not in terms:
             lattice.check_total(graph.n_nodes)
             terms[lattice.spacing] = list_sums(task, lists, rows, Fraction(lattice.spacing))
-        (noisy,) = basic.gaussian(door.of_lanes([place]), terms[lattice.spacing][None], [query])
+        (noisy,) = door.of_lanes([place]).gaussian(terms[lattice.spacing][None], [query])
         classes = scores(noisy, lists[places], rows[places], places).argmax(axis=1)
         told = {"noise_std": lattice.noise_std}
         outcomes.append(Outcome.of(task, classes, settings=told))

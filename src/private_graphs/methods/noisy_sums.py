@@ -34,7 +34,6 @@ from private_graphs.core.streams import Streams
 from private_graphs.core.tasks import NodeTask
 from private_graphs.datasets import views
 from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.mechanisms import basic
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import gdp_noise
@@ -348,7 +347,7 @@ class NoisySums:
             sums = (self.receiving[0] @ flat).reshape(n, replicas, width).transpose(1, 0, 2).copy()
         else:
             sums = np.stack([a @ b for a, b in zip(self.receiving, unit, strict=True)])
-        noisy = basic.gaussian(self.door, sums, self.queries, stream="sums", dtype=np.float32)
+        noisy = self.door.gaussian(sums, self.queries, stream="sums", dtype=np.float32)
         return noisy.astype(np.float32)
 
 

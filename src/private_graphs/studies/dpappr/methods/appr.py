@@ -24,7 +24,6 @@ from private_graphs.core.graph_task import Records, unit_rows
 from private_graphs.core.method import Context, Method, Outcome, Request, Settings
 from private_graphs.core.streams import PublicStreams, Streams
 from private_graphs.core.tasks import NodeTask
-from private_graphs.mechanisms import basic
 from private_graphs.mechanisms.door import Descent, Door, ReleaseMismatch
 from private_graphs.privacy.accountants import gdp_epsilon
 from private_graphs.privacy.events import Event
@@ -203,7 +202,7 @@ class ApprData:
         if shared_sample(self.task, request):
             shared = Streams.of({"sample": "uniform", "seed": request.seed})
         n_train = int(self.task.graph.train_mask.sum())
-        (places,) = basic.sample(door, n_train, sampled_nodes(share, n_train), shared=shared)
+        (places,) = door.sample(n_train, sampled_nodes(share, n_train), shared=shared)
         sample = Sample.of(self, places)
         if shared is None or share == 1:
             return sample

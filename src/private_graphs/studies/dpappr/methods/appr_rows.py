@@ -13,7 +13,6 @@ from typing import Literal
 import numpy as np
 import scipy.sparse
 
-from private_graphs.mechanisms import basic
 from private_graphs.mechanisms.door import Door
 from private_graphs.privacy.queries import ExponentialChoice, GaussianQuery, LaplaceQuery
 
@@ -26,7 +25,7 @@ def gaussian_rows(
     Rows are non-negative, so that one node changes each by at most sqrt 2 · ``clip``.
     """
     norms = np.sqrt(np.square(p).sum(axis=1, keepdims=True))
-    (noisy,) = basic.gaussian(door, (p / np.maximum(1, norms / clip))[None], [query], stream="rows")
+    (noisy,) = door.gaussian((p / np.maximum(1, norms / clip))[None], [query], stream="rows")
     return _largest(noisy, noisy, top)
 
 
@@ -45,11 +44,11 @@ def chosen_rows(
     weight 1/``top``, or its value plus Laplace noise. Without DP ties are broken at random.
     """
     entries, top = np.minimum(p, clip), min(top, p.shape[1])
-    (nodes,) = basic.choose_top(door, [entries], top, [choice], without=clip * 1e-9, stream="rows")
+    (nodes,) = door.choose_top([entries], top, [choice], without=clip * 1e-9, stream="rows")
     weights = np.full(nodes.shape, 1 / top)
     if weighs == "entries":
         chosen = np.take_along_axis(entries, nodes, axis=1)
-        (weights,) = basic.laplace(door, chosen[None], [values], stream="rows")
+        (weights,) = door.laplace(chosen[None], [values], stream="rows")
     return _rows(nodes, weights, p.shape)
 
 

@@ -24,7 +24,6 @@ from pydantic import Field
 from private_graphs.core.image_task import ImageTask
 from private_graphs.core.method import Context, Method, Outcome, Request, Settings
 from private_graphs.datasets.photographs import varied
-from private_graphs.mechanisms import basic
 from private_graphs.mechanisms.door import Door
 from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.privacy.queries import GaussianQuery, PureQuery
@@ -197,7 +196,7 @@ def _released(
     """
     if request.settings.release == "codes":
         nearest = _by_class(rows, labels, task.n_classes).argmax(axis=1)
-        return basic.respond(door, [nearest], len(book.cells), [query])[0]
+        return door.respond([nearest], len(book.cells), [query])[0]
     public = book.cells.mean(axis=1)
     centre = public.mean(axis=0)
     count = _dimensions(task, request.settings)
@@ -205,7 +204,7 @@ def _released(
     scale = np.linalg.norm((public - centre) @ axes.T, axis=1).mean()
     means = _by_class(rows, labels, task.n_classes)
     cut, cells = (_in_ball((each - centre) @ axes.T / scale) for each in (means, public))
-    (cut,) = basic.gaussian(door, cut[None], [query])
+    (cut,) = door.gaussian(cut[None], [query])
     distances = np.square(cut[:, None] - cells).sum(axis=-1)
     door.public("distances", [distances])
     return distances.argmin(axis=1)

@@ -19,7 +19,6 @@ from pydantic import Field
 
 from private_graphs.core.image_task import ImageTask
 from private_graphs.core.method import Context, Method, Outcome, Request, Settings, picture_memory
-from private_graphs.mechanisms import basic
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.scattering import ScatteringAxes
 from private_graphs.methods.unit_gradients import hashed_parts
@@ -75,7 +74,7 @@ def run(
             refuse_large_delta(task.delta, told["n_units"])
         own = door.batch([request])
         own.plan([events])
-        (sums,) = basic.gaussian(own, sums[None].copy(), events or [None])
+        (sums,) = own.gaussian(sums[None].copy(), events or [None])
         weights = (sums / (variances + RIDGE)).T.astype(np.float32)
         own.public("weights", [weights])
         outcomes.append(

@@ -31,7 +31,6 @@ from private_graphs.core.method import (
 )
 from private_graphs.core.protocols import Protocol
 from private_graphs.datasets import views
-from private_graphs.mechanisms import basic
 from private_graphs.mechanisms.door import Door
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import refuse_large_delta
@@ -252,8 +251,8 @@ class TeacherStage:
         *check, answer = plan
         return released_labels(
             votes, noise,
-            lambda exact, asked: basic.rows(own, exact, check[0] if check else None, asked),
-            lambda exact, asked: basic.rows(own, exact, answer, asked),
+            lambda exact, asked: own.rows(exact, check[0] if check else None, asked),
+            lambda exact, asked: own.rows(exact, answer, asked),
         )  # fmt: skip
 
     def _check_price(self, request: Request) -> None:

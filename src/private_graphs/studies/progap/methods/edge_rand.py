@@ -22,7 +22,6 @@ from pydantic import Field
 from private_graphs.core.method import Context, Method, Outcome, PrintedEpsilon, Request
 from private_graphs.core.tasks import NodeTask
 from private_graphs.datasets.spec import GraphSize
-from private_graphs.mechanisms import basic
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.noisy_sums import PROTOCOLS as SUMS
 from private_graphs.methods.noisy_sums import (
@@ -79,9 +78,7 @@ def keeping(epsilon: float, density: float) -> tuple[float, float]:
 
 def noisy_density(share: float, moves: float, door: Door, query: PureQuery) -> float:
     """Return the noisy share of pairs that are edges, of sensitivity ``moves``; at most ½."""
-    ((noisy,),) = basic.laplace(
-        door, np.array([[share]]), [query], sensitivity=moves, stream=_STREAM
-    )
+    ((noisy,),) = door.laplace(np.array([[share]]), [query], sensitivity=moves, stream=_STREAM)
     return min(float(noisy), 0.5)
 
 
@@ -150,7 +147,7 @@ def _drawn(
     ``sample(generator, size)`` draws about ``size`` pairs uniformly.
     """
     kept, made = keeping(query.epsilon, density)
-    return basic.flip(door, codes, n_pairs, kept, made, query, sample, stream=_STREAM)
+    return door.flip(codes, n_pairs, kept, made, query, sample, stream=_STREAM)
 
 
 def _decoded(codes: np.ndarray, n_nodes: int) -> np.ndarray:
