@@ -32,7 +32,7 @@ from private_graphs.datasets import registry, sources
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.noisy_sums import PROTOCOLS, WIDTH, SumsData
-from private_graphs.privacy.events import GaussianQuery, PoissonSums
+from private_graphs.privacy.queries import GaussianQuery, PoissonSums
 from private_graphs.studies.progap.methods.progap import ProgapSettings, Stage, last_base
 from private_graphs.training import stacks
 

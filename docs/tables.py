@@ -36,13 +36,7 @@ from private_graphs.core.study import Run, load_study, study_ids, write_schemas
 from private_graphs.datasets import registry
 from private_graphs.datasets.sources import DatasetSources, load_models, load_sources, supply
 from private_graphs.methods import method_named
-from private_graphs.privacy.accountants import (
-    cancelling_moments_epsilon,
-    gdp_epsilon,
-    gdp_mu,
-    moments_epsilon,
-    pld_epsilon,
-)
+from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu, pld_epsilon
 from private_graphs.privacy.audits import (
     Errors,
     gaussian_epsilon,
@@ -50,8 +44,13 @@ from private_graphs.privacy.audits import (
     one_run_epsilon,
     two_point_epsilon,
 )
-from private_graphs.privacy.calibration import gdp_noise, moments_noise, pld_noise
+from private_graphs.privacy.calibration import gdp_noise, pld_noise
 from private_graphs.privacy.fourier import fourier_epsilon
+from private_graphs.privacy.moments import (
+    cancelling_moments_epsilon,
+    moments_epsilon,
+    moments_noise,
+)
 from private_graphs.report.claims import claims_table, reasons, write_claims
 from private_graphs.report.exhibit import Column, Table
 from private_graphs.report.leaks import blocks as leak_blocks

@@ -12,8 +12,8 @@ from private_graphs.core.files import sha256_of
 from private_graphs.datasets import registry, sources
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.npz import keyed_masks, read_npz
-from private_graphs.datasets.registry import DatasetSpec, GraphSize
 from private_graphs.datasets.sources import DatasetSources, SourceFile
+from private_graphs.datasets.spec import DatasetSpec, GraphSize
 
 N_VALIDATION, N_TEST = 10, 15
 NODES, WORDS, CLASSES = 60, 20, 5
@@ -62,8 +62,7 @@ def build_own(
     )  # fmt: skip
     listed = DatasetSources(licence="none", citation="none", files=(source,))
     monkeypatch.setitem(registry.DATASETS, "own", spec)
-    for module in (registry, sources):
-        monkeypatch.setattr(module, "load_sources", lambda: {"own": listed})
+    monkeypatch.setattr(sources, "load_sources", lambda: {"own": listed})
     return registry.build("own", raw_dir)
 
 

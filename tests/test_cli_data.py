@@ -18,10 +18,10 @@ import pytest
 from command_line import refused
 
 from private_graphs.cli import terminal as cli_terminal
-from private_graphs.datasets import registry
 from private_graphs.datasets.embedded import write_raw
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.own import declare, remember
+from private_graphs.datasets.text_graph import build_texts
 from private_graphs.datasets.views import VIEWS
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.workflow.verify import write_hashes
@@ -165,7 +165,7 @@ def job_of_the_workflow(root, monkeypatch):
     folder = Path("data/processed/my_graph/bow/sound")
 
     def build() -> GraphDataset:
-        registry.build_texts("my_graph", "data/raw", VIEWS["sound"]).save(texts)
+        build_texts("my_graph", "data/raw", VIEWS["sound"]).save(texts)
         files = [path.name for path in texts.iterdir() if path.name != "manifest.json"]
         write_hashes(texts, files, [])
         for name in ("graph.safetensors", "dataset.json", "statistics.json"):

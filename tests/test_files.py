@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from private_graphs.core import files
+from private_graphs.core import files, manifest
 from private_graphs.core.errors import suggest
 
 
@@ -75,9 +75,9 @@ def test_the_nearest_name_is_suggested_and_a_far_one_is_not():
 
 def test_results_of_another_schema_are_named(tmp_path):
     for schema, reason in (({}, None), ({"schema": 1}, None), ({"schema": 2}, "schema 2")):
-        files.write_json(tmp_path / files.MANIFEST, {**schema, "sha256": {}})
-        found = files.changed_file(tmp_path)
+        files.write_json(tmp_path / manifest.MANIFEST, {**schema, "sha256": {}})
+        found = manifest.changed_file(tmp_path)
         assert found is None if reason is None else reason in found
     for sha256, reason in (({"9" * 400: ""}, "is gone"), ([[]], "not a manifest")):
-        files.write_json(tmp_path / files.MANIFEST, {"sha256": sha256})
-        assert reason in files.changed_file(tmp_path)
+        files.write_json(tmp_path / manifest.MANIFEST, {"sha256": sha256})
+        assert reason in manifest.changed_file(tmp_path)

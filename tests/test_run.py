@@ -15,12 +15,15 @@ import safetensors.numpy
 from small_graphs import dense_features, with_parts
 from small_jobs import CASES, job_of, rows_of, small_dataset, untrained
 
-from private_graphs.core import result as result_module
+from private_graphs.core import finished as finished_module
 from private_graphs.core import run as run_module
+from private_graphs.core import search
 from private_graphs.core.errors import UserError
-from private_graphs.core.files import WITHOUT_DP, sha256_of
+from private_graphs.core.files import sha256_of
 from private_graphs.core.jobs import Chosen
+from private_graphs.core.manifest import WITHOUT_DP
 from private_graphs.core.method import Outcome
+from private_graphs.core.result import majority_score
 from private_graphs.core.run import SCORES_SHOWN, execute
 from private_graphs.core.tasks import SCENARIOS
 from private_graphs.mechanisms.door import ReleaseMismatch
@@ -28,10 +31,11 @@ from private_graphs.mechanisms.replay import Recording
 from private_graphs.methods import all_methods, method_named
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.assumptions import ONLY_THIS_FILE, SECRET_SEED
-from private_graphs.privacy.events import GaussianQuery, SecretSample
-from private_graphs.privacy.statements import PrivacyStatement, check_row
+from private_graphs.privacy.events import SecretSample
+from private_graphs.privacy.queries import GaussianQuery
+from private_graphs.privacy.row_check import check_row
+from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.training import engine
-from private_graphs.training.metrics import majority_score
 
 COLUMNS = {
     "study", "group", "job", "dataset", "features", "view", "method", "scenario", "protocol",
@@ -94,7 +98,7 @@ def hides(case) -> bool:
 
 def requests_of(job, dataset=GRAPH, noise_source="seeded"):
     """The requests that a job makes of its method."""
-    return run_module._Runner.of(job, dataset, None, noise_source, False).requests
+    return run_module.Runner.of(job, dataset, None, noise_source, False).requests
 
 
 # --- every method ----------------------------------------------------------------------------
@@ -407,7 +411,7 @@ def test_runs_of_a_search_are_priced_with_their_own_seeds():
     )
     rows = pd.DataFrame({"settings": ["{}"] * 4, "seed": [0, 1, 1, 1]})
     searched = job_of("class_sums", "text")
-    found = run_module._searched_runs(method, None, searched, 1.0, rows)
+    found = search._searched_runs(method, None, searched, 1.0, rows)
     assert [(each.events, each.n_runs) for each in found] == [((named[0],), 1), ((named[1],), 3)]
 
 
@@ -642,7 +646,7 @@ def test_an_interrupted_save_leaves_no_rows_and_nothing_half_written(
     if stage == "runs":
         monkeypatch.setattr(pd.DataFrame, "to_parquet", half)
     else:
-        target = {"predictions": safetensors.numpy, "statement": result_module}[stage]
+        target = {"predictions": safetensors.numpy, "statement": finished_module}[stage]
         name = {"predictions": "save_file", "statement": "write_json"}[stage]
         monkeypatch.setattr(target, name, stop)
     with pytest.raises(KeyboardInterrupt):

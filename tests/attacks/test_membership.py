@@ -32,7 +32,7 @@ from private_graphs.datasets.registry import build
 from private_graphs.mechanisms.door import UNSEEN, Door, ReleaseMismatch
 from private_graphs.methods import gcn
 from private_graphs.privacy.calibration import gdp_noise
-from private_graphs.privacy.events import GaussianQuery
+from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.report.leaks import LEAK_COLUMNS, leak_rows
 
 
@@ -304,7 +304,7 @@ def test_a_node_that_is_left_out_stays_a_unit(dataset):
 def test_no_run_tells_logits_and_the_reference_engine_is_not_attacked(dataset, monkeypatch):
     nobody = np.zeros(0, np.int64)
     told = Outcome(nobody, nobody, logits=np.zeros((1, 2)))
-    monkeypatch.setattr(run._Runner, "_outcomes", lambda *_: [told])
+    monkeypatch.setattr(run.Runner, "_outcomes", lambda *_: [told])
     with pytest.raises(ReleaseMismatch, match="no attack asked for"):
         run.answer(job_of(), dataset, UNSEEN)
     train = shadow_models.trainer(job_of(settings={"engine": "reference"}), dataset, Context())

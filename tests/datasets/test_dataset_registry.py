@@ -7,8 +7,9 @@ import pytest
 from private_graphs.core.errors import UserError
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.own import OwnGraph, remember
-from private_graphs.datasets.registry import DATASETS, GraphSize, build, dataset_names, dataset_spec
+from private_graphs.datasets.registry import DATASETS, build, dataset_names, dataset_spec
 from private_graphs.datasets.sources import load_sources
+from private_graphs.datasets.spec import GraphSize
 
 GRAPHS = {name: each for name, each in DATASETS.items() if each.data == "graph"}
 EMBEDDED = [name for name, each in GRAPHS.items() if each.synthetic and not each.views]

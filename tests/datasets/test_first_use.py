@@ -18,12 +18,12 @@ import requests
 
 from private_graphs.core.errors import UserError
 from private_graphs.datasets import first_use, sources
+from private_graphs.datasets.download import check_file
 from private_graphs.datasets.first_use import receipt_path
 from private_graphs.datasets.readers import DATASETS
 from private_graphs.datasets.sources import (
     DatasetSources,
     SourceFile,
-    check_file,
     raw_records,
     supply,
 )

@@ -13,7 +13,7 @@ from private_graphs.core.errors import UserError
 from private_graphs.core.run import execute
 from private_graphs.core.store import tidy
 from private_graphs.core.study import Run, group_jobs, load_study
-from private_graphs.datasets import registry
+from private_graphs.datasets import registry, sources
 from private_graphs.datasets.image_dataset import ImageDataset
 from private_graphs.datasets.votes import read_votes
 from private_graphs.report.claims import judged
@@ -52,7 +52,7 @@ def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def dataset(raw: Path) -> ImageDataset:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(svhn, "POOL", 60)
-        patched.setattr(registry, "raw_records", lambda *_: [])  # the checksums of other files
+        patched.setattr(sources, "raw_records", lambda *_: [])  # the checksums of other files
         return registry.build("svhn", raw)
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from private_graphs.core.slices import STUDIES
+from private_graphs.core.imports import STUDIES
 from private_graphs.report.claims import Place
 from private_graphs.studies.progap import claims
 from private_graphs.studies.progap.scores import PRINTED_AS

@@ -12,11 +12,11 @@ from private_graphs.core.errors import UserError
 from private_graphs.datasets.own import OwnGraph, remember
 from private_graphs.datasets.registry import dataset_spec
 from private_graphs.datasets.views import SOUND
-from private_graphs.features import load
-from private_graphs.features import make as making
-from private_graphs.features.load import feature_options, load_dataset
+from private_graphs.features import build
+from private_graphs.features.build import feature_options
+from private_graphs.features.load import load_dataset
 from private_graphs.features.matrix import FeatureMatrix
-from private_graphs.features.models import models_of, own_model_files
+from private_graphs.features.models import own_model_files
 
 NODES = "id,body,topic,split\na,one,x,train\nb,two,y,train\nc,three,x,val\nd,four,y,test\n"
 KINDS = ("bow", "fasttext", "bert", "sbert")
@@ -28,7 +28,7 @@ def declare(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("nodes.csv").write_text(NODES)
     Path("edges.csv").write_text("source,target\na,b\n")
-    Path("vectors.bin").write_bytes(load.FASTTEXT_MAGIC + b"vectors")
+    Path("vectors.bin").write_bytes(build.FASTTEXT_MAGIC + b"vectors")
     for name in ("config.json", "modules.json", "1_Pooling/config.json", ".cache/lock", ".hidden"):
         path = Path("folder", name)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -52,8 +52,8 @@ def made(monkeypatch) -> list[tuple[str, str]]:
         calls.append((kind, options.device))
         return FeatureMatrix(np.ones((4, 2), np.float32), (), options.model_files)
 
-    monkeypatch.setattr(making, "make_features", make)
-    monkeypatch.setattr(load, "resolve_device", lambda device: device)
+    monkeypatch.setattr(build, "make_features", make)
+    monkeypatch.setattr(build, "resolve_device", lambda device: device)
     return calls
 
 
@@ -66,12 +66,12 @@ def test_a_model_is_used_for_the_declared_features_and_replaces_no_other(declare
     for features, model in (("fasttext", "vectors.bin"), ("bert", "folder"), ("sbert", "folder")):
         spec = declare(features=features, model=model)
         for kind in KINDS:
-            if not models_of(spec, kind):
+            if not spec.models_of(kind):
                 options[kind] = feature_options(spec, kind, Path("data/raw"), Path("cache"))
         assert options[features].model == Path(model) and options[features].model_name == model
         assert [each.file for each in options[features].model_files] == own_model_files(spec)
         assert all(options[kind].model is None for kind in options if kind != features)
-        assert {kind for kind in KINDS if models_of(spec, kind)} == {"bert", "sbert"} - {features}
+        assert {kind for kind in KINDS if spec.models_of(kind)} == {"bert", "sbert"} - {features}
         options.clear()
 
 

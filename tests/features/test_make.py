@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from private_graphs.core.errors import UserError
-from private_graphs.datasets.registry import TEXT_FEATURES
+from private_graphs.datasets.spec import TEXT_FEATURES
 from private_graphs.datasets.views import PAPER, RELEASED, SOUND
 from private_graphs.features.make import FeatureOptions, make_features
 

@@ -11,12 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from private_graphs.graphs.sample import (
-    hashed_coin_sample,
-    induced_subgraph,
-    keyed_coin_sample,
-    stratified_sample,
-)
+from private_graphs.graphs.sample import hashed_coin_sample, induced_subgraph
+from private_graphs.graphs.split import keyed_coin_sample, stratified_sample
 
 
 @given(

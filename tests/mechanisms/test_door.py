@@ -12,16 +12,8 @@ import pytest
 from private_graphs.core.streams import PUBLIC, Streams
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.mechanisms.replay import replay
-from private_graphs.privacy.events import (
-    FullBatch,
-    GaussianQuery,
-    NoisyGradients,
-    Poisson,
-    PoissonSums,
-    PureQuery,
-    SecretSample,
-    Unnoised,
-)
+from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, SecretSample, Unnoised
+from private_graphs.privacy.queries import GaussianQuery, PoissonSums, PureQuery
 
 WORDS = {"unit": "node", "relation": "replace", "reason": "test"}
 QUERY = GaussianQuery(count=2, sensitivity=1.0, noise_std=2.0, **WORDS)

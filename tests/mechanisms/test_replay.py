@@ -14,7 +14,7 @@ from private_graphs.attacks.small_jobs import all_cases, small_dataset, small_jo
 from private_graphs.audit import Door, GaussianQuery, PoissonSums, Streams, replay
 from private_graphs.mechanisms import door as doors
 from private_graphs.methods import method_named
-from private_graphs.privacy.events import PureQuery
+from private_graphs.privacy.queries import PureQuery
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = {"unit": "record", "relation": "replace", "reason": "test"}

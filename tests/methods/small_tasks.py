@@ -10,10 +10,11 @@ import scipy.sparse as sp
 from answers import answers
 from small_graphs import make_graph
 
+from private_graphs.core.graph_task import GraphTask, unit_rows
 from private_graphs.core.method import Context, Outcome, Request
 from private_graphs.core.protocols import SOUND
 from private_graphs.core.streams import Streams
-from private_graphs.core.tasks import SCENARIOS, GraphTask, build_task, unit_rows
+from private_graphs.core.tasks import SCENARIOS, build_task
 from private_graphs.methods import method_named
 
 

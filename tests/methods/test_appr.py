@@ -15,6 +15,7 @@ from small_jobs import job_of
 from private_graphs.core.errors import UserError
 from private_graphs.core.jobs import Job
 from private_graphs.core.method import Request
+from private_graphs.core.result import majority_score
 from private_graphs.core.run import execute
 from private_graphs.core.streams import Streams
 from private_graphs.core.tasks import build_task
@@ -22,7 +23,7 @@ from private_graphs.graphs.metis import metis_partition
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import method_named
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu, price
-from private_graphs.privacy.losses import amplified_epsilon, inner_epsilon
+from private_graphs.privacy.query_losses import amplified_epsilon, inner_epsilon
 from private_graphs.studies.dpappr.methods.appr import (
     ApprData,
     Sample,
@@ -51,7 +52,6 @@ from private_graphs.studies.dpappr.methods.appr_rows import (
     random_rows,
     truncated,
 )
-from private_graphs.training.metrics import majority_score
 
 CORA = ReleasePlan(
     kind="gaussian", rate=0.09, n_sampled=216, private_roots=70, n_roots=216, top=4, epochs=200,

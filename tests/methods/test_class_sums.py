@@ -26,7 +26,7 @@ from private_graphs.methods.class_sums import (
     clipped_residuals,
 )
 from private_graphs.methods.public_rows import bias_square, class_codes, with_constant
-from private_graphs.privacy.accountants import composed, loss_of
+from private_graphs.privacy.query_prices import composed, loss_of
 
 MANY = 2000.0
 """An ε at which small tasks have the signal for residual steps."""

@@ -20,8 +20,8 @@ from private_graphs.core.streams import Streams
 from private_graphs.core.tasks import build_task
 from private_graphs.methods import method_named
 from private_graphs.methods.noisy_sums import owned_lists, started
-from private_graphs.privacy.events import GaussianQuery, PoissonSums
 from private_graphs.privacy.explain import explain
+from private_graphs.privacy.queries import GaussianQuery, PoissonSums
 from private_graphs.privacy.renyi import occurrence_epsilon
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.studies.progap.methods.dp_gnn import (

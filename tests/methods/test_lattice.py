@@ -18,7 +18,7 @@ from private_graphs.privacy.accountants import (
     gdp_mu,
     price,
 )
-from private_graphs.privacy.events import LATTICE_RATIO, GaussianQuery, lattice_distance
+from private_graphs.privacy.queries import LATTICE_RATIO, GaussianQuery, lattice_distance
 
 CLAIM = ("node", "replace")
 

@@ -16,8 +16,8 @@ from test_noisy_sums import graph_of, request, task_of
 from private_graphs.attacks.neighbours import neighbours
 from private_graphs.attacks.small_jobs import small_job
 from private_graphs.core.errors import UserError
+from private_graphs.core.graph_task import unit_rows
 from private_graphs.core.run import execute
-from private_graphs.core.tasks import unit_rows
 from private_graphs.methods import list_means, method_named
 from private_graphs.methods.list_means import (
     LIST_SHARE,

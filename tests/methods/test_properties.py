@@ -10,8 +10,9 @@ import pytest
 from small_graphs import random_graph
 from small_tasks import make_task, many_requests, request, run, task_of, with_other_training
 
+from private_graphs.core.graph_task import GraphTask
 from private_graphs.core.method import Outcome
-from private_graphs.core.tasks import SCENARIOS, GraphTask
+from private_graphs.core.tasks import SCENARIOS
 from private_graphs.methods import all_methods
 from private_graphs.privacy.accountants import price
 

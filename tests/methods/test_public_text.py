@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.decomposition import PCA
 from small_tasks import graph_task, text_task
 
-from private_graphs.core.tasks import unit_rows
+from private_graphs.core.graph_task import unit_rows
 from private_graphs.methods.public_text import PublicText, inverse_document_weights, principal_axes
 
 

@@ -10,9 +10,10 @@ import pytest
 from answers import answers
 
 from private_graphs.core.errors import UserError
+from private_graphs.core.image_task import ImageTask
 from private_graphs.core.method import Request
 from private_graphs.core.streams import Streams
-from private_graphs.core.tasks import SCENARIOS, ImageTask
+from private_graphs.core.tasks import SCENARIOS
 from private_graphs.methods import method_named
 from private_graphs.methods.unit_gradients import (
     PROTOCOLS,

@@ -80,7 +80,7 @@ BY_DESIGN = (
     ("noise calibrated for fewer releases, another δ or another relation than the event has",
      "the runner prices the plan and refuses more than was asked for (`run._refuse_excess`)"),
     ("an event that states other noise than was added", "the runner compares what is stated with "
-     "what passed the door (`run._Runner.answers`)"),
+     "what passed the door (`run.Runner.answers`)"),
 )  # fmt: skip
 """Bugs that a method cannot have, and what makes them impossible."""
 
@@ -165,10 +165,10 @@ BUGS = (
         _STEP, _STEP.replace("lane.generator", "lane.streams.generator"),
         (audit("steps"),)),
     Bug("26", "public graph: edges between public nodes that share a training neighbour",
-        "core/tasks.py",
+        "core/graph_task.py",
         _PUBLIC, "public_adjacency=(edges + edges @ edges).sign()[public][:, public] if",
         (test("tasks::the_public_graph_is_the_edges_between_public_nodes"),)),
-    Bug("27", "public graph: degrees count training neighbours", "core/tasks.py",
+    Bug("27", "public graph: degrees count training neighbours", "core/graph_task.py",
         _PUBLIC,
         "public_adjacency=scipy.sparse.csr_matrix(scipy.sparse.diags(1.0 / (1 + edges[public].sum("
         "axis=1).A1)) @ edges[public][:, public]) if",
@@ -355,7 +355,7 @@ BUGS = (
         "            if spent.read_text() != whole.hexdigest():",
         "            if not spent.read_text():",
         (test("sharded::noise_is_drawn_once"),)),
-    Bug("N17", "a secret sample amplifies as q times ε", "privacy/losses.py",
+    Bug("N17", "a secret sample amplifies as q times ε", "privacy/query_losses.py",
         "return math.log1p(rate * math.expm1(epsilon))", "return rate * epsilon",
         (test("privacy/secret_sample::"
               "two_units_of_which_one_is_read_keep_the_amplified_profile"),)),
@@ -448,7 +448,7 @@ BUGS = (
         'hashlib.sha256(f"{asked}".encode()',
         (test("sharded::noise_is_drawn_once"),)),
     Bug("P13", "features are scaled by the largest value of a column over all nodes",
-        "core/tasks.py",
+        "core/graph_task.py",
         "    matrix = unit_rows(scipy.sparse.csr_matrix(rows))\n",
         "    matrix = scipy.sparse.csr_matrix(rows, dtype=np.float64)\n"
         "    largest = np.maximum(abs(matrix).max(axis=0).toarray().ravel(), 1e-12)\n"

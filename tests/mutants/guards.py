@@ -73,7 +73,7 @@ GUARDS = (
     _without("No folder for compiled code can be written", "training/__init__.py",
              "        if _writable(place):\n", "        if place:\n",
              "training/compiled_code::where_nothing_can_be_written_it_is_kept_for_one_run_and_said"),
-    _without("The folder of raw files cannot be written", "datasets/sources.py",
+    _without("The folder of raw files cannot be written", "datasets/download.py",
              "            except OSError as error:\n"
              "                raise _unwritable(raw_dir / source.file, error) from error\n"
              "        meter.turn_to(None)\n",
@@ -107,7 +107,7 @@ GUARDS = (
     _without("Embedded texts are damaged", "features/shards.py",
              "_KEYS in tensors and metadata.get(_DIGEST) == _digest(tensors)", "_KEYS in tensors",
              "features/shards::a_broken_shard_is_removed"),
-    _without("Rows, predictions or statements of a job are cut or changed", "core/files.py",
+    _without("Rows, predictions or statements of a job are cut or changed", "core/manifest.py",
              "        if sha256_of(folder / name) != expected:\n", "        if False:\n",
              "workflow/verify::a_cut_or_absent_file_is_named_whatever_its_date"),
     _without("The same, found while a run goes on", "workflow/verify.py",
@@ -155,7 +155,7 @@ GUARDS = (
     _without("A replica diverges", "training/kernels.py",
              "    g2[:] = 0\n", "",
              "training/stopping::a_replica_that_diverges_does_not_touch_the_one_beside_it"),
-    _without("A count, size or file is beyond all use", "core/files.py",
+    _without("A count, size or file is beyond all use", "core/bounded.py",
              "    if size > most:\n", "    if False:\n", _REFUSED),
     _without("Tables, raw files, results, ledgers or models are damaged at random",
              "core/store.py",

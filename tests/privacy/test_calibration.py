@@ -11,14 +11,9 @@ from hypothesis import strategies as st
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.privacy import calibration
 from private_graphs.privacy.accountants import pld_epsilon
-from private_graphs.privacy.calibration import (
-    epsilon_for,
-    gdp_noise,
-    moments_noise,
-    noise_for,
-    pld_noise,
-    refuse_large_delta,
-)
+from private_graphs.privacy.calibration import gdp_noise, pld_noise, refuse_large_delta
+from private_graphs.privacy.moments import moments_noise
+from private_graphs.privacy.named import epsilon_for, noise_for
 
 DELTA = 1e-5
 EPOCHS = 500
@@ -140,7 +135,7 @@ def test_the_search_finds_the_smallest_thousandth_from_any_guess(steep, guess):
 
     for target in (0.3, 1.0, 5.0):
         asked.clear()
-        found = calibration._smallest_noise(epsilon_of, target, guess)
+        found = calibration.smallest_noise(epsilon_of, target, guess)
         count = len(asked)
         assert epsilon_of(found) <= target < epsilon_of(found - 0.001)
         assert count <= 25

@@ -8,7 +8,7 @@ import pytest
 from private_graphs.core.errors import UserError
 from private_graphs.privacy.accountants import price
 from private_graphs.privacy.calibration import pld_noise
-from private_graphs.privacy.events import PoissonSums
+from private_graphs.privacy.queries import PoissonSums
 from private_graphs.studies.inversion import claims
 
 VECTORS = [  # (q, σ, T, δ), replace relation

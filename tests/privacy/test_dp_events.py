@@ -10,17 +10,14 @@ import pytest
 from private_graphs.core.store import read_statements
 from private_graphs.privacy.accountants import compose_groups, price
 from private_graphs.privacy.dp_events import dp_events
-from private_graphs.privacy.events import (
+from private_graphs.privacy.events import FullBatch, NoisyGradients, SecretSample, Unnoised
+from private_graphs.privacy.queries import (
     ConcentratedQuery,
     ExponentialChoice,
-    FullBatch,
     GaussianQuery,
     LaplaceQuery,
-    NoisyGradients,
     PoissonSums,
     PureQuery,
-    SecretSample,
-    Unnoised,
 )
 
 ROOT = Path(__file__).parents[2]

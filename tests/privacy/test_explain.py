@@ -12,12 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from private_graphs.privacy.events import (
-    Event,
-    FullBatch,
-    GaussianQuery,
-    NoisyGradients,
-)
+from private_graphs.privacy.events import Event, FullBatch, NoisyGradients
 from private_graphs.privacy.explain import (
     _UNITS,
     TEXTS,
@@ -27,8 +22,10 @@ from private_graphs.privacy.explain import (
     belief,
     belief_percent,
     explain,
+    terminal,
 )
 from private_graphs.privacy.prices import FileRows
+from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.privacy.statements import (
     VACUOUS_EPSILON,
     About,
@@ -40,7 +37,7 @@ from private_graphs.privacy.statements import (
     Unit,
     build_statement,
 )
-from private_graphs.report.statement import card, headline, reason, strongly, terminal
+from private_graphs.report.statement import card, headline, reason, strongly
 from private_graphs.report.words import strength
 
 

@@ -9,12 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from private_graphs.privacy.accountants import (
-    cancelling_moments_epsilon,
-    gdp_epsilon,
-    moments_epsilon,
-    moments_log,
-)
+from private_graphs.privacy.accountants import gdp_epsilon
+from private_graphs.privacy.moments import cancelling_moments_epsilon, moments_epsilon, moments_log
 
 DELTA = 1e-5
 

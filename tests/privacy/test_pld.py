@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.privacy import losses
 from private_graphs.privacy.accountants import gdp_epsilon, pld_epsilon
-from private_graphs.privacy.calibration import epsilon_for
 from private_graphs.privacy.fourier import fourier_epsilon
-from private_graphs.privacy.losses import SampledGaussian, _gaussian_deltas, _pld
+from private_graphs.privacy.losses import SampledGaussian, _gaussian_deltas
+from private_graphs.privacy.named import epsilon_for
 
 DELTA = 1e-5
 
@@ -164,7 +164,7 @@ def test_gdp_and_moments_load_neither_dp_accounting_nor_torch() -> None:
     code = (
         "import sys\n"
         "from private_graphs.privacy import statements\n"
-        "from private_graphs.privacy.calibration import noise_for\n"
+        "from private_graphs.privacy.named import noise_for\n"
         "noise_for('gdp', 2.0, 500, 1, 1e-5, 'replace')\n"
         "noise_for('moments', 2.0, 500, 1, 1e-5, 'add_remove')\n"
         "assert not {'dp_accounting', 'torch'} & set(sys.modules)\n"
@@ -197,7 +197,7 @@ def test_a_sampled_gaussian_has_the_price_of_the_library(relation, same, rate):
     one = from_gaussian_mechanism(noise, value_discretization_interval=interval,
                                   sampling_prob=rate, neighboring_relation=same)  # fmt: skip
     expected = one if rate == 1 else one.self_compose(20)
-    ours = _pld(loss, interval)
+    ours = loss.pld(interval)
     for delta in (1e-3, 1e-5, 1e-8):
         assert ours.get_epsilon_for_delta(delta) == pytest.approx(
             expected.get_epsilon_for_delta(delta), rel=1e-7

@@ -14,24 +14,22 @@ from scipy.stats import laplace
 
 from private_graphs.core.errors import UserError
 from private_graphs.privacy.accountants import compose_groups, gdp_epsilon, price
-from private_graphs.privacy.events import (
+from private_graphs.privacy.events import FullBatch, NoisyGradients
+from private_graphs.privacy.fourier import fourier_of
+from private_graphs.privacy.losses import SampledGaussian, pld_of
+from private_graphs.privacy.queries import (
     ConcentratedQuery,
     ExponentialChoice,
-    FullBatch,
     GaussianQuery,
     LaplaceQuery,
-    NoisyGradients,
     PoissonSums,
     PureQuery,
     Query,
 )
-from private_graphs.privacy.fourier import fourier_of
-from private_graphs.privacy.losses import (
+from private_graphs.privacy.query_losses import (
     LaplaceLoss,
     PureLoss,
-    SampledGaussian,
     SampledTerms,
-    pld_of,
     pure_epsilon,
     zcdp_epsilon,
     zcdp_epsilon_library,

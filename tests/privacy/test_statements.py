@@ -12,9 +12,7 @@ from private_graphs.core.errors import UserError
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.privacy.events import (
-    ExponentialChoice,
     FullBatch,
-    GaussianQuery,
     NoisyGradients,
     Poisson,
     Sampling,
@@ -22,14 +20,14 @@ from private_graphs.privacy.events import (
     Unnoised,
 )
 from private_graphs.privacy.prices import FileRows, SearchRuns, price_file, price_runs
+from private_graphs.privacy.queries import ExponentialChoice, GaussianQuery
+from private_graphs.privacy.row_check import check_row, with_audit
 from private_graphs.privacy.statements import (
     About,
     Audit,
     PrivacyStatement,
     Selection,
     build_statement,
-    check_row,
-    with_audit,
 )
 
 DELTA = 1e-5

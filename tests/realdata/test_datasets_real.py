@@ -11,8 +11,9 @@ from torch_geometric.io import read_planetoid_data
 from private_graphs.datasets import embedded
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.planetoid import read_planetoid
-from private_graphs.datasets.registry import DATASETS, GraphSize, build
+from private_graphs.datasets.registry import DATASETS, build
 from private_graphs.datasets.sources import load_sources, supply
+from private_graphs.datasets.spec import GraphSize
 from private_graphs.datasets.views import VIEWS
 
 PLANETOID, ARCHIVES = ("cora", "citeseer", "pubmed"), ("cora-ml", "ms-academic")

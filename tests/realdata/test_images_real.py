@@ -10,8 +10,9 @@ import pytest
 from private_graphs.core.run import execute
 from private_graphs.core.study import Run, group_jobs, load_study
 from private_graphs.datasets.image_dataset import ImageDataset
-from private_graphs.datasets.registry import DATASETS, GraphSize, build
+from private_graphs.datasets.registry import DATASETS, build
 from private_graphs.datasets.sources import supply
+from private_graphs.datasets.spec import GraphSize
 
 COUNTS = {
     "mnist": [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949],

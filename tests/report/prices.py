@@ -19,13 +19,21 @@ from typing import Any
 from unittest import mock
 
 from private_graphs.core.errors import UserError
-from private_graphs.privacy import calibration, fourier, losses, renyi
+from private_graphs.privacy import (
+    calibration,
+    fourier,
+    losses,
+    moments,
+    query_losses,
+    query_noise,
+    renyi,
+)
 
 FILE = Path(__file__).parents[1] / "golden" / "prices.json.gz"
 SLOW = (
     losses.pld_of,
-    losses.pure_epsilon,
-    losses.zcdp_epsilon_library,
+    query_losses.pure_epsilon,
+    query_losses.zcdp_epsilon_library,
     fourier.fourier_of,
     fourier.fourier_epsilon,
     renyi.renyi_epsilon,
@@ -33,8 +41,8 @@ SLOW = (
     renyi.classic_renyi_epsilon,
     renyi.occurrence_epsilon,
     calibration.pld_noise,
-    calibration.lattice_noise,
-    calibration.moments_noise,
+    query_noise.lattice_noise,
+    moments.moments_noise,
 )
 _FLOAT = re.compile(r"\d+\.\d+(?:e[+-]?\d+)?")
 

@@ -13,6 +13,7 @@ import pyarrow.parquet
 import pytest
 import safetensors.numpy
 
+from private_graphs.core import store
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import write_json
 from private_graphs.core.jobs import Job
@@ -20,7 +21,6 @@ from private_graphs.core.result import CURVE
 from private_graphs.core.run import execute
 from private_graphs.core.store import dataset_of, packed, unpacked
 from private_graphs.datasets.registry import build
-from private_graphs.report import store
 from private_graphs.report.record import read_recorded, record
 from private_graphs.workflow.verify import finish
 

@@ -13,8 +13,9 @@ import pytest
 from small_graphs import random_graph
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.files import MANIFEST, sha256_of, write_json, write_text
+from private_graphs.core.files import sha256_of, write_json, write_text
 from private_graphs.core.jobs import Attack, Job
+from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.run import execute
 from private_graphs.core.store import ROW_COLUMNS, read_rows, tidy, write_rows
 from private_graphs.privacy.statements import PrivacyStatement

@@ -106,7 +106,7 @@ def test_a_run_by_the_reference_engine_has_the_price_of_the_compiled_one(protoco
 
 def test_a_plan_that_is_not_kept_is_refused():
     from private_graphs.mechanisms.door import ReleaseMismatch
-    from private_graphs.methods.gcn_budget import GcnSettings, training_event
+    from private_graphs.methods.gcn_protocols import GcnSettings, training_event
 
     chosen = EngineSettings("sgd", 2, True, hidden=HIDDEN, dropout=0.0)
     [spec], own = replicas_of((0,)), streams(0)

@@ -10,7 +10,7 @@ import scipy.sparse
 import torch
 from doors import one_lane
 
-from private_graphs.privacy.events import GaussianQuery
+from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.studies.dpappr.methods.appr_rows import truncated
 from private_graphs.training import roots as training
 from private_graphs.training.roots import HIDDEN, Roots, RootTraining, clipped_sum, initial

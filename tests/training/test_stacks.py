@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from private_graphs.core.streams import Streams
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
-from private_graphs.privacy.events import GaussianQuery, PoissonSums
+from private_graphs.privacy.queries import GaussianQuery, PoissonSums
 from private_graphs.studies.progap.methods.gap import Encoder, GapClassifier
 from private_graphs.studies.progap.methods.progap import Stage
 from private_graphs.training import stacks

@@ -18,7 +18,7 @@ from small_graphs import clipped, fit, part_gradients, parts_of, random_graph, s
 from private_graphs.mechanisms.door import UNSEEN, Door, ReleaseMismatch, Watch
 from private_graphs.mechanisms.replay import Recording, Replaying
 from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
-from private_graphs.privacy.events import GaussianQuery
+from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.training import roots
 from private_graphs.training.roots import HIDDEN, Roots, RootTraining
 

@@ -90,7 +90,7 @@ def test_a_job_that_fails_loses_none_of_its_batch(finished: Project) -> None:
     package = finished.path / "src" / "private_graphs"
     runner = package / "core" / "run.py"
     text = runner.read_text()
-    start = "    runner = _Runner.of(job, dataset, chosen, noise_source, unlabelled, secret)\n"
+    start = "    runner = Runner.of(job, dataset, chosen, noise_source, unlabelled, secret)\n"
     assert text.count(start) == 1
     bug = '    if job.protocol == "released":\n        raise UserError("no luck today")\n'
     runner.write_text(text.replace(start, bug + start))

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from private_graphs.core.errors import UsageError, UserError
-from private_graphs.core.files import MANIFEST, write_json
+from private_graphs.core.files import write_json
+from private_graphs.core.manifest import MANIFEST
 from private_graphs.datasets.registry import DECLARED
 from private_graphs.methods import data_view
 from private_graphs.studies import exhibits_by_name

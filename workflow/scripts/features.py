@@ -10,7 +10,7 @@ def main(job):
     from private_graphs.datasets import registry
     from private_graphs.datasets.text_graph import TextGraph
     from private_graphs.datasets.views import VIEWS
-    from private_graphs.features.load import build_features, cache_of, feature_options
+    from private_graphs.features.build import build_features, cache_of, feature_options
     from private_graphs.workflow.verify import require_raw, require_whole, write_build
 
     name, kind, view = job.wildcards.dataset, job.wildcards.kind, VIEWS[job.wildcards.view]

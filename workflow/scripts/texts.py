@@ -7,7 +7,7 @@ from job import reported
 
 def main(job):
     """Read the raw files in one view and save the text graph."""
-    from private_graphs.datasets.registry import build_texts
+    from private_graphs.datasets.text_graph import build_texts
     from private_graphs.datasets.views import VIEWS
     from private_graphs.workflow.verify import require_raw, write_hashes
 

@@ -17,7 +17,7 @@ from private_graphs.core.errors import UsageError, UserError, suggest
 from private_graphs.core.jobs import Job
 from private_graphs.core.method import Canary
 from private_graphs.methods import all_methods, method_named
-from private_graphs.methods.gcn_budget import (
+from private_graphs.methods.gcn_protocols import (
     RELATION,
     UNIT,
     GcnSettings,

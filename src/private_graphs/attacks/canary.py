@@ -21,14 +21,15 @@ from private_graphs.core.method import Context
 from private_graphs.core.streams import Streams
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.gcn_budget import (
+from private_graphs.methods.gcn_protocols import (
+    PROTOCOLS,
     RELATION,
     UNIT,
+    GcnProtocol,
     GcnSettings,
     protocol_of,
     training_event,
 )
-from private_graphs.methods.gcn_protocols import PROTOCOLS, GcnProtocol
 from private_graphs.privacy.audits import Errors
 from private_graphs.training import engine
 from private_graphs.training.blocks import Structure, build_structure

@@ -17,8 +17,10 @@ import numpy as np
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.jobs import Job
+from private_graphs.core.masks import masked
 from private_graphs.core.method import Context, Progress
-from private_graphs.core.run import answer, masked
+from private_graphs.core.result import scores
+from private_graphs.core.run import answer
 from private_graphs.core.tasks import SCENARIOS
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import UNSEEN
@@ -26,7 +28,6 @@ from private_graphs.methods import method_named
 from private_graphs.privacy.accountants import compose_groups, price
 from private_graphs.privacy.audits import most_of_gaussian, one_run_epsilon
 from private_graphs.privacy.events import Event
-from private_graphs.training.metrics import scores
 
 CONFIDENCE = 0.95
 """Confidence of every interval and bound."""

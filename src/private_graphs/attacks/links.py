@@ -45,7 +45,7 @@ from private_graphs.methods import gcn, method_named
 from private_graphs.methods.edge_votes import draw_voters
 from private_graphs.methods.noisy_sums import adjacency_of
 from private_graphs.methods.text_only import text_model
-from private_graphs.privacy.events import GaussianQuery
+from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.training import engine
 from private_graphs.training.blocks import feature_matrix
 

@@ -30,14 +30,8 @@ from private_graphs.core.streams import Streams
 from private_graphs.mechanisms.door import Door
 from private_graphs.mechanisms.replay import Recording
 from private_graphs.privacy.audits import Errors, gaussian_mu, rate_upper_bound
-from private_graphs.privacy.events import (
-    ExponentialChoice,
-    FullBatch,
-    GaussianQuery,
-    LaplaceQuery,
-    NoisyGradients,
-    PureQuery,
-)
+from private_graphs.privacy.events import FullBatch, NoisyGradients
+from private_graphs.privacy.queries import ExponentialChoice, GaussianQuery, LaplaceQuery, PureQuery
 from private_graphs.privacy.statements import AUDIT_CONFIDENCE
 
 SECRET = bytes(range(32))

@@ -25,12 +25,14 @@ from private_graphs.attacks.views import (
     queries,
 )
 from private_graphs.core.errors import UserError
+from private_graphs.core.graph_task import GraphTask, Records
+from private_graphs.core.image_task import ImageTask
 from private_graphs.core.jobs import Job
 from private_graphs.core.limits import CANDIDATE_PICTURES
 from private_graphs.core.method import Context, Outcome, Request
 from private_graphs.core.run import planned
 from private_graphs.core.streams import Streams
-from private_graphs.core.tasks import SCENARIOS, GraphTask, ImageTask, NodeTask, Records, Task
+from private_graphs.core.tasks import SCENARIOS, NodeTask, Task
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.graphs.normalise import gcn_propagation
 from private_graphs.mechanisms.door import Door, Lane, Watch

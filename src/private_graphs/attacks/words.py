@@ -23,10 +23,11 @@ from private_graphs.attacks.membership import Shadows
 from private_graphs.attacks.shadow_models import coins_of
 from private_graphs.attacks.views import FEATURES, gcn_margins, margins, queries
 from private_graphs.core.errors import UserError
+from private_graphs.core.graph_task import GraphTask, Records
 from private_graphs.core.jobs import Job
 from private_graphs.core.method import Context
 from private_graphs.core.run import planned
-from private_graphs.core.tasks import GraphTask, Records, build_task
+from private_graphs.core.tasks import build_task
 from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import class_sums, gcn, method_named

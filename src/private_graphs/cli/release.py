@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from private_graphs.cli.run import prepare_folder, save
-from private_graphs.core.files import private_folder, write_json, write_text
+from private_graphs.core.files import write_json, write_text
+from private_graphs.core.private_files import private_folder
 
 if TYPE_CHECKING:
     from private_graphs.core.jobs import Job
@@ -73,7 +74,7 @@ def _save_predictions(result: JobResult, classes: list[str], folder: Path) -> No
 
 def _save_release(result: JobResult, job: Job, classes: list[str], folder: Path) -> None:
     """Write the files that the statement covers, and nothing else."""
-    from private_graphs.core.result import write_manifest
+    from private_graphs.core.manifest import write_manifest
     from private_graphs.privacy.statements import PrivacyStatement
     from private_graphs.report.statement import paragraphs
     from private_graphs.report.table import markdown_text

@@ -109,7 +109,7 @@ def save(result: JobResult, job: Job, folder: Path) -> None:
 
 def statement_text(statement: dict[str, Any]) -> str:
     """Return a privacy statement as a few lines for a terminal."""
+    from private_graphs.privacy.explain import terminal
     from private_graphs.privacy.statements import PrivacyStatement
-    from private_graphs.report.statement import terminal
 
     return terminal(PrivacyStatement.model_validate(statement))

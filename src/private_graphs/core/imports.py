@@ -1,6 +1,9 @@
-"""Files of the package that a script or module imports.
+"""Modules of the package: those of a kind, and the files that a script or module imports.
 
-A workflow rule declares the hash of this closure as a parameter, so that editing a file reruns
+A study is a folder ``studies/<id>``: modules that it alone uses are in ``studies/<id>/methods`` and
+``studies/<id>/readers``. There is no list of these modules.
+
+A workflow rule declares the hash of an import closure as a parameter, so that editing a file reruns
 exactly the steps that can reach it; a run records it as its code fingerprint.
 """
 
@@ -8,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import pkgutil
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -15,6 +19,7 @@ from pathlib import Path
 from private_graphs.core.errors import UserError
 
 PACKAGE = Path(__file__).resolve().parents[1]
+STUDIES = PACKAGE / "studies"
 
 
 def import_closure(start: str | Path, package: Path = PACKAGE) -> list[Path]:
@@ -163,3 +168,28 @@ def _exists(name: str, package: Path) -> bool:
     path = package.joinpath(*rest)
     beside = path.with_suffix(".py").is_file() and bool(rest)
     return first == package.name and (beside or (path / "__init__.py").is_file())
+
+
+@cache
+def modules_of(package: str) -> dict[str, str]:
+    """Return the dotted names of modules by their last part, sorted by it.
+
+    The modules are those in ``package``, such as ``private_graphs.methods``, and in the folders of
+    the same name in studies. Nothing is imported.
+    """
+    root, *_, kind = package.split(".")
+    home = PACKAGE.joinpath(*package.split(".")[1:])
+    homes = {package: home} | {
+        f"{root}.studies.{folder.parent.name}.{kind}": folder
+        for folder in sorted(STUDIES.glob(f"*/{kind}"))
+    }
+    pairs = [
+        (module.name, f"{name}.{module.name}")
+        for name, folder in homes.items()
+        for module in pkgutil.iter_modules([str(folder)])
+    ]
+    names = dict(sorted(pairs))
+    if len(names) < len(pairs):
+        twice = sorted(name for name, _ in pairs if sum(name == other for other, _ in pairs) > 1)
+        raise RuntimeError(f"{kind}: two modules are named {twice[0]!r}; expected distinct names")
+    return names

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -18,11 +17,9 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainSerializer,
-    ValidationError,
     model_validator,
 )
 
-from private_graphs.core.files import MANIFEST, WITHOUT_DP
 from private_graphs.core.limits import (
     LARGEST_SEED,
     MOST_COUNT,
@@ -202,23 +199,6 @@ class Job(Strict):
 
 
 Chosen.model_rebuild()
-
-
-def finished_folders(folder: Path) -> dict[str, Path]:
-    """Return the folders of finished jobs below ``results/<scale>/jobs`` by identifier.
-
-    The manifest is written last: a killed job has none.
-    """
-    folders = (path.parent for path in folder.rglob(MANIFEST) if path.parent.name != WITHOUT_DP)
-    return {place.relative_to(folder).as_posix(): place for place in sorted(folders)}
-
-
-def read_job(path: Path) -> Job | None:
-    """Return the job that a file describes; None if it is missing or unreadable."""
-    try:
-        return Job.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
-        return None
 
 
 def job_name(place: Sequence[str], named: Mapping[str, Any], view: str) -> str:

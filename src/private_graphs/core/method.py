@@ -79,7 +79,7 @@ class Context:
     clock: Callable[[], float] = time.perf_counter
     """Time in seconds; a replay's clock counts its reads."""
     asked: Any = None
-    """Records whose logits an attack asks for (``Outcome.logits``): ``tasks.Records``, under
+    """Records whose logits an attack asks for (``Outcome.logits``): ``graph_task.Records``, under
     ``lists`` the numbers of nodes, pixels of images."""
 
     def report(self, done: int, total: int) -> None:

@@ -1,42 +1,23 @@
-"""What a finished job holds, and its files."""
+"""What a finished job holds; scores of predictions and the baselines of the LREC 2022 paper."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import os
-import shutil
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import safetensors.numpy
-from safetensors import SafetensorError
 
-from private_graphs import __version__
-from private_graphs.core.errors import UserError
-from private_graphs.core.files import (
-    MANIFEST,
-    SCHEMA,
-    WITHOUT_DP,
-    atomic_path,
-    sha256_of,
-    write_json,
-)
+from private_graphs.core.streams import Streams
 from private_graphs.privacy.assumptions import NoiseSource
 
-ARTIFACTS = "artifacts.safetensors"
 CURVE = "curve/"
 """Begin of the names of learning curves among the artifacts of a run."""
-_MANIFEST_NOTE = (
-    "The hashes find a file that was damaged or exchanged by mistake. They are no signature: who "
-    "changes a file can change them too."
-)
 
 
 def new_secret(noise_source: NoiseSource) -> bytes | None:
@@ -56,22 +37,6 @@ def told_fingerprint(fingerprint: str, secret: bytes | None) -> str:
     return hmac.new(secret, fingerprint.encode(), hashlib.sha256).hexdigest()
 
 
-def write_manifest(
-    folder: Path, files: Iterable[str], statement_ids: Iterable[str], code_fingerprint: str
-) -> None:
-    """Write ``manifest.json``: the day, the sha256 of ``files`` of the folder, code, statements."""
-    manifest = {
-        "note": _MANIFEST_NOTE,
-        "schema": SCHEMA,
-        "version": __version__,
-        "date": datetime.now(UTC).date().isoformat(),
-        "code_fingerprint": code_fingerprint,
-        "statement_ids": sorted(statement_ids),
-        "sha256": {name: sha256_of(folder / name) for name in files},
-    }
-    write_json(folder / MANIFEST, manifest)
-
-
 @dataclass(frozen=True)
 class JobResult:
     """What a finished job holds; R replicas in the order of ``rows``, M test records."""
@@ -88,88 +53,41 @@ class JobResult:
     """Of the test records, for exhibits that look at single ones; none of a user's data."""
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write predictions, statements, ``runs.parquet`` and manifest, each atomically.
+        """Write predictions, statements, rows and manifest; see ``finished.save``."""
+        from private_graphs.core.finished import save
 
-        Under ``os_entropy`` rows without DP get a folder of their own inside, ``without_dp``,
-        where other rows of the job are private: what protects these would be of no use beside
-        them. A job that has no other rows keeps them in ``folder``. Raises UserError where the disk
-        is full or the folder cannot be written; then there is no manifest.
-        """
-        folder = Path(folder)
-        revealing = np.array(
-            [
-                source == "os_entropy" and status == "not_private"
-                for source, status in zip(
-                    self.rows["noise_source"], self.rows["status"], strict=True
-                )
-            ]
-        )
-        if (folder / WITHOUT_DP).is_dir():  # of an earlier result
-            shutil.rmtree(folder / WITHOUT_DP)
-        try:
-            if revealing.all() or not revealing.any():
-                self._write(folder)
-                return
-            self._of(revealing)._write(folder / WITHOUT_DP)
-            self._of(~revealing)._write(folder, [f"{WITHOUT_DP}/{MANIFEST}"])
-        except (OSError, SafetensorError) as error:
-            raise UserError(
-                f"{folder}: the results cannot be written ({error}); make room or change the "
-                "permissions, then run again"
-            ) from error
-
-    def _of(self, rows: np.ndarray) -> JobResult:
-        """The part with some rows (R,), a mask."""
-        part = self.rows[rows].reset_index(drop=True)
-        statements = {name: self.statements[name] for name in part["statement_id"].unique()}
-        replicas = tuple(part["replica_id"])
-        artifacts = {
-            name: array for name, array in self.artifacts.items() if name.startswith(replicas)
-        }
-        return replace(
-            self,
-            rows=part,
-            statements=statements,
-            test_predictions=self.test_predictions[rows],
-            test_records=_rows_of(self.test_records, rows),
-            test_labels=None if self.test_labels is None else _rows_of(self.test_labels, rows),
-            artifacts=artifacts,
-        )
-
-    def _write(self, folder: Path, more: Iterable[str] = ()) -> None:
-        tensors: dict[str, np.ndarray] = {
-            "test_records": self.test_records.astype(np.int64),
-            "predictions": self.test_predictions.astype(np.int32),
-        }
-        if self.test_labels is not None:
-            tensors["test_labels"] = self.test_labels.astype(np.int64)
-        order = json.dumps(self.rows["replica_id"].tolist())
-        files = ["runs.parquet", "predictions.safetensors", "statement.json"]
-        with atomic_path(folder / "predictions.safetensors") as temporary:
-            safetensors.numpy.save_file(tensors, temporary, metadata={"replica_ids": order})
-        (folder / ARTIFACTS).unlink(missing_ok=True)
-        if self.artifacts:
-            with atomic_path(folder / ARTIFACTS) as temporary:
-                safetensors.numpy.save_file(dict(self.artifacts), temporary)
-            files.append(ARTIFACTS)
-        write_json(folder / "statement.json", self.statements)
-        with atomic_path(folder / "runs.parquet") as temporary:
-            self.rows.to_parquet(temporary, index=False)
-        code = self.rows["code_fingerprint"].iloc[0]
-        write_manifest(folder, [*files, *more], self.statements, code)
+        save(self, Path(folder))
 
 
-def _rows_of(records: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    return records[rows] if records.ndim == 2 else records
+def scores(labels: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
+    """Return micro-F1, macro-F1 and accuracy in 0..1 of (M,) predictions.
+
+    With one label per node micro-F1 equals accuracy; both are reported, as in the paper. Macro-F1
+    averages over the classes that occur in labels or predictions; F1 of a class is
+    2 · hits / (its labels + its predictions).
+    """
+    n_classes = int(max(labels.max(initial=0), predictions.max(initial=0))) + 1
+    hits = np.bincount(labels[labels == predictions], minlength=n_classes)
+    named = np.bincount(labels, minlength=n_classes) + np.bincount(predictions, minlength=n_classes)
+    occurs = named > 0
+    accuracy = float(np.mean(labels == predictions))
+    macro = float(np.mean(2 * hits[occurs] / named[occurs]))
+    return {"micro_f1": accuracy, "macro_f1": macro, "accuracy": accuracy}
 
 
-def read_rows(folder: str | os.PathLike[str]) -> pd.DataFrame:
-    """Return the rows of a finished job, those of ``without_dp`` included."""
-    paths = (Path(folder, part, "runs.parquet") for part in ("", WITHOUT_DP))
-    return pd.concat([pd.read_parquet(path) for path in paths if path.is_file()], ignore_index=True)
+def majority_score(labels: np.ndarray, majority: int) -> float:
+    """Return the micro-F1 of always predicting ``majority``."""
+    return float(np.mean(labels == majority))
 
 
-def read_artifacts(folder: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """Return the artifacts of a finished job by ``<replica_id>/<name>``; none where it has none."""
-    path = Path(folder, ARTIFACTS)
-    return safetensors.numpy.load_file(path) if path.is_file() else {}
+def random_score(
+    labels: np.ndarray, n_classes: int, without_last_class: bool, streams: Streams
+) -> float:
+    """Return the micro-F1 of uniform random predictions.
+
+    ``without_last_class`` reproduces the released code, which never draws the last class
+    (docs/privacy.md §4.5).
+    """
+    drawn = n_classes - 1 if without_last_class and n_classes > 1 else n_classes
+    guesses = streams.generator("random_baseline").integers(0, drawn, size=len(labels))
+    return float(np.mean(labels == guesses))

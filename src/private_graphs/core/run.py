@@ -10,9 +10,9 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -31,16 +31,17 @@ from private_graphs.core.method import (
     in_batches,
 )
 from private_graphs.core.protocols import Protocol
-from private_graphs.core.result import CURVE, JobResult, new_secret, told_fingerprint
-from private_graphs.core.streams import Streams
-from private_graphs.core.tasks import (
-    SCENARIOS,
-    Evaluation,
-    Task,
-    build_task,
-    with_drawn_masks,
-    with_metis_masks,
+from private_graphs.core.result import (
+    CURVE,
+    JobResult,
+    majority_score,
+    new_secret,
+    random_score,
+    scores,
+    told_fingerprint,
 )
+from private_graphs.core.streams import Streams
+from private_graphs.core.tasks import SCENARIOS, Evaluation, Task, build_task
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.registry import declared_graphs
 from private_graphs.mechanisms.door import UNSEEN, Door, ReleaseMismatch, Watch
@@ -55,7 +56,9 @@ from private_graphs.privacy.statements import (
     Selection,
     build_statement,
 )
-from private_graphs.training.metrics import majority_score, random_score, scores
+
+if TYPE_CHECKING:
+    from private_graphs.core.search import Search
 
 _NUMBERS = (
     "delta", "noise_multiplier", "epsilon_claimed", "epsilon_proved", "validation_micro_f1",
@@ -95,7 +98,7 @@ def execute(
     (unknown scenario, too many splits, an impossible budget, delta · units >= 1), and for a method
     that releases more than requested.
     """
-    runner = _Runner.of(job, dataset, chosen, noise_source, unlabelled, secret)
+    runner = Runner.of(job, dataset, chosen, noise_source, unlabelled, secret)
     if device == "auto":
         device = resolve_device(device)
     context = Context(progress, device, threads, artifacts or {})
@@ -161,68 +164,6 @@ def told_by(statement: PrivacyStatement, private: bool) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Restated:
-    """Statements of finished runs, made again by the current code."""
-
-    statements: list[PrivacyStatement]
-    """One statement per run."""
-    artifacts: dict[str, np.ndarray]
-    """Artifacts that the method states for jobs that need them, as in ``JobResult.artifacts``."""
-
-
-def restated(
-    job: Job,
-    dataset: GraphDataset,
-    rows: pd.DataFrame,
-    *,
-    chosen: pd.DataFrame | None = None,
-    artifacts: Mapping[str, Mapping[str, np.ndarray]] | None = None,
-) -> Restated:
-    """Make the statements of the finished, seeded runs of ``job`` again, without records.
-
-    ``rows`` are all rows that count as its file, ``dataset`` has the right sizes
-    (``datasets.outline``; with ``metis_parts`` after the cut by METIS), ``chosen`` are the rows of
-    ``job.chosen.job``, ``artifacts`` the artifacts of the jobs in ``job.needs``. Raises UserError
-    for a row that the job does not plan.
-    """
-    cut_already = job.model_copy(update={"metis_parts": None})
-    runner = replace(_Runner.of(cut_already, dataset, chosen, "seeded", False), job=job)
-    compared = tuple(job.choose)
-    requests = {
-        (each.epsilon, each.seed, len(each.known),
-         *(getattr(each.settings, name) for name in compared)): each
-        for each in runner.requests
-    }  # fmt: skip
-    nobody = np.empty(0, np.int64)
-    runs = []
-    told: dict[str, Any] = {}
-    needed = ["epsilon", "seed", "validation_labels", "settings", "noise_multiplier", "device",
-              "n_configurations"]  # fmt: skip
-    for row in rows[needed].to_dict("records"):
-        settings = json.loads(row["settings"])
-        had = settings if pd.isna(row["noise_multiplier"]) else (
-            settings | {"noise_multiplier": row["noise_multiplier"]}
-        )  # fmt: skip
-        key = (row["epsilon"], row["seed"], row["validation_labels"],
-               *(settings[name] for name in compared))  # fmt: skip
-        if key not in requests:
-            raise UserError(
-                f"{job.id}: no run with epsilon, seed, public validation labels"
-                f"{''.join(f', {name}' for name in compared)} = {', '.join(map(str, key))} is "
-                "planned; expected one for every row: record the job again"
-            )
-        context = Context(device=row["device"], artifacts=artifacts or {})
-        fields = runner.method.stated(runner.task, requests[key], context, had)
-        public_id = requests[key].streams.public_id
-        told |= {f"{public_id}/{name}": each for name, each in fields.get("artifacts", {}).items()}
-        fields = {"n_configurations": row["n_configurations"]} | fields
-        outcome = Outcome(nobody, nobody, **fields)
-        runs.append(runner.run_of(Answer(requests[key], outcome, outcome.events or ())))
-    statements = {run: runner.statement(run, runs) for run in dict.fromkeys(runs)}
-    return Restated([statements[run] for run in runs], told)
-
-
-@dataclass(frozen=True)
 class Answer:
     """A method's outcome for a request, with its privacy events."""
 
@@ -243,14 +184,14 @@ def answer(
     ``task`` replaces the job's own task, while streams and settings stay those of the dataset, as a
     replay needs.
     """
-    runner = _Runner.of(job, dataset, None, "seeded", False)
+    runner = Runner.of(job, dataset, None, "seeded", False)
     with threadpool_limits(limits=1):
         return runner.task, runner.answers(context, watch, task)
 
 
 def planned(job: Job, dataset: GraphDataset) -> tuple[Task, list[Request]]:
     """Return the task and the requests of a job, for an attack that trains its models."""
-    runner = _Runner.of(job, dataset, None, "seeded", False)
+    runner = Runner.of(job, dataset, None, "seeded", False)
     return runner.task, runner.requests
 
 
@@ -286,16 +227,6 @@ def identity(job: Job, data: str, request: Request, changed: Mapping[str, Any]) 
 
 
 @dataclass(frozen=True)
-class _Search:
-    """A finished choice of settings in another job, and the releases of its runs."""
-
-    settings: dict[str, Any]
-    n_configurations: int
-    runs: tuple[SearchRuns, ...]
-    words: str
-
-
-@dataclass(frozen=True)
 class _Run:
     """The parts of a run that its statement depends on: requests that agree in them share it."""
 
@@ -311,7 +242,7 @@ class _Run:
 
 
 @dataclass(frozen=True)
-class _Runner:
+class Runner:
     """A job to run, with the common parts of its statements and rows."""
 
     job: Job
@@ -324,7 +255,7 @@ class _Runner:
     """Seed -> evaluation of its answers, and the validation labels of its task."""
     unlabelled: bool
     requests: list[Request]
-    search: _Search | None
+    search: Search | None
     noise_source: NoiseSource
     fingerprint: str
     """Dataset hash as published: plain for seeded runs, keyed under secret randomness."""
@@ -338,7 +269,7 @@ class _Runner:
         noise_source: NoiseSource,
         unlabelled: bool,
         secret: bytes | None = None,
-    ) -> _Runner:
+    ) -> Runner:
         method = method_named(job.method)
         for key, value, choices in (
             ("scenario", job.scenario, method.scenarios),
@@ -375,7 +306,11 @@ class _Runner:
                 f"{job.id}: its settings are chosen in {job.chosen and job.chosen.job.id}; found "
                 f"{'no' if chosen is None else 'other'} rows of it: run that job first"
             )
-        search = None if chosen is None else _search(job, method, task, chosen)
+        search = None
+        if chosen is not None:
+            from private_graphs.core.search import search_of
+
+            search = search_of(job, method, task, chosen)
         secret = new_secret(noise_source) if secret is None else secret
         requests = _requests(job, method, task, dataset.fingerprint, search, secret)
         fingerprint = told_fingerprint(dataset.fingerprint, secret)
@@ -658,21 +593,15 @@ class _Runner:
         return majority_score(truth, int(np.bincount(public).argmax())) if len(public) else None
 
 
-def masked(job: Job, dataset: GraphDataset, seed: int) -> GraphDataset:
-    """Return the dataset with the masks of a seed: the stored ones, drawn ones, or METIS's."""
-    if job.test_share is not None:
-        masks = Streams.of({"masks": "uniform", "seed": seed}).generator("masks")
-        dataset = with_drawn_masks(dataset, job.test_share, job.validation_share, masks)
-    if job.metis_parts:
-        dataset = with_metis_masks(dataset, job.metis_parts)
-    return dataset
-
-
 def _cut(job: Job, dataset: GraphDataset, seed: int, unlabelled: bool) -> tuple[Task, Evaluation]:
     """Cut the dataset for a seed; all seeds get the same cut unless each draws its test nodes."""
     protocol = method_named(job.method).protocols[job.protocol]
+    if job.test_share is not None or job.metis_parts:
+        from private_graphs.core.masks import masked
+
+        dataset = masked(job, dataset, seed)
     return build_task(
-        masked(job, dataset, seed), job.scenario, protocol, job.delta,
+        dataset, job.scenario, protocol, job.delta,
         unlabelled=unlabelled, max_edges=job.max_edges,
     )  # fmt: skip
 
@@ -689,7 +618,7 @@ def _requests(
     method: Method,
     task: Task,
     data: str,
-    search: _Search | None,
+    search: Search | None,
     secret: bytes | None,
 ) -> list[Request]:
     """Return requests with all validation labels at every ε, then with fewer labels.
@@ -729,58 +658,6 @@ def _requests(
             f"{job.id}: two of its runs would share their draws; expected distinct ones"
         )
     return requests
-
-
-def _search(job: Job, method: Method, task: Task, rows: pd.DataFrame) -> _Search:
-    """Read the settings that ``job.chosen`` names from the rows of its job.
-
-    Raises UserError if the rows belong to another job, or did not choose exactly one configuration.
-    """
-    assert job.chosen is not None
-    searched, epsilon = job.chosen.job, job.chosen.epsilon
-    remedy = f"run {searched.id} again (delete its folder)"
-    for key in ("study", "group", "name"):
-        values = sorted(set(rows["job" if key == "name" else key]))
-        if values != [getattr(searched, key)]:
-            raise UserError(
-                f"{searched.id}: {key} of its rows is {', '.join(map(str, values))}; expected "
-                f"{getattr(searched, key)}: {remedy}"
-            )
-    compared = rows[rows["epsilon"] == epsilon]
-    winners = {
-        json.dumps({name: settings[name] for name in searched.choose}, sort_keys=True)
-        for settings in map(json.loads, compared.loc[compared["selected"], "settings"])
-    }
-    if len(winners) != 1:
-        raise UserError(
-            f"{searched.id}: {len(winners)} configurations are selected at epsilon = {epsilon:g}; "
-            f"expected one: {remedy}"
-        )
-    (winner,) = map(json.loads, winners)
-    noise = compared["noise_multiplier"].iloc[0]
-    return _Search(
-        settings=winner,
-        n_configurations=len(searched.candidates(epsilon)),
-        runs=tuple(_searched_runs(method, task, searched, epsilon, compared)),
-        words=(
-            f"chosen once, among {len(compared)} runs at epsilon = {epsilon:g} (noise multiplier "
-            f"{noise:g}) on all training nodes, and reused here"
-        ),
-    )
-
-
-def _searched_runs(
-    method: Method, task: Task, searched: Job, epsilon: float, compared: pd.DataFrame
-) -> Iterator[SearchRuns]:
-    """Yield the releases of the compared runs: each configuration has its own events."""
-    counts: Counter[tuple[Any, ...]] = Counter()
-    for text, seed in zip(compared["settings"], compared["seed"], strict=True):
-        made = {name: json.loads(text)[name] for name in searched.choose}
-        settings = method.settings.model_validate({**searched.settings, **made})
-        request = Request(epsilon, seed, np.empty(0, np.int64), None, settings)
-        counts[method.stated(task, request, ALONE, {})["events"]] += 1
-    for events, n_runs in counts.items():
-        yield SearchRuns(events, n_runs)
 
 
 def _selected(

@@ -1,23 +1,30 @@
-"""Download of raw files with pooch: from a mirror or a public URL, counted and bounded."""
+"""Raw files that are downloaded: their checks, and their transfer with pooch from a mirror or a
+public URL, counted and bounded."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
-from collections.abc import Callable
+import sys
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from tqdm import tqdm
+
 from private_graphs.core.errors import UserError
-from private_graphs.datasets.first_use import check_beginning, record, way_out
+from private_graphs.core.files import sha256_of
+from private_graphs.datasets.first_use import check_beginning, record, recorded, way_out
+from private_graphs.datasets.labelled import RawFile
 
 if TYPE_CHECKING:
     import requests
 
-    from private_graphs.datasets.sources import SourceFile
+    from private_graphs.datasets.sources import Progress, SourceFile
 
 RETRIES = 1
 """Further attempts when a transfer breaks off or the sha256 is wrong."""
@@ -27,11 +34,6 @@ TIMEOUT = (4.0, 10.0)
 
 CHUNK_BYTES, REPORT_BYTES = 1 << 16, 1 << 23
 """Bytes per read, and between two calls of a progress function within one file."""
-
-Progress = Callable[[str, int, int], None]
-"""Progress callback (file, bytes done, bytes in all): called before each file, now and then during
-a large one, and once at the end (file ""). A file of unlisted size counts from the start of its
-transfer, so the bytes in all can grow."""
 
 NO_SOURCE = "no public source is known: ask those who made it, and give a mirror"
 HUB_HOST, HUB_OFFLINE = "huggingface.co", "HF_HUB_OFFLINE"
@@ -234,3 +236,172 @@ def _hub_is_offline(url: str) -> bool:
     host = urlsplit(url).hostname or ""
     forbidden = os.environ.get(HUB_OFFLINE, "").strip().lower() in {"1", "true", "yes", "on"}
     return forbidden and (host == HUB_HOST or host.endswith(f".{HUB_HOST}"))
+
+
+def check_file(path: Path, source: SourceFile) -> str:
+    """Check size and sha256 of a raw file; return the sha256.
+
+    A file without them in ``data/sources.yaml`` is compared with the record of its first use, or
+    recorded if there is none.
+
+    Raises:
+        UserError: they differ.
+    """
+    source.check_size(path.stat().st_size)
+    expected = source.sha256 or recorded(path, source)
+    if expected is None:
+        check_beginning(path, source)
+        return record(path, source, "found in its place")
+    found = sha256_of(path)
+    if found != expected:
+        raise UserError(
+            f"{source.file}: wrong sha256: found {found}, expected {expected}"
+            f"{way_out(path, source)}"
+        )
+    return found
+
+
+def _is_there(path: Path, source: SourceFile) -> bool:
+    """Return whether the raw file exists; refuse one with wrong content.
+
+    A wrong file is moved aside if the right content is published. Otherwise it stays, since the
+    user may want it.
+    """
+    if not path.exists():
+        return False
+    try:
+        check_file(path, source)
+    except UserError as error:
+        if source.sha256 is None:
+            raise
+        rejected = path.with_name(path.name + ".rejected")
+        os.replace(path, rejected)
+        raise UserError(f"{error} (found at {path}, moved to {rejected.name})") from error
+    return True
+
+
+def _tqdm_progress() -> tuple[tqdm, Progress]:
+    bar = tqdm(unit="B", unit_scale=True, desc="raw files")
+
+    def progress(file: str, done: int, total: int) -> None:
+        bar.total = total
+        bar.set_postfix_str(file, refresh=False)
+        bar.update(done - bar.n)
+        if sys.stderr.isatty():
+            bar.refresh()  # show the file name at once; a log file needs only the last state
+
+    return bar, progress
+
+
+def _fetch_all(
+    raw_dir: Path,
+    mirror: str | os.PathLike[str] | None,
+    fetch: dict[SourceFile, str | None],
+    wrong: list[str],
+    progress: Progress | None,
+) -> dict[SourceFile, list[str]]:
+    """Fetch files, given with their sha256; return missing ones and why; extend ``wrong``."""
+    missing: dict[SourceFile, list[str]] = {}
+    with contextlib.ExitStack() as stack:
+        if progress is None:
+            bar, progress = _tqdm_progress()
+            stack.enter_context(bar)
+        meter = Meter(progress, {source.file: source.bytes or 0 for source in fetch})
+        registry = {source.file: expected for source, expected in fetch.items()}
+        supplier = Supplier(raw_dir, base_of(mirror), registry, meter)
+        for source in fetch:
+            meter.turn_to(source)
+            try:
+                reasons = supplier.fetch(source)
+                if reasons:
+                    missing[source] = reasons
+            except UserError as error:
+                wrong.append(str(error))
+            except OSError as error:
+                raise _unwritable(raw_dir / source.file, error) from error
+        meter.turn_to(None)
+    return missing
+
+
+def _unwritable(path: Path, error: OSError) -> UserError:
+    return UserError(
+        f"{path}: the file or its record cannot be written ({error}); make room or change the "
+        "permissions, then run again"
+    )
+
+
+def _counted(files: Collection[object]) -> str:
+    return "1 raw file is" if len(files) == 1 else f"{len(files)} raw files are"
+
+
+def _message(missing: dict[SourceFile, list[str]], wrong: list[str], raw_dir: Path) -> str:
+    """Return one message for all files that are wrong or missing."""
+    lines = []
+    if wrong:
+        lines.append(f"{len(wrong)} raw files are not what they should be:")
+        lines += [f"  {each}" for each in wrong]
+        lines.append(
+            "None of them is used. Run again with a mirror that has the published files, or put "
+            f"them by hand below {raw_dir}."
+        )
+    if missing:
+        lines.append(f"{_counted(missing)} missing:")
+        at: dict[str, list[str]] = {}
+        for source in missing:
+            at.setdefault(source.url or NO_SOURCE, []).append(source.file)
+        for place, files in at.items():  # one archive may hold hundreds
+            more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+            lines.append(f"  {files[0]}{more}  {place}")
+        # Files fail for few reasons; each is listed once.
+        reasons = dict.fromkeys(reason for each in missing.values() for reason in each)
+        lines.append("Why: " + "; ".join(reasons) + ".")
+        example = next(iter(missing)).file
+        lines.append(
+            "Two ways to supply them: give a folder or URL that holds them under these names "
+            "(snakemake --config mirror=DIR, private-graphs ... --mirror DIR), or put each file "
+            f"by hand at its place below {raw_dir} (the first at {raw_dir / example})."
+        )
+    return "\n".join(lines)
+
+
+def supply_files(
+    files: Iterable[SourceFile],
+    raw_dir: Path,
+    mirror: str | os.PathLike[str] | None,
+    progress: Progress | None,
+) -> None:
+    """Bring raw files to ``raw_dir``; arguments and errors as for ``sources.supply``."""
+    wrong: list[str] = []
+    fetch: dict[SourceFile, str | None] = {}
+    for source in files:
+        try:
+            if not _is_there(raw_dir / source.file, source):
+                fetch[source] = source.sha256 or recorded(raw_dir / source.file, source)
+        except UserError as error:
+            wrong.append(str(error))
+        except OSError as error:
+            raise _unwritable(raw_dir / source.file, error) from error
+    missing = _fetch_all(raw_dir, mirror, fetch, wrong, progress) if fetch else {}
+    if wrong or missing:
+        raise UserError(_message(missing, wrong, raw_dir))
+
+
+def checked(name: str, raw_dir: Path, files: Iterable[SourceFile]) -> list[RawFile]:
+    """Check the raw files of a dataset or model; return their records.
+
+    Raises UserError for files that are missing or wrong.
+    """
+    missing = [source.file for source in files if not (raw_dir / source.file).is_file()]
+    if missing:
+        raise UserError(
+            f"{name}: {_counted(missing)} missing below {raw_dir}: "
+            f"{', '.join(missing)}; supply the raw files first"
+        )
+    records = []
+    for source in files:
+        try:
+            sha256 = check_file(raw_dir / source.file, source)
+        except OSError as error:
+            raise _unwritable(raw_dir / source.file, error) from error
+        records.append(RawFile(file=source.file, sha256=sha256, url=source.url))
+    return records

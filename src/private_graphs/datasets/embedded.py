@@ -22,14 +22,7 @@ import numpy as np
 import scipy.sparse
 
 from private_graphs.core.files import atomic_path
-from private_graphs.datasets.planetoid_writer import (
-    pickled_adjacency,
-    pickled_array,
-    pickled_csr,
-)
 
-N_TEST = 1000
-LABELLED_PER_CLASS = 20
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 
 
@@ -136,44 +129,6 @@ def draw(model: CitationModel) -> CitationGraph:
     return CitationGraph(features, labels, citing, cited)
 
 
-def _planetoid_order(labels: np.ndarray) -> np.ndarray:
-    """Return old ids in new order: 20 labelled nodes per class first, 1,000 test nodes last."""
-    candidates = np.arange(len(labels) - N_TEST)
-    first = [
-        candidates[labels[candidates] == label][:LABELLED_PER_CLASS]
-        for label in range(labels.max() + 1)
-    ]
-    labelled = np.concatenate(first)
-    rest = np.setdiff1d(np.arange(len(labels)), labelled)
-    return np.concatenate([labelled, rest])
-
-
-def planetoid_bytes(model: CitationModel) -> dict[str, bytes]:
-    """Return the eight files ``ind.synthetic.*`` of a graph in the Planetoid raw format."""
-    graph = draw(model)
-    order = _planetoid_order(graph.labels)
-    new_id = np.argsort(order)
-    features, labels = graph.features[order], graph.labels[order]
-    one_hot = np.eye(len(model.class_weights), dtype=np.int32)[labels]
-    n_labelled, n_known = LABELLED_PER_CLASS * one_hot.shape[1], model.nodes - N_TEST
-    # As in the original files, the rows of tx are not in the order of the ids.
-    test_index = n_known + np.random.RandomState(model.seed + 1).permutation(N_TEST)
-    neighbours: dict[int, list[int]] = {node: [] for node in range(model.nodes)}
-    for citing, cited in zip(new_id[graph.citing], new_id[graph.cited], strict=True):
-        neighbours[int(citing)].append(int(cited))
-        neighbours[int(cited)].append(int(citing))
-    return {
-        "ind.synthetic.x": pickled_csr(features[:n_labelled]),
-        "ind.synthetic.y": pickled_array(one_hot[:n_labelled]),
-        "ind.synthetic.tx": pickled_csr(features[test_index]),
-        "ind.synthetic.ty": pickled_array(one_hot[test_index]),
-        "ind.synthetic.allx": pickled_csr(features[:n_known]),
-        "ind.synthetic.ally": pickled_array(one_hot[:n_known]),
-        "ind.synthetic.graph": pickled_adjacency(neighbours),
-        "ind.synthetic.test.index": "".join(f"{node}\n" for node in test_index).encode(),
-    }
-
-
 def npz_bytes(model: CitationModel) -> dict[str, bytes]:
     """Return ``synthetic.npz``, a directed graph in the gnn-benchmark format."""
     graph = draw(model)
@@ -235,20 +190,15 @@ MODELS: dict[str, CitationModel] = {
 }
 """Name of the embedded dataset -> parameters of its graph."""
 
-PLANETOID_SHA256 = frozenset({
-    "d14c1c14e57f2962cdac857cc3a9087422ad24bfe65355eaebebc495fe3c8294",
-    "857203d91b54eebc01f6e91875c9b6be498c39ab2ccea5309363c95296514da9",
-    "6c3975f19c28954af279ba76bc5a2e3bb80cb10ab66d48a6f1c3b3ce625125cf",
-    "2811563f25973405e61d5616996600c68d843936f4068a93746650f91e328d16",
-    "8d447c4bffcb36bef96a08c6733d2bffd5344f37b348f2ac027f0d5de4442cea",
-    "8e95b0fa718ef4a5fa04fb003fd9b8088f2e5bffb357e9c63700a7dc0cc70d8c",
-    "06040886e7c7363ba84978c45f86dabb736ae55763312332729ca337f23383d4",
-    "be006ec37353fd8626420ad00aa8c938c115de04c544e678006ad086e392da4a",
-})  # fmt: skip
-"""Hashes of the files ``ind.synthetic.*``; no other pickles may be unpickled."""
+
+def _planetoid_bytes(model: CitationModel) -> dict[str, bytes]:
+    from private_graphs.datasets.planetoid_writer import planetoid_bytes
+
+    return planetoid_bytes(model)
+
 
 _WRITERS: dict[str, tuple[str, Callable[[CitationModel], dict[str, bytes]]]] = {
-    "synthetic-planetoid": ("planetoid", planetoid_bytes),
+    "synthetic-planetoid": ("planetoid", _planetoid_bytes),
     "synthetic-npz": ("citation-npz", npz_bytes),
 }
 

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse
-import scipy.sparse.csgraph
 from pydantic import Field
 
 from private_graphs.core.errors import UserError
 from private_graphs.datasets.invariants import check_graph
 from private_graphs.datasets.labelled import (
     INFO_FILE,
-    MASKS,
     LabelledDataset,
     LabelledInfo,
     read_stored,
@@ -220,71 +218,7 @@ class GraphDataset(LabelledDataset):
         return from_pyg(data, name)
 
     def statistics(self) -> dict[str, Any]:
-        """Return counts, baselines and sources as a JSON-able dict (scores in 0..1).
+        """Return counts, baselines and sources; see ``statistics.of_graph``."""
+        from private_graphs.datasets.statistics import of_graph
 
-        ``classes_missing`` lists, per mask, the classes without a labelled node; ``components``
-        counts the connected components of the whole graph, isolated nodes included; ``degrees``
-        counts nodes by their numbers of neighbours.
-        """
-        info, labelled = self.info, self.labels >= 0
-        masks = {key.removesuffix("_mask"): getattr(self, key) for key in MASKS}
-        ends = {key: mask[self.edge_index] for key, mask in masks.items()}  # (2, E)
-        inside = {key: int(end.all(axis=0).sum()) for key, end in ends.items()}
-        present = {key: set(self.labels[mask & labelled]) for key, mask in masks.items()}
-        component_sizes = self._component_sizes()
-        words = self._features_per_node()
-        return self.common_statistics() | {
-            "features_kind": info.features,
-            "view": info.view,
-            "node_sample": info.node_sample,
-            "nodes": self.n_nodes,
-            "edges": self.n_edges,
-            "features": self.n_features,
-            "feature_nonzeros": int(words.sum()),
-            "nodes_without_features": int(np.sum(words == 0)),
-            "classes_missing": {
-                key: [name for number, name in enumerate(info.classes) if number not in numbers]
-                for key, numbers in present.items()
-            },
-            "isolated_nodes": int(np.sum(component_sizes == 1)),
-            "degrees": self._degrees(),
-            "components": len(component_sizes),
-            "largest_component": int(component_sizes.max()),
-            "loops_dropped": info.loops_dropped,
-            "duplicates_dropped": info.duplicates_dropped,
-            "one_way_edges": info.one_way_edges,
-            "edges_inside": inside,
-            "edges_crossing": self.n_edges - sum(inside.values()),
-            "edge_entries": self._edge_entries(),
-            "counts": info.counts,
-        }
-
-    def _edge_entries(self) -> int | None:
-        """Return the raw edge rows among these nodes, or None without a choice of nodes."""
-        info = self.info
-        if info.view is None or info.one_way_edges is None:
-            return None
-        return 2 * info.n_edges - info.one_way_edges + info.loops_dropped + info.duplicates_dropped
-
-    def _degrees(self) -> dict[str, int]:
-        """Return the degree histogram, in bins of powers of two."""
-        degrees = np.bincount(self.edge_index.ravel(), minlength=self.n_nodes)
-        counts = np.bincount(np.frexp(degrees)[1])  # frexp's exponent: 0; 1; 2 for 2, 3; ...
-        steps = [(2**step // 2, 2**step - 1) for step in range(len(counts))]
-        return {
-            f"{low:,}" if low == high else f"{low:,} to {high:,}": int(count)
-            for (low, high), count in zip(steps, counts, strict=True)
-        }
-
-    def _features_per_node(self) -> np.ndarray:
-        """Return (N,) numbers of non-zero features."""
-        if isinstance(self.features, SparseFeatures):
-            return np.diff(self.features.indptr)
-        return np.count_nonzero(self.features, axis=1)
-
-    def _component_sizes(self) -> np.ndarray:
-        """Return the sizes of the connected components."""
-        ones = np.ones(self.n_edges, dtype=np.int8)
-        adjacency = scipy.sparse.coo_array((ones, self.edge_index), shape=(self.n_nodes,) * 2)
-        _, component = scipy.sparse.csgraph.connected_components(adjacency, directed=False)
-        return np.bincount(component)
+        return of_graph(self)

@@ -16,6 +16,7 @@ from private_graphs.datasets.labelled import (
     IMAGES_FILE,
     INFO_FILE,
     MASKS,
+    PUBLIC_MASKS,
     LabelledDataset,
     LabelledInfo,
     read_stored,
@@ -99,14 +100,10 @@ class ImageDataset(LabelledDataset):
         return cls(**arrays, info=info)
 
     def statistics(self) -> dict[str, Any]:
-        """Return counts, the majority baseline and sources as a JSON-able dict (scores in 0..1)."""
-        info = self.info
-        return self.common_statistics() | {
-            "units": info.units,
-            "view": info.view,
-            "images": info.n_images,
-            "shape": [info.channels, info.height, info.width],
-        }
+        """Return counts, the majority baseline and sources; see ``statistics.of_images``."""
+        from private_graphs.datasets.statistics import of_images
+
+        return of_images(self)
 
 
 def _check(arrays: dict[str, np.ndarray], info: ImageInfo, where: str, info_where: str) -> None:
@@ -122,3 +119,23 @@ def _check(arrays: dict[str, np.ndarray], info: ImageInfo, where: str, info_wher
     check_info.require(
         info.n_images == n_images, "n_images", info.n_images, f"{n_images}, as stored"
     )
+
+
+def image_dataset(
+    parsed: ParsedImages, told: dict[str, Any], arrays: dict[str, np.ndarray], view: str | None
+) -> ImageDataset:
+    """Return the dataset of what a reader parsed, with the fields that all datasets have."""
+    n_images, channels, height, width = parsed.images.shape
+    info = ImageInfo(
+        **told,
+        n_images=n_images,
+        channels=channels,
+        height=height,
+        width=width,
+        view=view,
+        public_facts=[
+            "the number of images and the classes", PUBLIC_MASKS,
+            "all validation and test images with their labels",
+        ],
+    )  # fmt: skip
+    return ImageDataset(images=parsed.images, votes=parsed.votes, **arrays, info=info)

@@ -20,6 +20,9 @@ from private_graphs.datasets.arrays import fingerprint_of
 INFO_FILE = "dataset.json"
 IMAGES_FILE = "images.safetensors"
 MASKS = ("train_mask", "validation_mask", "test_mask")
+PUBLIC_SIZES = "the number of nodes, the classes and global statistics"
+PUBLIC_MASKS = "the train, validation and test masks"
+"""Facts that most datasets declare public (docs/privacy.md §5)."""
 _REBUILD = "delete the folder and build the dataset again"
 
 
@@ -96,33 +99,6 @@ class LabelledDataset:
         with atomic_path(folder / self.tensors_file) as temporary:
             safetensors.numpy.save_file(tensors, temporary)
         write_text(folder / INFO_FILE, self.info.model_dump_json(indent=2) + "\n")
-
-    def common_statistics(self) -> dict[str, Any]:
-        """Return the statistics common to all datasets as a JSON-able dict (scores in 0..1)."""
-        info, labelled = self.info, self.labels >= 0
-        masks = {key.removesuffix("_mask"): getattr(self, key) for key in MASKS}
-        counts = np.bincount(self.labels[self.train_mask & labelled], minlength=self.n_classes)
-        test_labels = self.labels[self.test_mask & labelled]
-        majority = int(counts.argmax())
-        return {
-            "name": info.name,
-            "title": info.title,
-            "synthetic": info.synthetic,
-            "classes": self.n_classes,
-            "masks": {key: int(mask.sum()) for key, mask in masks.items()},
-            "labelled": {key: int((mask & labelled).sum()) for key, mask in masks.items()},
-            "train_class_counts": dict(zip(info.classes, counts.tolist(), strict=True)),
-            "majority_class": info.classes[majority],
-            "majority_share_on_test": (
-                float(np.mean(test_labels == majority)) if len(test_labels) else None
-            ),
-            "fingerprint": self.fingerprint,
-            "sources": [source.model_dump() for source in info.sources],
-            "preprocessing": info.preprocessing,
-            "public_facts": info.public_facts,
-            "licence": info.licence,
-            "citation": info.citation,
-        }
 
 
 def read_stored(

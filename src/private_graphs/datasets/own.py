@@ -12,12 +12,13 @@ import re
 import sys
 import unicodedata
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from private_graphs.core.errors import UsageError, UserError, suggest, wrong_fields
@@ -34,6 +35,7 @@ from private_graphs.datasets.own_tables import (
     relative_to,
     text_roles,
 )
+from private_graphs.datasets.spec import TEXT_FEATURES, DatasetSpec, GraphSize
 from private_graphs.datasets.spelling import NOT_SEEN, is_missing, looks, seen
 from private_graphs.datasets.text_graph import TextGraph, TextGraphInfo
 from private_graphs.datasets.views import DataView
@@ -473,3 +475,56 @@ def _edges(table: OwnTable, spec: OwnGraph, nodes: OwnTable) -> UndirectedEdges:
 def _near_id(value: str, ids: list[str]) -> str | None:
     """Return an id that looks like this one, or is the same number; None if there is none."""
     return next((each for each in ids if looks(each) == looks(value)), None)
+
+
+def own_spec(own: OwnGraph) -> DatasetSpec:
+    """Return the entry of a user's graph: size from the declared files, columns a guess."""
+    nodes, edges = _rows(own.nodes), _rows(own.edges)
+    kinds = (own.features, *(each for each in TEXT_FEATURES if each != own.features))
+    columns = {"bow": (5000, 60 * nodes), "fasttext": (300, 300 * nodes)}
+    columns |= {"bert": (768, 768 * nodes), "sbert": (512, 512 * nodes)}
+    default, nonzeros = columns[own.features]
+    models = {
+        "bert": "bert-base-multilingual-cased",
+        "sbert": "distiluse-base-multilingual-cased-v2",
+    }
+    if own.model is not None:  # a model belongs to the declared features alone
+        models.pop(own.features, None)
+    return DatasetSpec(
+        own.name,
+        own.title or own.name,
+        own.nodes.as_posix(),
+        ("to be read",),
+        GraphSize(nodes, edges, nonzeros, default, 2, max(1, nodes * 8 // 10)),
+        features=kinds,
+        sizes=columns,
+        models={} if own.model == EMBEDDED else models,
+        views=("released", "paper", "sound"),
+        max_edges=own.max_edges,
+        own=own,
+    )
+
+
+def _rows(table: Path) -> int:
+    """Return an estimate of a table's rows: lines of a CSV file; 1 for an absent or damaged file.
+
+    Sizes serve estimates only; the reader of the table reports its errors.
+    """
+    try:
+        status = table.stat()
+        return _count_rows(table.absolute(), status.st_mtime_ns, status.st_size)
+    except OSError:
+        return 1
+
+
+@lru_cache(maxsize=256)
+def _count_rows(table: Path, mtime_ns: int, size: int) -> int:
+    """Return the count of ``_rows``, cached per state of the file."""
+    with table.open("rb") as stream:
+        if stream.read(4) == b"PAR1":
+            try:
+                return max(1, pa.parquet.ParquetFile(stream).metadata.num_rows)
+            except (pa.ArrowException, OSError):
+                return 1
+        stream.seek(0)
+        return max(1, sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(1 << 20), b"")))

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from private_graphs.core.files import sha256_of
+from private_graphs.datasets.labelled import RawFile
+
 if TYPE_CHECKING:
     from private_graphs.datasets.graph_dataset import GraphDataset, ParsedGraph
     from private_graphs.datasets.image_dataset import ParsedImages
@@ -82,6 +85,14 @@ class DatasetSpec:
     write: Callable[[Path], list[Path]] | None = None
     """Generator of a synthetic dataset's raw files below a raw folder; returns their paths."""
 
+    def written(self, raw_dir: Path) -> list[RawFile]:
+        """Generate the raw files of a synthetic dataset; return their records."""
+        assert self.write is not None
+        return [
+            RawFile(file=path.relative_to(raw_dir).as_posix(), sha256=sha256_of(path), url=None)
+            for path in self.write(raw_dir)
+        ]
+
     @property
     def has_texts(self) -> bool:
         """Whether the features are made of texts."""
@@ -93,3 +104,7 @@ class DatasetSpec:
             return self.size
         columns, nonzeros = self.sizes[features]
         return replace(self.size, features=columns, nonzeros=nonzeros)
+
+    def models_of(self, kind: str) -> list[str]:
+        """Names of the downloaded models that a feature kind needs."""
+        return [self.models[kind]] if kind in self.models else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,14 +14,23 @@ import safetensors
 import safetensors.numpy
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from private_graphs.core.errors import UserError
+from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.files import atomic_path, write_text
 from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
-from private_graphs.datasets.labelled import RawFile
+from private_graphs.datasets.labelled import PUBLIC_MASKS, PUBLIC_SIZES, RawFile
+from private_graphs.datasets.registry import OWN_FOLDER, dataset_spec, told_of, view_of
+from private_graphs.datasets.sources import raw_records
+from private_graphs.datasets.views import DataView
 
 TEXTS_FILE, STRUCTURE_FILE, TEXT_INFO_FILE = (
     "texts.parquet", "structure.safetensors", "text_graph.json",
 )  # fmt: skip
+PUBLIC_FACTS = (
+    PUBLIC_SIZES,
+    PUBLIC_MASKS,
+    "all validation and test nodes with their texts, labels and mutual edges",
+)
+"""Facts that a dataset with texts declares public (docs/privacy.md §5)."""
 _STRUCTURE = ("edge_index", "labels", "train_mask", "validation_mask", "test_mask")
 
 
@@ -152,3 +161,33 @@ class TextGraph:
                 f"{folder}: cannot be read as a text graph ({error}); delete the folder and build "
                 "it again"
             ) from error
+
+
+def build_texts(
+    name: str,
+    raw_dir: str | os.PathLike[str],
+    view: DataView,
+    progress: Callable[[str, int, int], None] | None = None,
+    own_folder: Path = OWN_FOLDER,
+) -> TextGraph:
+    """Build the text graph of a dataset from its raw files, or of a user's graph from its tables.
+
+    ``progress`` is called with (stage, bytes done, bytes in all); by default there is a bar on
+    standard error.
+
+    Raises:
+        UserError: an unknown name, a dataset without texts, or files that are missing, wrong or
+            malformed.
+    """
+    spec, raw_dir = dataset_spec(name, own_folder), Path(raw_dir)
+    view_of(spec, view)
+    if spec.own is not None:
+        from private_graphs.datasets.own import read_own
+
+        return read_own(spec.own, view)
+    if spec.read_texts is None:
+        raise UsageError(f"{name} has no texts; its features are in its raw files")
+    told = told_of(spec, raw_records(name, raw_dir))
+    return spec.read_texts(
+        raw_dir / spec.raw, view, **told, public_facts=PUBLIC_FACTS, progress=progress
+    )

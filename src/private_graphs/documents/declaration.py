@@ -15,8 +15,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from private_graphs.core.errors import UsageError, UserError, counted, suggest, wrong_fields
-from private_graphs.core.files import hide_from_git, write_text
+from private_graphs.core.files import write_text
 from private_graphs.core.limits import MOST_COUNT, MOST_EDGES, SMALLEST_DELTA
+from private_graphs.core.private_files import hide_from_git
 from private_graphs.datasets.own import free_name
 from private_graphs.datasets.own_tables import text_roles
 

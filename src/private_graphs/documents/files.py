@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from private_graphs.core.errors import counted
-from private_graphs.core.files import private_folder, write_json, write_text
+from private_graphs.core.files import write_json, write_text
+from private_graphs.core.private_files import private_folder
 from private_graphs.documents.declaration import LINK, Declaration
 from private_graphs.documents.model import MODEL_FILE, ReleasedModel
 from private_graphs.documents.tables import KNOWN, PUBLIC_TEST, TEST, TRAINING, Documents
@@ -81,7 +82,7 @@ def write_run(
     write_text(result.release / "report.html", _html(f"Release of {result.name}", parts))
     write_json(result.release / "statement.json", {statement.statement_id: result.statement})
     from private_graphs.core.imports import code_fingerprint
-    from private_graphs.core.result import write_manifest
+    from private_graphs.core.manifest import write_manifest
 
     files = ["predictions.csv", "statement.json", "README.md", "report.html"]
     files += [] if drawn.model is None else [MODEL_FILE]

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.files import hide_from_git, private_path
+from private_graphs.core.private_files import hide_from_git, private_path
 from private_graphs.datasets.spelling import seen
 
 FOLDER = "ledgers"

@@ -13,9 +13,10 @@ import numpy as np
 import scipy.sparse
 
 from private_graphs.core.errors import UsageError, counted
+from private_graphs.core.graph_task import GraphTask
 from private_graphs.core.method import ALONE, Request
 from private_graphs.core.streams import Streams
-from private_graphs.core.tasks import SCENARIOS, GraphTask
+from private_graphs.core.tasks import SCENARIOS
 from private_graphs.documents.declaration import LINK, Declaration
 from private_graphs.documents.hashing import PublicWords
 from private_graphs.documents.ledger import PUBLISHED, BudgetLedger, Cost, People
@@ -44,7 +45,7 @@ from private_graphs.mechanisms.door import Door
 from private_graphs.methods import method_named
 from private_graphs.methods.edge_votes import draw_voters
 from private_graphs.methods.text_only import text_model
-from private_graphs.privacy.events import GaussianQuery
+from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.privacy.statements import PrivacyStatement, Selection
 
 _SCENARIO = SCENARIOS["edges"]

@@ -12,8 +12,9 @@ import numpy as np
 from scipy.special import softmax
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.files import atomic_path, changed_file
+from private_graphs.core.files import atomic_path
 from private_graphs.core.limits import MOST_TABLE_BYTES
+from private_graphs.core.manifest import changed_file
 from private_graphs.documents.hashing import HashedWords, PublicWords
 from private_graphs.documents.unit_sums import Map, scores_of
 from private_graphs.documents.vectors import ModelVectors

@@ -52,7 +52,8 @@ from private_graphs.documents.unit_sums import (
 )
 from private_graphs.documents.vectors import ModelVectors
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
-from private_graphs.privacy.events import Event, GaussianQuery
+from private_graphs.privacy.events import Event
+from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.privacy.statements import (
     About,
     PrivacyStatement,
@@ -213,8 +214,9 @@ class PlannedRelease:
         """Return the classes of public test documents by public documents alone, if any."""
         import scipy.sparse
 
+        from private_graphs.core.graph_task import GraphTask
         from private_graphs.core.method import ALONE, Request
-        from private_graphs.core.tasks import SCENARIOS, GraphTask
+        from private_graphs.core.tasks import SCENARIOS
         from private_graphs.methods import method_named
 
         known, asked = terms_of(self.docs, KNOWN), terms_of(self.docs, PUBLIC_TEST)

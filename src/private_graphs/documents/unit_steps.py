@@ -39,7 +39,7 @@ from private_graphs.methods.class_sums import (
     to_lattice,
 )
 from private_graphs.methods.lattice import LatticeGaussian
-from private_graphs.privacy.events import GaussianQuery
+from private_graphs.privacy.queries import GaussianQuery
 
 STEPS = 64
 """Number of steps; the last half of the iterates is averaged."""

@@ -22,7 +22,7 @@ from private_graphs.documents.vectors import ModelVectors
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.lattice import LatticeGaussian
 from private_graphs.privacy.accountants import gdp_mu
-from private_graphs.privacy.events import GaussianQuery
+from private_graphs.privacy.queries import GaussianQuery
 
 Map = HashedWords | PublicWords | ModelVectors
 SENSITIVITY = math.sqrt(2.0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from private_graphs.core.errors import UserError, from_extra, suggest
 from private_graphs.datasets.labelled import RawFile
-from private_graphs.datasets.registry import TEXT_FEATURES
+from private_graphs.datasets.spec import TEXT_FEATURES
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import DataView
 from private_graphs.features.matrix import FeatureMatrix
@@ -40,7 +40,7 @@ class FeatureOptions:
 def make_features(
     graph: TextGraph, kind: str, view: DataView, options: FeatureOptions | None = None
 ) -> FeatureMatrix:
-    """Return the features (N, F) of a kind of ``registry.TEXT_FEATURES`` for the nodes of a graph.
+    """Return the features (N, F) of a kind of ``spec.TEXT_FEATURES`` for the nodes of a graph.
 
     Raises:
         UserError: an unknown kind, or any error of the kind itself.

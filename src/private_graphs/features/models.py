@@ -1,23 +1,18 @@
-"""Models that features need: downloaded ones, and models of users."""
+"""Models of users that features need; the tiny embedded one stands in for a missing model."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from private_graphs.datasets.registry import DatasetSpec
+from private_graphs.datasets.spec import DatasetSpec
 
 MAIN_FILES = {"bert": "config.json", "sbert": "modules.json"}
 """File that every model folder of a kind contains."""
 
 
-def models_of(spec: DatasetSpec, kind: str) -> list[str]:
-    """Return the names of the downloaded models that a feature kind needs."""
-    return [spec.models[kind]] if kind in spec.models else []
-
-
 def random_model(spec: DatasetSpec, kind: str) -> bool:
     """Return whether a feature kind uses the tiny model with random weights (``tiny``)."""
-    return kind in MAIN_FILES and not models_of(spec, kind) and own_model(spec, kind) is None
+    return kind in MAIN_FILES and not spec.models_of(kind) and own_model(spec, kind) is None
 
 
 def own_model(spec: DatasetSpec, kind: str) -> Path | None:

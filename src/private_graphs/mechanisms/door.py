@@ -23,16 +23,13 @@ from typing import Any, Literal
 import numpy as np
 
 from private_graphs.core.streams import Streams
-from private_graphs.privacy.events import (
-    Event,
+from private_graphs.privacy.events import Event, NoisyGradients, SecretSample, Unnoised
+from private_graphs.privacy.queries import (
     ExponentialChoice,
     GaussianQuery,
     LaplaceQuery,
-    NoisyGradients,
     PoissonSums,
     PureQuery,
-    SecretSample,
-    Unnoised,
 )
 
 WITHOUT_NOISE = 2.0**-40

@@ -27,14 +27,13 @@ from typing import Any, Literal
 import numpy as np
 
 from private_graphs.mechanisms.door import Descent, Lane, Watch, noise_std
-from private_graphs.privacy.events import (
+from private_graphs.privacy.events import NoisyGradients, Unnoised
+from private_graphs.privacy.queries import (
     ExponentialChoice,
     GaussianQuery,
     LaplaceQuery,
-    NoisyGradients,
     PoissonSums,
     PureQuery,
-    Unnoised,
 )
 
 SLACK = 1e-9

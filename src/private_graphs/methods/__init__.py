@@ -11,8 +11,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from private_graphs.core.errors import UsageError, suggest
+from private_graphs.core.imports import modules_of
 from private_graphs.core.method import Method
-from private_graphs.core.slices import modules_of
 from private_graphs.datasets.views import SOUND_WITH_LABEL, DataView
 
 if TYPE_CHECKING:

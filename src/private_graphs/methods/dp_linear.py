@@ -7,8 +7,8 @@ averaged, which is post-processing (Abadi et al., CCS 2016). Under ``text`` no e
 
 from __future__ import annotations
 
+from private_graphs.core.graph_task import UNIT_ROWS
 from private_graphs.core.method import CONSTANTS, Canary, Method
-from private_graphs.core.tasks import UNIT_ROWS
 from private_graphs.methods.node_gradients import Linear
 from private_graphs.methods.text_gradients import GradientSettings, TextGradients, configuration
 

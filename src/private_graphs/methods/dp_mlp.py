@@ -8,8 +8,8 @@ nodes (``public_text``).
 
 from __future__ import annotations
 
+from private_graphs.core.graph_task import UNIT_ROWS
 from private_graphs.core.method import CONSTANTS, Canary, Method
-from private_graphs.core.tasks import UNIT_ROWS
 from private_graphs.methods.node_gradients import TwoLayers
 from private_graphs.methods.text_gradients import GradientSettings, TextGradients, configuration
 

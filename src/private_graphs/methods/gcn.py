@@ -18,7 +18,9 @@ from private_graphs.core.errors import UserError
 from private_graphs.core.method import Context, Method, Outcome, Request, but_rate, in_batches
 from private_graphs.core.tasks import NodeTask
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.gcn_budget import (
+from private_graphs.methods.gcn_protocols import (
+    PROTOCOLS,
+    GcnProtocol,
     GcnSettings,
     calibrated_for,
     claim,
@@ -28,7 +30,6 @@ from private_graphs.methods.gcn_budget import (
     protocol_of,
     training_event,
 )
-from private_graphs.methods.gcn_protocols import PROTOCOLS, GcnProtocol
 from private_graphs.privacy.calibration import refuse_large_delta
 
 if TYPE_CHECKING:

@@ -36,7 +36,8 @@ from private_graphs.methods.noisy_sums import (
     started,
     stated_by,
 )
-from private_graphs.privacy.events import Event, GaussianQuery, PoissonSums
+from private_graphs.privacy.events import Event
+from private_graphs.privacy.queries import GaussianQuery, PoissonSums
 
 if TYPE_CHECKING:
     from private_graphs.training import stacks

@@ -18,8 +18,9 @@ import scipy.sparse
 from pydantic import Field
 
 from private_graphs.core.errors import UserError
+from private_graphs.core.graph_task import unit_rows
 from private_graphs.core.method import Context, Method, Outcome, Request, Settings
-from private_graphs.core.tasks import NodeTask, unit_rows
+from private_graphs.core.tasks import NodeTask
 from private_graphs.datasets.readers import DATASETS
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian

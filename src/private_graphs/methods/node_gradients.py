@@ -17,8 +17,9 @@ from typing import Protocol
 
 import numpy as np
 
+from private_graphs.core.graph_task import GraphTask
+from private_graphs.core.image_task import ImageTask
 from private_graphs.core.method import Request
-from private_graphs.core.tasks import GraphTask, ImageTask
 from private_graphs.mechanisms.door import Descent
 from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients

@@ -20,8 +20,8 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
+from private_graphs.core.graph_task import UNIT_ROWS, GraphTask, unit_rows
 from private_graphs.core.method import Context, Method, Outcome, Request
-from private_graphs.core.tasks import UNIT_ROWS, GraphTask, unit_rows
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.public_rows import (
     RowMap,

@@ -14,7 +14,7 @@ import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import eigsh
 
-from private_graphs.core.tasks import GraphTask, Records
+from private_graphs.core.graph_task import GraphTask, Records
 from private_graphs.methods.public_text import PublicText, public_rows, reweighted
 from private_graphs.methods.text_only import similar_texts
 

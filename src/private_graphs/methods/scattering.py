@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from private_graphs.core.image_task import ImageTask
 from private_graphs.core.method import (
     Context,
     Method,
@@ -27,7 +28,6 @@ from private_graphs.core.method import (
     in_batches,
     picture_memory,
 )
-from private_graphs.core.tasks import ImageTask
 from private_graphs.mechanisms.door import Descent, Door
 from private_graphs.methods.node_gradients import Linear, clipped_total, full_batches, predict
 from private_graphs.privacy.accountants import gdp_mu

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from private_graphs.core.graph_task import GraphTask
 from private_graphs.core.method import Context, Outcome, Request, in_batches
-from private_graphs.core.tasks import GraphTask
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.node_gradients import (
     Model,

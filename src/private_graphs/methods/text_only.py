@@ -19,8 +19,8 @@ import scipy.optimize
 import scipy.sparse
 from scipy.special import log_softmax, softmax
 
+from private_graphs.core.graph_task import UNIT_ROWS, GraphTask, unit_rows
 from private_graphs.core.method import Context, Method, Outcome, Request
-from private_graphs.core.tasks import UNIT_ROWS, GraphTask, unit_rows
 from private_graphs.graphs.similar import similar_in_blocks
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.fusion import fit_weights

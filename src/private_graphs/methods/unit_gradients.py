@@ -18,6 +18,7 @@ import numpy as np
 from pydantic import Field
 
 from private_graphs.core.errors import UserError
+from private_graphs.core.image_task import ImageTask
 from private_graphs.core.method import (
     Context,
     Method,
@@ -28,11 +29,11 @@ from private_graphs.core.method import (
     picture_memory,
 )
 from private_graphs.core.protocols import Protocol
-from private_graphs.core.tasks import ImageTask
 from private_graphs.datasets import views
 from private_graphs.mechanisms.door import Door
 from private_graphs.privacy.calibration import pld_noise, refuse_large_delta
-from private_graphs.privacy.events import Event, NoisyGradients, Poisson, PoissonSums
+from private_graphs.privacy.events import Event, NoisyGradients, Poisson
+from private_graphs.privacy.queries import PoissonSums
 
 if TYPE_CHECKING:
     from private_graphs.training.picture_nets import PictureNet

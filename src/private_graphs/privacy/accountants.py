@@ -1,9 +1,9 @@
-"""The three accountants, and the privacy cost of an event.
+"""Two accountants, and the privacy cost of an event.
 
-``moments`` is the published papers' formula, ``gdp`` exact Gaussian differential privacy, ``pld``
-dp-accounting's privacy loss distributions. ``price`` alone decides which of them applies to an
-event. dp-accounting is imported only where needed, because the import takes seconds. Section
-numbers refer to ``docs/privacy.md``.
+``gdp`` is exact Gaussian differential privacy, ``pld`` dp-accounting's privacy loss distributions;
+the published papers' formula is in ``moments``. ``price`` alone decides which of them applies to an
+event; ``query_prices`` has the proofs for queries. dp-accounting is imported only where needed,
+because the import takes seconds. Section numbers refer to ``docs/privacy.md``.
 """
 
 from __future__ import annotations
@@ -16,43 +16,21 @@ from importlib.metadata import version
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import gammaln, log_ndtr, logsumexp
+from scipy.special import log_ndtr
 
 from private_graphs.core.errors import UserError, suggest
 from private_graphs.privacy.checks import check, check_delta, check_steps
 from private_graphs.privacy.events import (
-    ConcentratedQuery,
     Cyclic,
     Event,
-    ExponentialChoice,
     FullBatch,
-    GaussianQuery,
-    LaplaceQuery,
     NoisyGradients,
     Poisson,
-    PureQuery,
-    Query,
     SecretSample,
     Shuffled,
     Unnoised,
 )
-from private_graphs.privacy.losses import (
-    ConcentratedLoss,
-    LaplaceLoss,
-    Loss,
-    PureLoss,
-    SampledGaussian,
-    SampledTerms,
-    amplified_epsilon,
-    pld_of,
-    pure_epsilon,
-    zcdp_epsilon,
-    zcdp_epsilon_library,
-)
-
-MAX_ORDER = 32
-"""Highest moment order of the papers' accountant."""
-
+from private_graphs.privacy.losses import Loss, SampledGaussian, pld_of
 
 # --- exact Gaussian differential privacy (§0) -------------------------------------------------
 
@@ -115,7 +93,11 @@ def lattice_epsilon(mu: float, total_variation: float, delta: float) -> tuple[fl
     epsilon = despite_distance(lambda left: gdp_epsilon(mu, left), total_variation, delta)
     if math.isfinite(epsilon):
         return epsilon, gdp_name()
-    return max(each(mu**2 / 2, delta) for each in (zcdp_epsilon, zcdp_epsilon_library)), zcdp_name()
+    from private_graphs.privacy.query_losses import zcdp_epsilon, zcdp_epsilon_library
+    from private_graphs.privacy.query_prices import zcdp_name
+
+    rho = mu**2 / 2
+    return max(zcdp_epsilon(rho, delta), zcdp_epsilon_library(rho, delta)), zcdp_name()
 
 
 @lru_cache(maxsize=4096)
@@ -134,90 +116,6 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     while excess(highest) < 0:
         highest *= 2
     return float(brentq(excess, lowest, highest, xtol=1e-300, rtol=1e-14, maxiter=2000))
-
-
-# --- the papers' moments accountant (§1) ------------------------------------------------------
-
-
-def moments_log(sampling_rate: float, noise_multiplier: float, order: int) -> float:
-    """Return α(order), the log moment of one step (Abadi et al. 2016), as an all-positive sum.
-
-    α(λ) = log Σ_k C(λ+1, k) (1-q)^(λ+1-k) q^k exp(k(k-1)/(2σ²)), k = 0..λ+1.
-    """
-    check(rate=sampling_rate, noise=noise_multiplier)
-    n = order + 1
-    if sampling_rate == 1:
-        return order * n / (2 * noise_multiplier**2)
-    k = np.arange(n + 1)
-    log_binomial = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
-    log_weight = (n - k) * math.log1p(-sampling_rate) + k * math.log(sampling_rate)
-    return float(logsumexp(log_binomial + log_weight + k * (k - 1) / (2 * noise_multiplier**2)))
-
-
-@lru_cache(maxsize=4096)
-def moments_epsilon(
-    noise_multiplier: float, steps: int, sampling_rate: float, delta: float
-) -> float:
-    """Return the papers' ε: min over λ = 1..MAX_ORDER of (steps·α(λ) + ln(1/δ))/λ.
-
-    This is a bound for Poisson sampling under add/remove of one clipped term, and for nothing else.
-    It is never below ln(1/δ)/MAX_ORDER.
-    """
-    check(steps=steps, delta=delta)
-    return min(
-        (steps * moments_log(sampling_rate, noise_multiplier, order) - math.log(delta)) / order
-        for order in range(1, MAX_ORDER + 1)
-    )
-
-
-def _cancelling_moment(sampling_rate: float, noise_multiplier: float, order: int) -> float:
-    """Return one step's moment by the alternating double sum of 2016, with float64 cancellation.
-
-    The last bits are what remains of these sums. So exp comes from the standard library, since
-    NumPy's differs between processors, and terms are added one by one, since ``sum`` compensates
-    from Python 3.12 on.
-    """
-
-    def exp(exponent: float) -> float:
-        return math.exp(exponent) if exponent < 709 else math.inf
-
-    first = second = 0.0
-    for i in range(order + 1):
-        weight = math.comb(order, i) * sampling_rate**i
-        inner_first = inner_second = 0.0
-        for j in range(i + 1):
-            sign = math.comb(i, j) * (-1.0) ** (i - j)
-            inner_first += sign * exp((j * j - j) / (2.0 * noise_multiplier**2))
-            inner_second += sign * exp((j * j + j) / (2.0 * noise_multiplier**2))
-        first += weight * inner_first
-        second += weight * inner_second
-    return (1.0 - sampling_rate) * first + sampling_rate * second
-
-
-@lru_cache(maxsize=1024)
-def cancelling_moments_epsilon(
-    noise_multiplier: float, steps: int, sampling_rate: float, delta: float
-) -> float:
-    """Return the ε that the authors' accountant prints: the same formula, with cancellation (§1).
-
-    **Not a bound**: for λ >= 24 or so at σ >= 100 rounding errors make it too small, even negative.
-    It exists to show what the released code reports. As in that code, negative or infinite moments
-    are left out; infinity where none is left.
-    """
-    check(steps=steps, delta=delta, rate=sampling_rate, noise=noise_multiplier)
-    with np.errstate(over="ignore", invalid="ignore"):
-        moments = {
-            order: _cancelling_moment(sampling_rate, noise_multiplier, order)
-            for order in range(1, MAX_ORDER + 1)
-        }
-    return min(
-        (
-            (math.log(moment) * steps - math.log(delta)) / order
-            for order, moment in moments.items()
-            if math.isfinite(moment) and moment > 0
-        ),
-        default=math.inf,
-    )
 
 
 # --- privacy loss distributions (§0.2, §0.3) --------------------------------------------------
@@ -282,7 +180,7 @@ class PricedEvent:
     """Assumptions of the proof about the code that trained."""
 
 
-def _nothing(reason: str) -> PricedEvent:
+def nothing(reason: str) -> PricedEvent:
     """Return the guarantee of an event that proves nothing."""
     return PricedEvent(None, "none", f"none: {reason}")
 
@@ -346,26 +244,26 @@ def _conditions(event: NoisyGradients, unit: str, relation: str) -> tuple[str, .
 def _refused(event: NoisyGradients, unit: str, relation: str) -> PricedEvent | None:
     sampled = isinstance(event.sampling, Poisson)
     if event.clipping == "per_group" and not sampled:
-        return _nothing(
+        return nothing(
             "groups of records that are clipped as one are priced where whole groups join a step "
             "by independent coins, and not otherwise"
         )
     fixed = event.clipping == "per_group" or isinstance(event.sampling, Cyclic | Shuffled)
     if unit == "record" and relation == "add_remove" and fixed:
-        return _nothing(
+        return nothing(
             "one record more or less moves others to other lots or groups of a fixed size"
         )
     if event.clipping == "none":
-        return _nothing("nothing is clipped, so one unit can move a gradient without bound")
+        return nothing("nothing is clipped, so one unit can move a gradient without bound")
     if event.clipping == "gradient_per_tensor":
-        return _nothing(
+        return nothing(
             f"clipping per tensor bounds the joint norm of {event.n_tensors} tensors by "
             f"sqrt({event.n_tensors})·C, not by C"
         )
     return None
 
 
-def _second_route(mechanism: Loss, delta: float) -> float | None:
+def second_route(mechanism: Loss, delta: float) -> float | None:
     """Return ε by PLD to compare with an exact value; None if too large for the library's grid."""
     try:
         return pld_of((mechanism,), delta)
@@ -391,7 +289,7 @@ def _price_gaussian(event: NoisyGradients, unit: str, relation: str, delta: floa
             f"one {unit} touches {count} releases and moves each by at most {moved:g}C: "
             f"mu = {moved:g}·sqrt({count})/{event.noise_multiplier:g} = {mu:.6g} ({section})"
         ),
-        second_route=_second_route(mechanism, delta),
+        second_route=second_route(mechanism, delta),
         mu=mu,
         mechanism=mechanism,
         claim=(unit, relation),
@@ -432,177 +330,6 @@ def _price_poisson(event: NoisyGradients, unit: str, relation: str, delta: float
     )
 
 
-_GRID = 200.0
-"""ε above which a grid of losses takes long or overflows; another proof is then as good."""
-
-
-@cache
-def zcdp_name() -> str:
-    """Name and version of the zCDP conversion, for statements."""
-    return (
-        "zero-concentrated DP (Canonne, Kamath & Steinke 2020; dp-accounting "
-        f"{version('dp-accounting')})"
-    )
-
-
-def composed(losses: tuple[Loss, ...], delta: float) -> tuple[float, str, float | None]:
-    """Return ε, accountant and second route of adaptive releases with these losses.
-
-    Candidates are loss distributions, if every loss has one; zCDP, if a release is better described
-    by it or by nothing else; and the sum of ε, if all losses are pure. Each is a proof, so the
-    smallest ε holds; of two routes to the same proof the larger ε is taken. UserError if none
-    covers all losses.
-    """
-    found: list[tuple[float, str, float | None]] = []
-    pure = [each for each in losses if isinstance(each, LaplaceLoss | PureLoss)]
-    if len(pure) == len(losses):
-        found.append((sum(each.steps * each.loss_spread for each in pure), "sum of epsilons", None))
-    tighter = [each for each in losses if isinstance(each, ConcentratedLoss | PureLoss)]
-    costs = [each.steps * each.rho for each in losses if each.rho is not None]
-    if tighter and len(costs) == len(losses):
-        rho = sum(costs)
-        first, second = zcdp_epsilon(rho, delta), zcdp_epsilon_library(rho, delta)
-        found.append((max(first, second), zcdp_name(), min(first, second)))
-    hopeless = any(epsilon > _GRID for epsilon, *_ in found)
-    if not hopeless and not any(isinstance(each, ConcentratedLoss) for each in losses):
-        first, other = pld_of(losses, delta), _other_route(losses, delta)
-        found.append((max(first, other or 0.0), pld_name(), other))
-    if not found:
-        raise UserError(
-            "Poisson-sampled releases have no useful zCDP bound and zCDP bounds no privacy loss "
-            "distribution, so that their composition is not priced; describe every release by "
-            "its mechanism (Gaussian, Laplace, exponential) instead of by rho"
-        )
-    return min(found, key=lambda each: each[0])
-
-
-def _other_route(losses: tuple[Loss, ...], delta: float) -> float | None:
-    """Return ε by a route that shares no code with the loss distributions; None without one."""
-    if len(losses) == 1 and isinstance(losses[0], PureLoss):
-        return pure_epsilon(losses[0].epsilon, losses[0].steps, delta)
-    if len(losses) == 1 and isinstance(losses[0], LaplaceLoss) and losses[0].steps == 1:
-        return max(0.0, 1 / losses[0].scale + 2 * math.log1p(-delta))
-    from private_graphs.privacy.fourier import fourier_of
-
-    return fourier_of(losses, delta)
-
-
-def loss_of(event: Query) -> Loss:
-    """Return the privacy loss of a query.
-
-    Under every relation, its sensitivity is the distance by which its mean moves.
-    """
-    if isinstance(event, GaussianQuery):
-        return SampledGaussian(event.noise_std / event.sensitivity, event.count, 1.0, "zero_out")
-    if isinstance(event, LaplaceQuery):
-        epsilon = event.sensitivity / event.scale
-        if event.dimension == 1:
-            return LaplaceLoss(1 / epsilon, event.count)
-        return PureLoss(epsilon, event.count, epsilon**2 / 2)
-    if isinstance(event, ExponentialChoice):
-        return PureLoss(event.bounded_range, event.count, event.bounded_range**2 / 8)
-    if isinstance(event, PureQuery):
-        return PureLoss(event.epsilon, event.count, event.epsilon**2 / 2)
-    if isinstance(event, ConcentratedQuery):
-        return ConcentratedLoss(event.rho, event.count)
-    return SampledTerms(
-        event.noise_multiplier, event.count, event.rate, event.terms, event.relation
-    )
-
-
-def _describe_loss(event: Query) -> str:
-    """Return a description of one release of a query, for the proof."""
-    if isinstance(event, GaussianQuery):
-        kind = "discrete Gaussian" if event.spacing else "Gaussian"
-        return f"L2 sensitivity {event.sensitivity:g} under {kind} noise {event.noise_std:g}"
-    if isinstance(event, LaplaceQuery):
-        return f"L1 sensitivity {event.sensitivity:g} under Laplace noise {event.scale:g}"
-    if isinstance(event, ExponentialChoice):
-        return f"exponential choice whose loss has range {event.bounded_range:g}"
-    if isinstance(event, PureQuery):
-        return f"{event.epsilon:g}-DP"
-    if isinstance(event, ConcentratedQuery):
-        return f"{event.rho:g}-zCDP"
-    return (
-        f"up to {event.terms} changed terms, each sampled at q = {event.rate:g}, under Gaussian "
-        f"noise {event.noise_multiplier:g}·C (§0.2)"
-    )
-
-
-def _price_query(event: Query, unit: str, relation: str, delta: float) -> PricedEvent:
-    if (event.unit, event.relation) != (unit, relation):
-        raise UserError(
-            f"the sensitivity of this {type(event).__name__} is stated for unit {event.unit!r} "
-            f"under {event.relation}, not for {unit!r} under {relation}; derive it for that claim"
-        )
-    if getattr(event, "fitted_terms", False):
-        return _nothing(
-            f"which records belong to a {unit} was fitted on all records of its class, so that one "
-            "changed record moves others (§6)"
-        )
-    loss = loss_of(event)
-    mu = None
-    if isinstance(event, GaussianQuery):
-        mu = event.sensitivity * math.sqrt(event.count) / event.noise_std
-        epsilon, accountant = lattice_epsilon(mu, event.total_variation, delta)
-        second = _second_route(loss, delta)
-    else:
-        epsilon, accountant, second = composed((loss,), delta)
-    conditions = ["the number of releases is public and fixed in advance"]
-    if getattr(event, "rate", 1) < 1:
-        conditions.append(
-            "which terms joined a step is secret and drawn independently every step, and neither "
-            "the progress nor the run time of the training is observed or published; the divisor "
-            "of the sums is public"
-        )
-    return PricedEvent(
-        epsilon=epsilon,
-        accountant=accountant,
-        proof=(
-            f"{event.count} release{'' if event.count == 1 else 's, each'} "
-            f"{_describe_loss(event)}: {event.reason}"
-        ),
-        second_route=second,
-        mu=mu,
-        mechanism=loss,
-        total_variation=getattr(event, "total_variation", 0.0),
-        claim=(unit, relation),
-        conditions=tuple(conditions),
-    )
-
-
-def _price_sample(event: SecretSample, unit: str, relation: str, delta: float) -> PricedEvent:
-    inner_delta = delta / event.rate
-    if inner_delta >= 1:
-        raise UserError(
-            f"delta = {delta:g} is no smaller than the share {event.rate:g} of a secret sample: to "
-            "publish all of it would pass; expected a smaller delta"
-        )
-    inside = tuple(price(each, unit, relation, inner_delta) for each in event.releases)
-    inner = compose_groups([(inside, 1)], inner_delta)
-    if inner is None:
-        return next(each for each in inside if each.epsilon is None)
-    epsilon = amplified_epsilon(inner, event.rate)
-    conditions = [condition for each in inside for condition in each.conditions]
-    return PricedEvent(
-        epsilon=epsilon,
-        accountant="; ".join(dict.fromkeys(each.accountant for each in inside)),
-        proof=(
-            f"{'; '.join(each.proof for each in inside)}; a secret sample of {event.rate:.4g} of "
-            f"the {unit}s amplifies all of it together, once: ln(1 + q(e^ε - 1)) at qδ (§9)"
-        ),
-        inside=inside,
-        rate=event.rate,
-        shared=event.shared,
-        claim=(unit, relation),
-        conditions=(
-            *dict.fromkeys(conditions),
-            f"which {unit}s were sampled is secret, in what is released and in logs and run "
-            "times; the sample was drawn uniformly without replacement, in random order",
-        ),
-    )
-
-
 @lru_cache(maxsize=1024)
 def price(event: Event, unit: str, relation: str, delta: float) -> PricedEvent:
     """Return the guarantee that ``event`` proves for one unit under the relation, at delta.
@@ -614,11 +341,13 @@ def price(event: Event, unit: str, relation: str, delta: float) -> PricedEvent:
     """
     check(delta=delta, relation=relation)
     if isinstance(event, Unnoised):
-        return _nothing(event.reason)
-    if isinstance(event, SecretSample):
-        return _price_sample(event, unit, relation, delta)
+        return nothing(event.reason)
     if not isinstance(event, NoisyGradients):
-        return _price_query(event, unit, relation, delta)
+        from private_graphs.privacy.query_prices import price_query, price_sample
+
+        if isinstance(event, SecretSample):
+            return price_sample(event, unit, relation, delta)
+        return price_query(event, unit, relation, delta)
     if unit not in PRICED_UNITS:
         raise UserError(
             f"no proof for unit {unit!r}; expected one of {', '.join(PRICED_UNITS)}"
@@ -630,34 +359,6 @@ def price(event: Event, unit: str, relation: str, delta: float) -> PricedEvent:
     if isinstance(event.sampling, Poisson):
         return _price_poisson(event, unit, relation, delta)
     return _price_gaussian(event, unit, relation, delta)
-
-
-def _compose_samples(
-    samples: Sequence[tuple[PricedEvent, int]],
-    others: Sequence[tuple[PricedEvent, int]],
-    delta: float,
-) -> float:
-    """Return ε of runs that read secret samples, composed with all other releases.
-
-    Releases that read one sample compose inside it and are amplified once; each run whose sample
-    has no name draws its own. Samples compose by basic composition: each, and the others together,
-    get the same share of δ.
-    """
-    named: dict[str, list[tuple[PricedEvent, int]]] = {}
-    for event, n_runs in samples:
-        if event.shared:
-            named.setdefault(event.shared, []).append((event, n_runs))
-    read = [([(event, 1)], n_runs) for event, n_runs in samples if not event.shared]
-    read += [(inside, 1) for inside in named.values()]
-    share = delta / (sum(n_samples for _, n_samples in read) + bool(others))
-    total = compose_groups([((each,), n_runs) for each, n_runs in others], share) if others else 0.0
-    assert total is not None  # the caller has refused events that prove nothing
-    for runs, n_samples in read:
-        rate = max(event.rate for event, _ in runs)
-        inner = compose_groups([(event.inside, n_runs) for event, n_runs in runs], share / rate)
-        assert inner is not None
-        total += n_samples * amplified_epsilon(inner, rate)
-    return total
 
 
 def compose_groups(
@@ -680,7 +381,9 @@ def compose_groups(
         raise UserError(f"events of different relations or units do not compose: {told}")
     samples = [(event, n_runs) for event, n_runs in counted if event.inside]
     if samples:
-        return _compose_samples(
+        from private_graphs.privacy.query_prices import compose_samples
+
+        return compose_samples(
             samples, [(event, n_runs) for event, n_runs in counted if not event.inside], delta
         )
     distance = sum(n_runs * event.total_variation for event, n_runs in counted)
@@ -696,6 +399,8 @@ def compose_groups(
     if all(isinstance(each, SampledGaussian) for each in mechanisms):
         epsilon = despite_distance(lambda left: pld_of(mechanisms, left), distance, delta)
     else:
+        from private_graphs.privacy.query_prices import composed
+
         epsilon = despite_distance(lambda left: composed(mechanisms, left)[0], distance, delta)
     if math.isinf(epsilon):
         raise UserError("noise on a lattice is not priced beside others at so large an epsilon")

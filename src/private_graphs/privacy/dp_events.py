@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from private_graphs.privacy.accountants import price, sensitivity, touching_releases
 from private_graphs.privacy.events import Event, NoisyGradients, Poisson, SecretSample
-from private_graphs.privacy.losses import (
-    ConcentratedLoss,
-    LaplaceLoss,
-    Loss,
-    PureLoss,
-    SampledGaussian,
-    SampledTerms,
-)
+from private_graphs.privacy.losses import Loss, SampledGaussian
+
+if TYPE_CHECKING:
+    from private_graphs.privacy.query_losses import SampledTerms
 
 Tree = dict[str, Any]
 """``class`` names a class of dp_accounting, the other keys are its parameters."""
@@ -102,11 +98,11 @@ def _translated(events: Sequence[Event], claim: tuple[str, str, float]) -> DpEve
     if any(price(each, *claim).epsilon is None for each in events):
         return DpEvents(event=_NON_PRIVATE)
     losses = [_loss(each, claim) for each in events]
-    pure = [each for each in losses if isinstance(each, PureLoss)]
-    zcdp = any(isinstance(each, ConcentratedLoss) for each in losses)
+    pure = [each for each in losses if each.kind == "pure"]
+    zcdp = any(each.kind == "zcdp" for each in losses)
     zcdp |= any(each.steps > _MOST_COPIES for each in pure)
     replaced = any(
-        isinstance(each, SampledGaussian | SampledTerms)
+        (each.kind == "gaussian" or each.kind == "terms")
         and each.sampling_rate < 1
         and each.relation == "replace"
         for each in losses
@@ -137,19 +133,21 @@ def _loss(event: Event, claim: tuple[str, str, float]) -> Loss:
 
 def _trees(loss: Loss, doubled: bool) -> Iterable[Tree]:
     """Events of all steps of a loss, under a relation of the accountant."""
-    if doubled and isinstance(loss, LaplaceLoss):
+    if doubled and loss.kind == "laplace":
+        from private_graphs.privacy.query_losses import PureLoss
+
         loss = PureLoss(1 / loss.scale, loss.steps, loss.rho)
-    if doubled and isinstance(loss, PureLoss):
+    if doubled and loss.kind == "pure":
         share = 2 / (1 + math.exp(loss.epsilon))
         response = {
             "class": "RandomizedResponseDpEvent", "noise_parameter": share, "num_buckets": 2,
         }  # fmt: skip
         return [response] * loss.steps
-    if isinstance(loss, PureLoss | ConcentratedLoss):
+    if loss.kind == "pure" or loss.kind == "zcdp":
         one = {"class": "ZCDpEvent", "rho": loss.rho}
-    elif isinstance(loss, LaplaceLoss):
+    elif loss.kind == "laplace":
         one = {"class": "LaplaceDpEvent", "noise_multiplier": loss.scale}
-    elif isinstance(loss, SampledTerms) and loss.terms > 1:
+    elif loss.kind == "terms" and loss.terms > 1:
         one = {
             "class": "MixtureOfGaussiansDpEvent", "standard_deviation": loss.noise_multiplier,
             "sensitivities": list(range(loss.terms + 1)), "sampling_probs": loss.weights.tolist(),

@@ -286,3 +286,24 @@ def brief(statement: PrivacyStatement, printed: float | None = None, width: int 
         lines += [heading] if texts else []
         lines += [line for text in texts for line in textwrap.wrap(text, **form)]
     return lines
+
+
+def terminal(statement: PrivacyStatement, width: int = 88) -> str:
+    """Return the statement as a few lines for a terminal, ``width`` characters at most."""
+    texts = explain(statement)
+    lines = [
+        ("privacy", headline(statement)),
+        ("because", statement.proof if statement.mechanisms else ""),
+        ("together", texts["all_runs_and_selection"]),
+        ("released", f"{RELEASES[statement.inference]}."),
+        ("supposing", texts["assumptions"]),
+        ("statement", statement.statement_id),
+    ]
+    if statement.status == "not_private":
+        lines = [lines[0], lines[-1]]
+    form: dict[str, Any] = {"width": width, "break_long_words": False, "break_on_hyphens": False}
+    return "\n".join(
+        textwrap.fill(f"{name:<12}{text}", subsequent_indent=" " * 12, **form)
+        for name, text in lines
+        if text
+    )

@@ -17,13 +17,11 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import logsumexp
 
-from private_graphs.privacy.losses import (
+from private_graphs.privacy.losses import Distributed, Loss, SampledGaussian
+from private_graphs.privacy.query_losses import (
     ConcentratedLoss,
-    Distributed,
     LaplaceLoss,
-    Loss,
     PureLoss,
-    SampledGaussian,
     SampledTerms,
 )
 

@@ -8,19 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from private_graphs.core.errors import UserError
 from private_graphs.privacy.accountants import PricedEvent, compose_groups, price
 from private_graphs.privacy.checks import delta_too_large
-from private_graphs.privacy.events import (
-    Event,
-    ExponentialChoice,
-    GaussianQuery,
-    LaplaceQuery,
-    NoisyGradients,
-)
+from private_graphs.privacy.events import Event
 
 Claim = tuple[str, str, float, int]
 """Unit, relation, delta and number of units."""
@@ -77,7 +71,7 @@ def _priced(events: Sequence[Event], claim: Claim) -> tuple[PricedEvent, ...]:
     return tuple(price(event, *claim[:3]) for event in events)
 
 
-def _proved(
+def proved_by(
     events: Sequence[Event], claim: Claim
 ) -> tuple[tuple[PricedEvent, ...], float | None, str]:
     """Return the guarantees of the events, ε of one run, and the proof in words."""
@@ -98,13 +92,13 @@ def price_runs(
 ) -> Prices:
     """Return the privacy cost of the first of ``runs`` and of all; see ``build_statement``."""
     delta, (first, *further) = claim[2], runs
-    priced, proved, proof = _proved(first.events, claim) if reads_private else NOTHING_READ
+    priced, proved, proof = proved_by(first.events, claim) if reads_private else NOTHING_READ
     groups = [(priced, first.n_runs)]
     groups += [(_priced(each.events, claim), each.n_runs) for each in further]
     together = compose_groups(groups, delta) if reads_private and proved is not None else proved
     if not apart or proved is None:
         return Prices(proved, together, proof, priced, tuple(groups))
-    aside, theirs, words = _proved(apart, claim)
+    aside, theirs, words = proved_by(apart, claim)
     n_all = sum(count for _, count in groups)
     everything = compose_groups([(aside, n_all)], delta) if theirs is not None else None
     return Prices(
@@ -168,34 +162,3 @@ def _grouped(runs: Iterable[tuple[tuple[Event, ...], int]]) -> list[tuple[tuple[
         if events:
             counts[events] += count
     return list(counts.items())
-
-
-def replacing_epsilon(claim: Claim, events: Sequence[Event]) -> float | None:
-    """Return ε of one run where a unit may also be replaced, from events for add/remove.
-
-    A replacement is a removal and an addition, so that each sensitivity at most doubles. None if an
-    event has no sensitivity to double, or nothing is proved.
-    """
-    doubled = [
-        replace(each, sensitivity=2 * each.sensitivity, relation="replace")
-        for each in events
-        if isinstance(each, GaussianQuery | LaplaceQuery | ExponentialChoice)
-    ]
-    if not events or len(doubled) < len(events):
-        return None
-    return _proved(doubled, (claim[0], "replace", *claim[2:]))[1]
-
-
-def vanishing_epsilon(claim: Claim, events: Sequence[Event]) -> tuple[float | None, str]:
-    """Return ε of one run where a record may be left out, and the relation that this proves.
-
-    The relation is ``add_remove`` where it holds; ``zero_out`` where minibatches or groups have a
-    fixed size, so that the record's place must stay.
-    """
-    if not events or not all(isinstance(event, NoisyGradients) for event in events):
-        return None, "zero_out"
-    for relation in ("add_remove", "zero_out"):
-        epsilon = _proved(events, (claim[0], relation, *claim[2:]))[1]
-        if epsilon is not None:
-            break
-    return epsilon, relation

@@ -12,8 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from private_graphs.privacy.accountants import moments_log
 from private_graphs.privacy.checks import check, check_delta
+from private_graphs.privacy.moments import moments_log
 
 
 @dataclass(frozen=True)

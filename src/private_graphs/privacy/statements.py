@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -23,27 +23,16 @@ from private_graphs.privacy.dp_events import DpEvents, dp_events
 from private_graphs.privacy.events import (
     Bounding,
     Clipping,
-    ConcentratedQuery,
     Event,
-    ExponentialChoice,
-    GaussianQuery,
-    LaplaceQuery,
     NoisyGradients,
     Poisson,
-    PoissonSums,
-    PureQuery,
-    Query,
     SecretSample,
     Unnoised,
 )
-from private_graphs.privacy.prices import (
-    FileRows,
-    Prices,
-    SearchRuns,
-    price_runs,
-    replacing_epsilon,
-    vanishing_epsilon,
-)
+from private_graphs.privacy.prices import FileRows, Prices, SearchRuns, price_runs
+
+if TYPE_CHECKING:
+    from private_graphs.privacy.queries import Query
 
 Unit = Literal[
     "graph",
@@ -204,7 +193,7 @@ class PrivacyStatement(About):
             )
         if self.audit is not None:
             _check_audit(self.audit, self.unit, self.relation, self.delta, self.epsilon_proved)
-        status = _status(
+        status = status_of(
             bool(self.mechanisms),
             self.noise_source,
             self.epsilon_published,
@@ -226,7 +215,7 @@ class PrivacyStatement(About):
         return self.epsilon_proved == 0 and not self.mechanisms
 
 
-def _status(
+def status_of(
     has_mechanisms: bool,
     noise_source: str,
     published: float | None,
@@ -245,24 +234,14 @@ def _status(
     return "proved" if hidden else "proved_if_seed_secret"
 
 
-_QUERY_TYPES = {
-    GaussianQuery: "gaussian",
-    LaplaceQuery: "laplace",
-    ExponentialChoice: "exponential",
-    PureQuery: "pure",
-    ConcentratedQuery: "concentrated",
-    PoissonSums: "gaussian_sum",
-}
-
-
 def _query_mechanism(event: Query) -> Mechanism:
-    sums = event if isinstance(event, PoissonSums) else None
+    sums = event if event.type == "gaussian_sum" else None
     moved = getattr(event, "sensitivity", None)
     if sums:
         moved = (2 if event.relation == "replace" else 1) * sums.terms * sums.clip_norm
     scale = getattr(event, "noise_std", getattr(event, "scale", None))
     return Mechanism(
-        type=_QUERY_TYPES[type(event)],
+        type=event.type,
         clipping=event.clipping,
         clip_norm=sums.clip_norm if sums else None,
         sensitivity=moved,
@@ -453,7 +432,7 @@ def build_statement(
     )
     return PrivacyStatement(
         **about.model_dump(),
-        status=_status(bool(mechanisms), noise_source, published, proved, None),
+        status=status_of(bool(mechanisms), noise_source, published, proved, None),
         **dict(zip(("unit", "relation", "delta", "n_units"), claim, strict=True)),
         epsilon_target=_finite(epsilon_target, private),
         epsilon_published=published,
@@ -484,76 +463,13 @@ def _also_proved(
     """Return further guarantees: for an edge moved elsewhere, for a record left out."""
     unit, relation, *_ = claim
     if unit.startswith("edge") and relation == "add_remove":
+        from private_graphs.privacy.query_prices import replacing_epsilon
+
         epsilon, other = replacing_epsilon(claim, events), "replace"
     elif unit == "record" and relation == "replace":
+        from private_graphs.privacy.query_prices import vanishing_epsilon
+
         epsilon, other = vanishing_epsilon(claim, events)
     else:
         return ()
     return () if epsilon is None else (AlsoProved(relation=other, epsilon=epsilon),)
-
-
-_OF_ROW = {
-    **{name: name for name in About.model_fields},
-    "inference": "inference",
-    "noise_source": "noise_source",
-    "epsilon_proved": "epsilon_proved",
-}
-"""Row column -> statement field that it repeats."""
-_OF_PRIVATE_ROW = ("unit", "relation", "delta")
-"""Further repeated columns, under the same name; null without DP."""
-
-
-def _told_twice(row: Mapping[str, Any], statement: PrivacyStatement) -> dict[str, Any]:
-    """Return the statement's values for the columns of ``row`` that repeat it."""
-    told = {column: getattr(statement, field) for column, field in _OF_ROW.items()}
-    if statement.status == "not_private":
-        return told | {"epsilon": math.inf}
-    told |= {name: getattr(statement, name) for name in _OF_PRIVATE_ROW}
-    target = 0.0 if not statement.mechanisms else statement.epsilon_target
-    # papers round an epsilon: 137 for 136.51
-    if target is not None and not math.isclose(row["epsilon"], target, rel_tol=0.005):
-        told["epsilon"] = target
-    inside = {
-        "n_configurations": statement.selection.n_configs,
-        "epsilon_claimed": statement.epsilon_published,
-    }
-    return told | {name: value for name, value in inside.items() if name in row}
-
-
-def check_row(row: Mapping[str, Any], statement: PrivacyStatement) -> None:
-    """Raise UserError if a row of a run table contradicts its statement (§11).
-
-    ``row`` is one of ``runs.parquet``. The message names the row, the statement and every column
-    that differs.
-    """
-    differing = []
-    for column, expected in _told_twice(row, statement).items():
-        value = row.get(column)
-        if isinstance(value, float) and math.isnan(value):
-            value = None
-        if value != expected:
-            differing.append(f"{column} {value!r} in the row, {expected!r} in the statement")
-    if differing:
-        raise UserError(
-            f"row {row.get('replica_id')} is not what its statement {statement.statement_id} is "
-            f"about: {'; '.join(differing)}; one of the two was changed after they were written"
-        )
-
-
-def with_audit(statement: PrivacyStatement, audit: Audit) -> PrivacyStatement:
-    """Return ``statement`` with ``audit`` and the resulting status; its claim stays (§11).
-
-    Raises UserError if the statement claims nothing, if audit and claim cannot be compared (another
-    unit or δ, a stronger relation, less than ``AUDIT_CONFIDENCE``), and if the audit exceeds the
-    proof.
-    """
-    if statement.status == "not_private":
-        raise UserError(
-            f"statement {statement.statement_id} is of a run without noise; expected a claim that "
-            f"the audit '{audit.design}' can be compared with"
-        )
-    status = _status(
-        True, statement.noise_source, statement.epsilon_published, statement.epsilon_proved, audit
-    )
-    fields = statement.model_dump()
-    return PrivacyStatement.model_validate(fields | {"audit": audit, "status": status})

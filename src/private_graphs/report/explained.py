@@ -86,7 +86,7 @@ def statements_of(
     their current audits. Raises UserError for missing files or an unknown identifier, for a row
     that contradicts its statement, and for a file that differs from its entry in ``manifest.json``.
     """
-    from private_graphs.core.files import MANIFEST, check_manifest
+    from private_graphs.core.manifest import MANIFEST, check_manifest
     from private_graphs.core.store import read_statements, read_store, remedy
 
     for part in ("release", "private"):  # a run without DP has no release

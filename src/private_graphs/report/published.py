@@ -11,7 +11,7 @@ import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.slices import STUDIES
+from private_graphs.core.imports import STUDIES
 from private_graphs.core.store import ROW_COLUMNS, tidy
 from private_graphs.core.study import Study
 from private_graphs.methods import method_named

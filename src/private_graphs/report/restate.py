@@ -21,7 +21,8 @@ import pandas as pd
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.jobs import Job
-from private_graphs.core.run import Restated, restated, told_by
+from private_graphs.core.restated import Restated, restated
+from private_graphs.core.run import told_by
 from private_graphs.core.store import ROW_COLUMNS, ROWS, dataset_of, records_of
 from private_graphs.core.study import Run, group_jobs, load_study
 from private_graphs.datasets.graph_dataset import GraphDataset

@@ -1,4 +1,4 @@
-"""A privacy statement in words, for a page, a file and the terminal.
+"""A privacy statement in words, for a page and a file.
 
 The sentences are those of :mod:`private_graphs.privacy.explain`; this file puts them on a card, and
 says which runs a statement stands for. Budgets are rounded up and lower bounds down, so that no
@@ -9,22 +9,13 @@ from __future__ import annotations
 
 import json
 import math
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from private_graphs.privacy.explain import (
-    RELEASES,
-    TEXTS,
-    Sentence,
-    at_least,
-    at_most,
-    explain,
-    sentences,
-)
+from private_graphs.privacy.explain import TEXTS, Sentence, at_least, at_most, sentences
 from private_graphs.privacy.explain import headline as one_line
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.exhibit import NOTHING
@@ -132,27 +123,6 @@ def paragraphs(statement: PrivacyStatement) -> list[tuple[str, list[Sentence]]]:
     """Return (heading, sentences) for every text of ``explain`` that has something to say."""
     told = sentences(statement)
     return [(heading, told[name]) for name, heading in HEADINGS.items() if told[name]]
-
-
-def terminal(statement: PrivacyStatement, width: int = 88) -> str:
-    """Return the statement as a few lines for a terminal, ``width`` characters at most."""
-    texts = explain(statement)
-    lines = [
-        ("privacy", headline(statement).text),
-        ("because", statement.proof if statement.mechanisms else ""),
-        ("together", texts["all_runs_and_selection"]),
-        ("released", f"{RELEASES[statement.inference]}."),
-        ("supposing", texts["assumptions"]),
-        ("statement", statement.statement_id),
-    ]
-    if statement.status == "not_private":
-        lines = [lines[0], lines[-1]]
-    form = {"width": width, "break_long_words": False, "break_on_hyphens": False}
-    return "\n".join(
-        textwrap.fill(f"{name:<12}{text}", subsequent_indent=" " * 12, **form)
-        for name, text in lines
-        if text
-    )
 
 
 RUN_KEYS = ("dataset", "features", "view", "method", "scenario", "protocol", "settings", "epsilon",

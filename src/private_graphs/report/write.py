@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from private_graphs.core.files import MANIFEST, sha256_of, write_json, write_text
+from private_graphs.core.files import sha256_of, write_json, write_text
+from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.store import tidy, write_rows
 from private_graphs.core.study import load_study
 from private_graphs.report import table as tables

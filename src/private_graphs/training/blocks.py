@@ -12,8 +12,12 @@ import scipy.sparse as sp
 from private_graphs.core.streams import PublicStreams
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.graphs.normalise import gcn_propagation
-from private_graphs.graphs.sample import keyed_coin_sample, stratified_sample
-from private_graphs.graphs.split import edges_within, random_partition
+from private_graphs.graphs.split import (
+    edges_within,
+    keyed_coin_sample,
+    random_partition,
+    stratified_sample,
+)
 from private_graphs.training.kernels import Blocks, Inputs, padded
 
 if TYPE_CHECKING:

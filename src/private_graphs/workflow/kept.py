@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from private_graphs.core.jobs import JOB_FILE, Chosen, Job, finished_folders, read_job
+from private_graphs.core.finished import finished_folders, read_job
+from private_graphs.core.jobs import JOB_FILE, Chosen, Job
 
 
 def finished_jobs(folder: Path) -> dict[str, Job]:

@@ -17,18 +17,19 @@ from pathlib import Path
 from typing import Any
 
 from private_graphs.core.errors import UsageError, UserError
-from private_graphs.core.files import MANIFEST, resource
+from private_graphs.core.files import resource
+from private_graphs.core.imports import STUDIES
 from private_graphs.core.jobs import Job
+from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.memory import COMPILES, megabytes
 from private_graphs.core.plan import Plan
 from private_graphs.core.protocols import PROTOCOLS
-from private_graphs.core.slices import STUDIES
 from private_graphs.core.study import Run, accepted, load_study, study_ids
 from private_graphs.datasets import registry
 from private_graphs.datasets.declared import declare_graphs
 from private_graphs.datasets.readers import DATASETS
 from private_graphs.datasets.views import VIEWS
-from private_graphs.features.models import models_of, own_model, own_model_files
+from private_graphs.features.models import own_model, own_model_files
 from private_graphs.methods import data_view, module_of
 from private_graphs.studies import claims_module, exhibit_module, exhibits_by_name
 from private_graphs.workflow.cost import Costs, recorded_times
@@ -261,7 +262,7 @@ class Workflow:
         for dataset in self.datasets:
             for build in self.builds[dataset]:
                 kind = [*Path(build).parts, ""][1]
-                names |= set(models_of(registry.dataset_spec(dataset), kind))
+                names |= set(registry.dataset_spec(dataset).models_of(kind))
         return [path for path in map(receipt_file, sorted(names)) if not Path(path).is_file()]
 
     # resources
@@ -405,7 +406,7 @@ def declaration(dataset: str) -> str | None:
 
 def model_receipts(dataset: str, kind: str) -> list[str]:
     """Return the receipts of the downloaded models of these features."""
-    models = models_of(registry.dataset_spec(dataset), kind)
+    models = registry.dataset_spec(dataset).models_of(kind)
     return [receipt_file(name) for name in models]
 
 
@@ -417,7 +418,7 @@ def model_files(dataset: str, kind: str) -> list[str]:
 def embeds(dataset: str, kind: str) -> bool:
     """Whether a real model reads the texts, which takes all cores and much memory."""
     spec = registry.dataset_spec(dataset)
-    return bool(models_of(spec, kind) or own_model(spec, kind))
+    return bool(spec.models_of(kind) or own_model(spec, kind))
 
 
 # --- refusals --------------------------------------------------------------------------------

@@ -6,8 +6,7 @@ from collections.abc import Iterator, MutableMapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from private_graphs.core.imports import PACKAGE
-from private_graphs.core.slices import modules_of
+from private_graphs.core.imports import PACKAGE, modules_of
 
 if TYPE_CHECKING:
     from private_graphs.datasets.spec import DatasetSpec

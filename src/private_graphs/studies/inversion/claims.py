@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.special import ndtr
 
 from private_graphs.privacy.accountants import price
-from private_graphs.privacy.events import PoissonSums
+from private_graphs.privacy.queries import PoissonSums
 from private_graphs.report.claims import (
     Claim,
     Measured,

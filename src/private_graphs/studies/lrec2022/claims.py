@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from private_graphs.methods.gcn_budget import PRINTED_EPOCHS
-from private_graphs.methods.gcn_protocols import PROTOCOLS
+from private_graphs.methods.gcn_protocols import PRINTED_EPOCHS, PROTOCOLS
 from private_graphs.report.claims import (
     Claim,
     Measured,

@@ -7,17 +7,19 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.methods.gcn_budget import (
+from private_graphs.methods.gcn_protocols import (
     PRINTED_EPOCHS,
+    PROTOCOLS,
     RELATION,
     UNIT,
+    GcnProtocol,
     GcnSettings,
     claim,
     noise_multiplier,
     training_event,
 )
-from private_graphs.methods.gcn_protocols import PROTOCOLS, GcnProtocol
-from private_graphs.privacy.accountants import gdp_epsilon, moments_epsilon, sensitivity
+from private_graphs.privacy.accountants import gdp_epsilon, sensitivity
+from private_graphs.privacy.moments import moments_epsilon
 from private_graphs.report.exhibit import NOTHING, Cell, Column, Exhibit, Table
 from private_graphs.report.words import OPTIMIZERS, VACUOUS, budget, missing, number, strength
 

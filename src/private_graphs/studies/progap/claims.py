@@ -15,7 +15,7 @@ from private_graphs.core.streams import Streams
 from private_graphs.datasets.readers.facebook100 import MISSING_YEAR
 from private_graphs.methods.noisy_sums import owned_lists
 from private_graphs.privacy.accountants import compose_groups, gdp_mu, price
-from private_graphs.privacy.events import GaussianQuery
+from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.report.claims import (
     Claim,
     Measured,

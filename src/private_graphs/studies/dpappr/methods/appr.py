@@ -20,13 +20,17 @@ import scipy.sparse
 from pydantic import Field
 
 from private_graphs.core.errors import UserError
+from private_graphs.core.graph_task import Records, unit_rows
 from private_graphs.core.method import Context, Method, Outcome, Request, Settings
 from private_graphs.core.streams import PublicStreams, Streams
-from private_graphs.core.tasks import NodeTask, Records, unit_rows
+from private_graphs.core.tasks import NodeTask
 from private_graphs.mechanisms.door import Descent, Door, ReleaseMismatch
-from private_graphs.privacy.accountants import composed, gdp_epsilon, loss_of
-from private_graphs.privacy.events import Event, Query
-from private_graphs.privacy.losses import SampledGaussian, amplified_epsilon
+from private_graphs.privacy.accountants import gdp_epsilon
+from private_graphs.privacy.events import Event
+from private_graphs.privacy.losses import SampledGaussian
+from private_graphs.privacy.queries import Query
+from private_graphs.privacy.query_losses import amplified_epsilon
+from private_graphs.privacy.query_prices import composed, loss_of
 from private_graphs.studies.dpappr.methods.appr_attack import layer_attack, picture
 from private_graphs.studies.dpappr.methods.appr_budget import (
     PROTOCOLS,

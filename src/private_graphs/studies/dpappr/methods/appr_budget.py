@@ -18,17 +18,16 @@ from private_graphs.core.method import PrintedEpsilon
 from private_graphs.core.protocols import Protocol
 from private_graphs.datasets import views
 from private_graphs.privacy.accountants import gdp_mu
-from private_graphs.privacy.calibration import renyi_scale, scale_noise
-from private_graphs.privacy.events import (
-    Event,
+from private_graphs.privacy.events import Event, SecretSample
+from private_graphs.privacy.queries import (
     ExponentialChoice,
     GaussianQuery,
     LaplaceQuery,
     PoissonSums,
     Query,
-    SecretSample,
 )
-from private_graphs.privacy.losses import inner_epsilon, zcdp_epsilon, zcdp_epsilon_library
+from private_graphs.privacy.query_losses import inner_epsilon, zcdp_epsilon, zcdp_epsilon_library
+from private_graphs.privacy.query_noise import renyi_scale, scale_noise
 from private_graphs.privacy.renyi import Releases, classic_renyi_epsilon
 
 Kind = Literal["gaussian", "chosen", "chosen_values", "one_hot", "random", "exact"]

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 
 from private_graphs.mechanisms.door import Door
-from private_graphs.privacy.events import ExponentialChoice, GaussianQuery, LaplaceQuery
+from private_graphs.privacy.queries import ExponentialChoice, GaussianQuery, LaplaceQuery
 
 
 def gaussian_rows(

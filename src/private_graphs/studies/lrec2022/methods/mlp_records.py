@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import Field
 
 from private_graphs.core.errors import UsageError
+from private_graphs.core.image_task import ImageTask
 from private_graphs.core.method import (
     Context,
     Method,
@@ -27,12 +28,15 @@ from private_graphs.core.method import (
     in_batches,
 )
 from private_graphs.core.protocols import Protocol
-from private_graphs.core.tasks import ImageTask
 from private_graphs.datasets import views
 from private_graphs.mechanisms.door import Door
-from private_graphs.privacy.accountants import cancelling_moments_epsilon, moments_epsilon
-from private_graphs.privacy.calibration import moments_formula, refuse_large_delta
+from private_graphs.privacy.calibration import refuse_large_delta
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Shuffled
+from private_graphs.privacy.moments import (
+    cancelling_moments_epsilon,
+    moments_epsilon,
+    moments_formula,
+)
 from private_graphs.training import mlp
 from private_graphs.training.dpsgd import Watched
 

@@ -19,6 +19,7 @@ import numpy as np
 from pydantic import Field
 
 from private_graphs.core.errors import UserError
+from private_graphs.core.image_task import ImageTask
 from private_graphs.core.method import (
     Context,
     Method,
@@ -29,12 +30,11 @@ from private_graphs.core.method import (
     torch_memory,
 )
 from private_graphs.core.protocols import Protocol
-from private_graphs.core.tasks import ImageTask
 from private_graphs.datasets import views
 from private_graphs.mechanisms.door import Door
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import refuse_large_delta
-from private_graphs.privacy.events import GaussianQuery
+from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.privacy.renyi import simple_epsilon, simple_mu
 from private_graphs.studies.pate.methods.pate_votes import (
     REFUSED,

@@ -16,8 +16,8 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
+from private_graphs.core.image_task import ImageTask
 from private_graphs.core.method import Context, Method, Outcome, Request, torch_memory
-from private_graphs.core.tasks import ImageTask
 from private_graphs.studies.pate.methods import pate_labels
 from private_graphs.studies.pate.methods.pate_labels import (
     GRID_SEARCH,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_ndtr, logsumexp
 
-from private_graphs.privacy.events import GaussianQuery
+from private_graphs.privacy.queries import GaussianQuery
 
 Noisy = Callable[[np.ndarray, np.ndarray], np.ndarray]
 REFUSED = -1

@@ -11,8 +11,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from private_graphs.core.image_task import ImageTask
 from private_graphs.core.method import Context, Method, Outcome, Request, Settings, torch_memory
-from private_graphs.core.tasks import ImageTask
 from private_graphs.mechanisms.door import Door
 
 

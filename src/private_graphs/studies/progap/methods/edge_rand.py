@@ -35,7 +35,8 @@ from private_graphs.methods.noisy_sums import (
     norms,
     started,
 )
-from private_graphs.privacy.events import Event, PureQuery
+from private_graphs.privacy.events import Event
+from private_graphs.privacy.queries import PureQuery
 
 if TYPE_CHECKING:
     from private_graphs.training import stacks

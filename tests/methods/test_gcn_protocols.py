@@ -12,18 +12,20 @@ from small_jobs import job_of, untrained
 
 from private_graphs.core.jobs import Chosen
 from private_graphs.core.run import execute
-from private_graphs.methods.gcn_budget import (
+from private_graphs.methods.gcn_protocols import (
+    PAPER,
     PRINTED_EPOCHS,
     PRINTED_NOISE,
+    PROTOCOLS,
+    SOUND,
     GcnSettings,
     epsilon_of_noise,
     noise_multiplier,
     printed_noise,
     training_event,
 )
-from private_graphs.methods.gcn_protocols import PAPER, PROTOCOLS, SOUND
 from private_graphs.privacy.accountants import gdp_epsilon
-from private_graphs.privacy.calibration import moments_noise
+from private_graphs.privacy.moments import moments_noise
 from private_graphs.training import engine
 
 DELTA = 1e-5

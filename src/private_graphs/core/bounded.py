@@ -1,0 +1,41 @@
+"""Reading of files that others supply, never more than a number of bytes."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import stat
+
+from private_graphs.core.errors import UsageError
+from private_graphs.core.limits import MOST_DOCUMENT_BYTES
+
+
+def read_bounded(path: str | os.PathLike[str], most: int = MOST_DOCUMENT_BYTES) -> bytes:
+    """Return the content of a file; UsageError for more than ``most`` bytes, before they are read.
+
+    A device or pipe, whose size nobody knows, may hold at most ``MOST_DOCUMENT_BYTES``.
+    """
+    with open(path, "rb") as stream:
+        status = os.fstat(stream.fileno())
+        if stat.S_ISREG(status.st_mode):
+            size, data = status.st_size, stream.read() if status.st_size <= most else b""
+        else:
+            most = min(most, MOST_DOCUMENT_BYTES)
+            data = stream.read(most + 1)
+            size = len(data)
+    if size > most:
+        raise UsageError(
+            f"{os.fspath(path)}: has {'more than ' if data else ''}{size - bool(data):,} bytes, "
+            f"expected at most {most:,}; give a smaller file"
+        )
+    return data
+
+
+def unpacked_gzip(data: bytes, most: int = MOST_DOCUMENT_BYTES) -> bytes:
+    """Return what gzip packed; ValueError for more than ``most`` bytes."""
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+        content = stream.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"unpacks to more than the {most:,} bytes that are accepted")
+    return content

@@ -1,0 +1,86 @@
+"""The manifest of a folder of results: the sha256 of each file finds what was damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from private_graphs import __version__
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import sha256_of, write_json
+
+MANIFEST = "manifest.json"
+SCHEMA = 1
+"""Version of the files of results, as manifests and recorded rows say it; earlier ones say none.
+
+It goes up when files of an earlier version would be read wrongly."""
+WITHOUT_DP = "without_dp"
+"""Subfolder of a finished job for rows without DP, which reveal the data."""
+_MANIFEST_NOTE = (
+    "The hashes find a file that was damaged or exchanged by mistake. They are no signature: who "
+    "changes a file can change them too."
+)
+
+
+def changed_file(folder: Path, needed: Iterable[str] = (), only: str | None = None) -> str | None:
+    """Return the file of a folder that differs from its manifest; None without a manifest.
+
+    ``needed`` files must be in the manifest; with ``only`` no other file is looked at. A forged
+    file passes: whoever changes a file can change the manifest too.
+    """
+    path = folder / MANIFEST
+    if not path.is_file():
+        return None
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        hashes, schema = dict(manifest["sha256"]), manifest.get("schema", SCHEMA)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return f"{path}: not a manifest"
+    if reason := other_schema(schema):
+        return f"{path}: {reason}"
+    if silent := [name for name in needed if name not in hashes]:
+        return f"{path}: says nothing of {', '.join(silent)}"
+    for name, expected in hashes.items():
+        if only not in (None, name):
+            continue
+        if not os.path.isfile(folder / name):  # False for a name that no file can have
+            return f"{folder / name}: is gone"
+        if sha256_of(folder / name) != expected:
+            return f"{folder / name}: is not the file that was written ({MANIFEST})"
+    return None
+
+
+def other_schema(found: Any) -> str | None:
+    """Say that results have another version than the present code reads, if they do."""
+    if found == SCHEMA:
+        return None
+    return (
+        f"found results of schema {found!r}, expected {SCHEMA}: another version of private-graphs "
+        "wrote them; use that one"
+    )
+
+
+def check_manifest(folder: Path, needed: Iterable[str] = ()) -> None:
+    """Raise UserError for a file of ``folder`` that differs from its ``manifest.json``."""
+    if reason := changed_file(folder, needed):
+        raise UserError(reason)
+
+
+def write_manifest(
+    folder: Path, files: Iterable[str], statement_ids: Iterable[str], code_fingerprint: str
+) -> None:
+    """Write ``manifest.json``: the day, the sha256 of ``files`` of the folder, code, statements."""
+    manifest = {
+        "note": _MANIFEST_NOTE,
+        "schema": SCHEMA,
+        "version": __version__,
+        "date": datetime.now(UTC).date().isoformat(),
+        "code_fingerprint": code_fingerprint,
+        "statement_ids": sorted(statement_ids),
+        "sha256": {name: sha256_of(folder / name) for name in files},
+    }
+    write_json(folder / MANIFEST, manifest)

@@ -1,0 +1,80 @@
+"""A finished choice of settings in another job, with the releases that it cost."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from private_graphs.core.errors import UserError
+from private_graphs.core.jobs import Job
+from private_graphs.core.method import ALONE, Method, Request
+from private_graphs.core.tasks import Task
+from private_graphs.privacy.prices import SearchRuns
+
+
+@dataclass(frozen=True)
+class Search:
+    """A finished choice of settings in another job, and the releases of its runs."""
+
+    settings: dict[str, Any]
+    n_configurations: int
+    runs: tuple[SearchRuns, ...]
+    words: str
+
+
+def search_of(job: Job, method: Method, task: Task, rows: pd.DataFrame) -> Search:
+    """Read the settings that ``job.chosen`` names from the rows of its job.
+
+    Raises UserError if the rows belong to another job, or did not choose exactly one configuration.
+    """
+    assert job.chosen is not None
+    searched, epsilon = job.chosen.job, job.chosen.epsilon
+    remedy = f"run {searched.id} again (delete its folder)"
+    for key in ("study", "group", "name"):
+        values = sorted(set(rows["job" if key == "name" else key]))
+        if values != [getattr(searched, key)]:
+            raise UserError(
+                f"{searched.id}: {key} of its rows is {', '.join(map(str, values))}; expected "
+                f"{getattr(searched, key)}: {remedy}"
+            )
+    compared = rows[rows["epsilon"] == epsilon]
+    winners = {
+        json.dumps({name: settings[name] for name in searched.choose}, sort_keys=True)
+        for settings in map(json.loads, compared.loc[compared["selected"], "settings"])
+    }
+    if len(winners) != 1:
+        raise UserError(
+            f"{searched.id}: {len(winners)} configurations are selected at epsilon = {epsilon:g}; "
+            f"expected one: {remedy}"
+        )
+    (winner,) = map(json.loads, winners)
+    noise = compared["noise_multiplier"].iloc[0]
+    return Search(
+        settings=winner,
+        n_configurations=len(searched.candidates(epsilon)),
+        runs=tuple(_searched_runs(method, task, searched, epsilon, compared)),
+        words=(
+            f"chosen once, among {len(compared)} runs at epsilon = {epsilon:g} (noise multiplier "
+            f"{noise:g}) on all training nodes, and reused here"
+        ),
+    )
+
+
+def _searched_runs(
+    method: Method, task: Task, searched: Job, epsilon: float, compared: pd.DataFrame
+) -> Iterator[SearchRuns]:
+    """Yield the releases of the compared runs: each configuration has its own events."""
+    counts: Counter[tuple[Any, ...]] = Counter()
+    for text, seed in zip(compared["settings"], compared["seed"], strict=True):
+        made = {name: json.loads(text)[name] for name in searched.choose}
+        settings = method.settings.model_validate({**searched.settings, **made})
+        request = Request(epsilon, seed, np.empty(0, np.int64), None, settings)
+        counts[method.stated(task, request, ALONE, {})["events"]] += 1
+    for events, n_runs in counts.items():
+        yield SearchRuns(events, n_runs)
