@@ -15,9 +15,8 @@ import safetensors.numpy
 from small_graphs import dense_features, with_parts
 from small_jobs import CASES, job_of, rows_of, small_dataset, untrained
 
-from private_graphs.core import finished as finished_module
+from private_graphs.core import job_files, search
 from private_graphs.core import run as run_module
-from private_graphs.core import search
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of
 from private_graphs.core.jobs import Chosen
@@ -33,7 +32,7 @@ from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.assumptions import ONLY_THIS_FILE, SECRET_SEED
 from private_graphs.privacy.events import SecretSample
 from private_graphs.privacy.queries import GaussianQuery
-from private_graphs.privacy.row_check import check_row
+from private_graphs.privacy.statement_checks import check_row
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.training import engine
 
@@ -646,7 +645,7 @@ def test_an_interrupted_save_leaves_no_rows_and_nothing_half_written(
     if stage == "runs":
         monkeypatch.setattr(pd.DataFrame, "to_parquet", half)
     else:
-        target = {"predictions": safetensors.numpy, "statement": finished_module}[stage]
+        target = {"predictions": safetensors.numpy, "statement": job_files}[stage]
         name = {"predictions": "save_file", "statement": "write_json"}[stage]
         monkeypatch.setattr(target, name, stop)
     with pytest.raises(KeyboardInterrupt):

@@ -155,7 +155,7 @@ GUARDS = (
     _without("A replica diverges", "training/kernels.py",
              "    g2[:] = 0\n", "",
              "training/stopping::a_replica_that_diverges_does_not_touch_the_one_beside_it"),
-    _without("A count, size or file is beyond all use", "core/bounded.py",
+    _without("A count, size or file is beyond all use", "core/bounded_files.py",
              "    if size > most:\n", "    if False:\n", _REFUSED),
     _without("Tables, raw files, results, ledgers or models are damaged at random",
              "core/store.py",

@@ -13,7 +13,7 @@ from private_graphs.privacy import calibration
 from private_graphs.privacy.accountants import pld_epsilon
 from private_graphs.privacy.calibration import gdp_noise, pld_noise, refuse_large_delta
 from private_graphs.privacy.moments import moments_noise
-from private_graphs.privacy.named import epsilon_for, noise_for
+from private_graphs.privacy.named_accountants import epsilon_for, noise_for
 
 DELTA = 1e-5
 EPOCHS = 500

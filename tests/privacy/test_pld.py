@@ -20,7 +20,7 @@ from private_graphs.privacy import losses
 from private_graphs.privacy.accountants import gdp_epsilon, pld_epsilon
 from private_graphs.privacy.fourier import fourier_epsilon
 from private_graphs.privacy.losses import SampledGaussian, _gaussian_deltas
-from private_graphs.privacy.named import epsilon_for
+from private_graphs.privacy.named_accountants import epsilon_for
 
 DELTA = 1e-5
 
@@ -164,7 +164,7 @@ def test_gdp_and_moments_load_neither_dp_accounting_nor_torch() -> None:
     code = (
         "import sys\n"
         "from private_graphs.privacy import statements\n"
-        "from private_graphs.privacy.named import noise_for\n"
+        "from private_graphs.privacy.named_accountants import noise_for\n"
         "noise_for('gdp', 2.0, 500, 1, 1e-5, 'replace')\n"
         "noise_for('moments', 2.0, 500, 1, 1e-5, 'add_remove')\n"
         "assert not {'dp_accounting', 'torch'} & set(sys.modules)\n"

@@ -12,7 +12,7 @@ import pytest
 
 from private_graphs.privacy.accountants import compose_groups, gdp_epsilon, gdp_mu, price
 from private_graphs.privacy.queries import GaussianQuery, PoissonSums
-from private_graphs.privacy.query_noise import renyi_scale, scale_noise
+from private_graphs.privacy.query_calibration import renyi_scale, scale_noise
 from private_graphs.privacy.renyi import (
     Releases,
     mironov_epsilon,

@@ -21,7 +21,7 @@ from private_graphs.privacy.events import (
 )
 from private_graphs.privacy.prices import FileRows, SearchRuns, price_file, price_runs
 from private_graphs.privacy.queries import ExponentialChoice, GaussianQuery
-from private_graphs.privacy.row_check import check_row, with_audit
+from private_graphs.privacy.statement_checks import check_row, with_audit
 from private_graphs.privacy.statements import (
     About,
     Audit,

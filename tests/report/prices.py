@@ -24,8 +24,8 @@ from private_graphs.privacy import (
     fourier,
     losses,
     moments,
+    query_calibration,
     query_losses,
-    query_noise,
     renyi,
 )
 
@@ -41,7 +41,7 @@ SLOW = (
     renyi.classic_renyi_epsilon,
     renyi.occurrence_epsilon,
     calibration.pld_noise,
-    query_noise.lattice_noise,
+    query_calibration.lattice_noise,
     moments.moments_noise,
 )
 _FLOAT = re.compile(r"\d+\.\d+(?:e[+-]?\d+)?")

@@ -9,8 +9,8 @@ def main(snake):
     """Unpack the jobs, run them, and save their files with the job beside them."""
     from functools import lru_cache
 
-    from private_graphs.core.finished import read_artifacts, read_rows
     from private_graphs.core.imports import code_fingerprint
+    from private_graphs.core.job_files import read_artifacts, read_rows
     from private_graphs.core.manifest import MANIFEST
     from private_graphs.core.run import execute
     from private_graphs.datasets.registry import load_built

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from private_graphs.core.bounded import read_bounded
+from private_graphs.core.bounded_files import read_bounded
 from private_graphs.core.errors import UserError
 from private_graphs.privacy.audits import Errors, two_point_epsilon
 from private_graphs.privacy.checks import check_delta

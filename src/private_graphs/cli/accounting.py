@@ -118,7 +118,7 @@ def noise(
     Example: private-graphs noise --accountant gdp --epsilon 2 --steps 500
     """
     from private_graphs.privacy.composition import default_relation
-    from private_graphs.privacy.named import noise_for
+    from private_graphs.privacy.named_accountants import noise_for
 
     relation = relation or default_relation(accountant)
     value = noise_for(accountant, epsilon, steps, sampling_rate, delta, relation)

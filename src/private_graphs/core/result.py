@@ -53,8 +53,8 @@ class JobResult:
     """Of the test records, for exhibits that look at single ones; none of a user's data."""
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write predictions, statements, rows and manifest; see ``finished.save``."""
-        from private_graphs.core.finished import save
+        """Write predictions, statements, rows and manifest; see ``job_files.save``."""
+        from private_graphs.core.job_files import save
 
         save(self, Path(folder))
 

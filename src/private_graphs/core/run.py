@@ -58,7 +58,7 @@ from private_graphs.privacy.statements import (
 )
 
 if TYPE_CHECKING:
-    from private_graphs.core.search import Search
+    from private_graphs.core.settings_search import Search
 
 _NUMBERS = (
     "delta", "noise_multiplier", "epsilon_claimed", "epsilon_proved", "validation_micro_f1",
@@ -308,7 +308,7 @@ class Runner:
             )
         search = None
         if chosen is not None:
-            from private_graphs.core.search import search_of
+            from private_graphs.core.settings_search import search_of
 
             search = search_of(job, method, task, chosen)
         secret = new_secret(noise_source) if secret is None else secret

@@ -23,15 +23,15 @@ import pyarrow.parquet
 import safetensors
 from pydantic import ValidationError
 
-from private_graphs.core.bounded import read_bounded, unpacked_gzip
+from private_graphs.core.bounded_files import read_bounded, unpacked_gzip
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import atomic_path
-from private_graphs.core.finished import read_artifacts
+from private_graphs.core.job_files import read_artifacts
 from private_graphs.core.jobs import FILES
 from private_graphs.core.manifest import check_manifest
 from private_graphs.core.result import scores
 from private_graphs.methods import method_named
-from private_graphs.privacy.row_check import check_row
+from private_graphs.privacy.statement_checks import check_row
 from private_graphs.privacy.statements import PrivacyStatement
 
 ROWS, STATEMENTS, PREDICTIONS = "rows.parquet", "statements.json.gz", "predictions.safetensors"

@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from private_graphs.core.config_values import ALL, Datasets, Names, Seeds, Splits
 from private_graphs.core.errors import UsageError, UserError, suggest, wrong_fields
 from private_graphs.core.files import write_text
 from private_graphs.core.imports import STUDIES
@@ -27,7 +28,6 @@ from private_graphs.core.jobs import Attack, Chosen, Epsilon, Job, LeakAttack, S
 from private_graphs.core.limits import MOST_COUNT, MOST_JOBS, MOST_SEEDS, SMALLEST_DELTA
 from private_graphs.core.method import Method
 from private_graphs.core.protocols import PROTOCOLS
-from private_graphs.core.run_values import ALL, Datasets, Names, Seeds, Splits
 from private_graphs.core.tasks import SCENARIOS
 from private_graphs.datasets.registry import dataset_names, dataset_spec
 from private_graphs.datasets.spec import TEXT_FEATURES

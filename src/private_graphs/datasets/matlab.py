@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 
-from private_graphs.core.bounded import read_bounded
+from private_graphs.core.bounded_files import read_bounded
 from private_graphs.core.errors import UserError
 from private_graphs.core.limits import MOST_TABLE_BYTES
 from private_graphs.datasets.arrays import checked_csr

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from private_graphs.core.bounded import read_bounded
+from private_graphs.core.bounded_files import read_bounded
 from private_graphs.core.errors import UsageError, UserError, suggest
 from private_graphs.core.limits import MOST_LINE_BYTES, MOST_ROWS, MOST_TABLE_BYTES
 from private_graphs.datasets.spelling import NOT_SEEN, looks

@@ -307,6 +307,6 @@ def epsilon(
     accountant: str = "pld",
 ) -> float:
     """Return ε of noisy, clipped gradient steps (docs/privacy.md §0)."""
-    from private_graphs.privacy.named import epsilon_for
+    from private_graphs.privacy.named_accountants import epsilon_for
 
     return epsilon_for(accountant, noise_multiplier, steps, sampling_rate, delta, relation)

@@ -16,7 +16,7 @@ from private_graphs.core.errors import UserError
 from private_graphs.mechanisms.door import WITHOUT_NOISE
 from private_graphs.privacy.events import Bounding
 from private_graphs.privacy.queries import LATTICE_RATIO, GaussianQuery
-from private_graphs.privacy.query_noise import lattice_noise
+from private_graphs.privacy.query_calibration import lattice_noise
 
 NOISE_GENERATOR = "discrete_gaussian"
 """Key of ``privacy.statements.NOISE_GENERATORS``."""

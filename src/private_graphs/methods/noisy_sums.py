@@ -39,7 +39,7 @@ from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.privacy.events import Event
 from private_graphs.privacy.queries import GaussianQuery, PoissonSums
-from private_graphs.privacy.query_noise import renyi_scale, scale_noise
+from private_graphs.privacy.query_calibration import renyi_scale, scale_noise
 from private_graphs.privacy.renyi import (
     Releases,
     mironov_epsilon,

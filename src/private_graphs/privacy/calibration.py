@@ -8,15 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from private_graphs.core.errors import UserError
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu, pld_epsilon
 from private_graphs.privacy.checks import check, delta_too_large
-
-if TYPE_CHECKING:
-    pass
-
 
 _LARGEST_NOISE = 1e9
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from private_graphs.core.bounded import read_bounded
+from private_graphs.core.bounded_files import read_bounded
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.privacy.accountants import gdp_epsilon, lattice_epsilon
 from private_graphs.privacy.checks import MOST_STEPS, check
-from private_graphs.privacy.named import epsilon_for
+from private_graphs.privacy.named_accountants import epsilon_for
 from private_graphs.privacy.queries import LATTICE_RATIO, lattice_distance
 from private_graphs.privacy.query_losses import LaplaceLoss, PureLoss, SampledTerms
 from private_graphs.privacy.query_prices import composed

@@ -12,7 +12,7 @@ import pandas as pd
 from private_graphs.core.errors import UserError
 from private_graphs.core.jobs import Job
 from private_graphs.methods import method_named
-from private_graphs.privacy.row_check import with_audit
+from private_graphs.privacy.statement_checks import with_audit
 from private_graphs.privacy.statements import Audit, PrivacyStatement
 
 

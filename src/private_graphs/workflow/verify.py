@@ -13,7 +13,7 @@ from pathlib import Path
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of, write_json, write_text
-from private_graphs.core.finished import read_job
+from private_graphs.core.job_files import read_job
 from private_graphs.core.jobs import JOB_FILE, Job
 from private_graphs.core.manifest import MANIFEST, changed_file
 

@@ -26,8 +26,8 @@ from private_graphs.privacy.queries import (
     PoissonSums,
     Query,
 )
+from private_graphs.privacy.query_calibration import renyi_scale, scale_noise
 from private_graphs.privacy.query_losses import inner_epsilon, zcdp_epsilon, zcdp_epsilon_library
-from private_graphs.privacy.query_noise import renyi_scale, scale_noise
 from private_graphs.privacy.renyi import Releases, classic_renyi_epsilon
 
 Kind = Literal["gaussian", "chosen", "chosen_values", "one_hot", "random", "exact"]

@@ -35,7 +35,7 @@ from private_graphs.methods.noisy_sums import (
 )
 from private_graphs.privacy.events import Event, Unnoised
 from private_graphs.privacy.queries import GaussianQuery, PoissonSums
-from private_graphs.privacy.query_noise import renyi_scale, scale_noise
+from private_graphs.privacy.query_calibration import renyi_scale, scale_noise
 from private_graphs.privacy.renyi import occurrence_epsilon
 from private_graphs.studies.progap.methods.edge_rand import Sage
 
