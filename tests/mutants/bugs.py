@@ -296,8 +296,8 @@ BUGS = (
         "return private | dict.fromkeys(public, PUBLISHED)", "return private",
         (test("documents/documents::what_a_release_published_is_protected_by_no_later_one"),)),
     Bug("M19", "documents: a hash of the table under a known key", "documents/release.py",
-        "told_fingerprint(sha256_of(spec.nodes), os.urandom(32))",
-        'told_fingerprint(sha256_of(spec.nodes), b"a known key")',
+        "published_fingerprint(sha256_of(spec.nodes), os.urandom(32))",
+        'published_fingerprint(sha256_of(spec.nodes), b"a known key")',
         (test("documents/documents::"
               "an_attack_stays_private_and_sees_something_but_no_more_than_is_proved"),)),
     Bug("M20", "documents: the exact number of labelled units sets the rate of the steps",

@@ -14,7 +14,7 @@ from golden import golden
 from prices import read, remembered
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.run import told_by
+from private_graphs.core.run import statement_columns
 from private_graphs.methods import all_methods
 from private_graphs.report.record import read_recorded
 from private_graphs.report.restate import Statements, differing, with_statements
@@ -54,7 +54,7 @@ def test_every_sentence_and_number_of_a_statement_is_the_present_codes(study, pr
             pairs[name, new.statement_id] = job, place, new
     for (name, _), (job, place, new) in pairs.items():
         fields = differing(recorded.statements[name], new.model_dump(mode="json"))
-        told = told_by(new, np.isfinite(recorded.rows.at[place, "epsilon"]))
+        told = statement_columns(new, np.isfinite(recorded.rows.at[place, "epsilon"]))
         row = {key: recorded.rows.at[place, key] for key in told} | {"statement_id": name}
         row = {key: None if pd.isna(value) else value for key, value in row.items()}
         wrong += [f"{job}: {field}" for field in (*fields, *differing(row, told))]

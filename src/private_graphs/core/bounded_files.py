@@ -1,4 +1,4 @@
-"""Reading of files that others supply, never more than a number of bytes."""
+"""Reading of files from others, up to a largest size in bytes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read_bounded(path: str | os.PathLike[str], most: int = MOST_DOCUMENT_BYTES) 
 
 
 def unpacked_gzip(data: bytes, most: int = MOST_DOCUMENT_BYTES) -> bytes:
-    """Return what gzip packed; ValueError for more than ``most`` bytes."""
+    """Return gzip ``data`` decompressed; ValueError for more than ``most`` bytes."""
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
         content = stream.read(most + 1)
     if len(content) > most:

@@ -21,7 +21,7 @@ class UsageError(UserError):
 
 @contextmanager
 def from_extra(extra: str) -> Iterator[None]:
-    """Import libraries of an optional part of the package; UserError says how to install it."""
+    """Turn an ImportError into a UserError that says how to install the optional part ``extra``."""
     try:
         yield
     except ImportError as error:

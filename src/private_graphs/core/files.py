@@ -33,7 +33,7 @@ def resource(relative: str) -> Path:
 
 
 def shipped(path: Path) -> Path:
-    """Return ``path``, or where nothing is there what ships with the project under that name."""
+    """Return ``path`` if it exists or nothing ships under that name, else the shipped file."""
     found = (root / path for root in _ROOTS if not path.exists() and (root / path).exists())
     return next(found, path)
 

@@ -1,5 +1,5 @@
-"""Tasks of graphs whose training, validation and test nodes a method sees apart: scenarios
-``text``, ``graph`` and ``edges``."""
+"""Tasks of graphs with separate training, validation and test nodes: scenarios ``text``, ``graph``
+and ``edges``."""
 
 from __future__ import annotations
 

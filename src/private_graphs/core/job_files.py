@@ -60,10 +60,10 @@ def read_job(path: Path) -> Job | None:
 def save(result: JobResult, folder: Path) -> None:
     """Write predictions, statements, ``runs.parquet`` and manifest, each atomically.
 
-    Under ``os_entropy`` rows without DP get a folder of their own inside, ``without_dp``,
-    where other rows of the job are private: what protects these would be of no use beside
-    them. A job that has no other rows keeps them in ``folder``. Raises UserError where the disk
-    is full or the folder cannot be written; then there is no manifest.
+    Under ``os_entropy`` rows without DP go to a subfolder, ``without_dp``, if other rows of the
+    job are private: published together, the exact rows would reveal what the noise hides. A job
+    that has no other rows keeps them in ``folder``. Raises UserError where the disk is full or the
+    folder cannot be written; then there is no manifest.
     """
     revealing = np.array(
         [
@@ -89,7 +89,7 @@ def save(result: JobResult, folder: Path) -> None:
 
 
 def _part_of(result: JobResult, rows: np.ndarray) -> JobResult:
-    """The part with some rows (R,), a mask."""
+    """Return the result of the runs in ``rows``, an (R,) mask."""
     part = result.rows[rows].reset_index(drop=True)
     statements = {name: result.statements[name] for name in part["statement_id"].unique()}
     replicas = tuple(part["replica_id"])

@@ -59,7 +59,7 @@ FILES = ("runs.parquet", "statement.json", "predictions.safetensors")
 AUDIT_FILE = "audit.json"
 """File of a finished audit in place of ``FILES``."""
 LEAK_FILE = "leaks.json"
-"""The same of a finished attack on trained models (``attacks.leaks``)."""
+"""File of a finished attack on trained models (``attacks.leaks``) in place of ``FILES``."""
 
 
 class Strict(BaseModel):

@@ -27,6 +27,6 @@ MOST_ROWS = 10**9
 MOST_DOCUMENT_BYTES = 2**28
 """Largest JSON document or list of scores, also after unpacking."""
 CANDIDATE_PICTURES = 2000
-"""Most pictures about which an attack asks; all others are members."""
+"""Most images whose membership an attack tests; all other images are members."""
 PUBLISHED_AT_ONCE = 2**26
-"""Numbers of an attack's largest array of nodes and published classes."""
+"""Most entries of an attack's array of published class scores."""

@@ -15,9 +15,8 @@ from private_graphs.core.files import sha256_of, write_json
 
 MANIFEST = "manifest.json"
 SCHEMA = 1
-"""Version of the files of results, as manifests and recorded rows say it; earlier ones say none.
-
-It goes up when files of an earlier version would be read wrongly."""
+"""Version of the format of result files, stated in manifests and recorded rows; the oldest files
+state none. It goes up when files of an earlier version would be read wrongly."""
 WITHOUT_DP = "without_dp"
 """Subfolder of a finished job for rows without DP, which reveal the data."""
 _MANIFEST_NOTE = (
@@ -55,7 +54,7 @@ def changed_file(folder: Path, needed: Iterable[str] = (), only: str | None = No
 
 
 def other_schema(found: Any) -> str | None:
-    """Say that results have another version than the present code reads, if they do."""
+    """Return why results of the schema ``found`` cannot be read; None if they can."""
     if found == SCHEMA:
         return None
     return (
@@ -73,7 +72,7 @@ def check_manifest(folder: Path, needed: Iterable[str] = ()) -> None:
 def write_manifest(
     folder: Path, files: Iterable[str], statement_ids: Iterable[str], code_fingerprint: str
 ) -> None:
-    """Write ``manifest.json``: the day, the sha256 of ``files`` of the folder, code, statements."""
+    """Write ``manifest.json``: the date, the sha256 of ``files``, code version and statements."""
     manifest = {
         "note": _MANIFEST_NOTE,
         "schema": SCHEMA,

@@ -1,4 +1,4 @@
-"""Masks of a dataset that a job draws itself, or that METIS makes."""
+"""Masks of training, validation and test nodes that a job draws at random or takes from METIS."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def with_metis_masks(dataset: GraphDataset, parts: int) -> GraphDataset:
 
 
 def masked(job: Job, dataset: GraphDataset, seed: int) -> GraphDataset:
-    """Return the dataset with the masks of a seed: the stored ones, drawn ones, or METIS's."""
+    """Return the dataset with the masks of ``seed``: as stored, drawn at random, or from METIS."""
     if job.test_share is not None:
         masks = Streams.of({"masks": "uniform", "seed": seed}).generator("masks")
         dataset = with_drawn_masks(dataset, job.test_share, job.validation_share, masks)

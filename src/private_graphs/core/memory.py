@@ -1,4 +1,4 @@
-"""How much memory a job needs, and how much there is.
+"""Memory that a job needs, and memory that is available.
 
 The prediction is the peak of one process, from sizes that are known before the data are read;
 docs/cluster.md compares it with measurements.
@@ -45,15 +45,15 @@ def megabytes(job: Job, size: GraphSize | None = None) -> int:
 
 
 def _membership(size: GraphSize, data: str, models: int) -> int:
-    """Predict the bytes of an attack: of published classes by candidate, five arrays of float32,
-    and twenty of a number for every model and candidate."""
+    """Predict the bytes of a membership attack: five float32 arrays of published class scores by
+    candidate, and 160 bytes for every model and candidate."""
     candidates = min(size.train_nodes, CANDIDATE_PICTURES if data == "images" else size.train_nodes)
     published = candidates * (size.test_nodes or size.nodes - size.train_nodes) * size.classes
     return 20 * min(published, PUBLISHED_AT_ONCE) + 160 * models * candidates
 
 
 def refuse_too_large(needed: int, what: str) -> None:
-    """Raise UsageError if there are less than ``needed`` MiB; ``what`` needs them."""
+    """Raise UsageError if less than ``needed`` MiB are available for ``what``."""
     there, source = min(_limits())
     if needed > there:
         raise UsageError(
@@ -64,7 +64,7 @@ def refuse_too_large(needed: int, what: str) -> None:
 
 
 def _limits() -> Iterator[tuple[int, str]]:
-    """Yield what bounds the resident memory of this process, in MiB, with its name."""
+    """Yield each bound on the resident memory of this process in MiB, with its name."""
     page = os.sysconf("SC_PAGE_SIZE")
     yield os.sysconf("SC_PHYS_PAGES") * page // 2**20, "of this machine"
     bound, _ = resource.getrlimit(resource.RLIMIT_AS)
@@ -79,7 +79,7 @@ def _limits() -> Iterator[tuple[int, str]]:
 
 
 def _limits_of_group(controllers: str, path: str) -> Iterator[tuple[int, str]]:
-    """Yield the limits of a control group and those that it is in: version 2, or 1."""
+    """Yield the limits of a control group (version 1 or 2) and of the groups that contain it."""
     if controllers not in ("", "memory"):
         return
     root = Path("/sys/fs/cgroup", controllers)

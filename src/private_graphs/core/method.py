@@ -1,7 +1,7 @@
 """The interface of every method: trainer, baseline and proved method.
 
-A module of ``methods`` ends with ``METHODS``, a tuple of these; no list elsewhere names them
-(``methods.all_methods`` imports every module of the package). Heavy imports stay inside ``run``.
+A module of ``methods`` ends with ``METHODS``, a tuple of ``Method`` values; no other list names
+them (``methods.all_methods`` imports every module of the package). Heavy imports stay in ``run``.
 """
 
 from __future__ import annotations
@@ -310,6 +310,7 @@ class Method:
         self, task: Any, request: Request, outcome: Outcome, context: Context
     ) -> Outcome:
         noise = outcome.measured.get("noise_multiplier")
-        told = self.stated(task, request, context, {**outcome.settings, "noise_multiplier": noise})
-        artifacts = {**told.get("artifacts", {}), **outcome.artifacts}
-        return replace(outcome, **told | {"artifacts": artifacts})
+        chosen = {**outcome.settings, "noise_multiplier": noise}
+        fields = self.stated(task, request, context, chosen)
+        artifacts = {**fields.get("artifacts", {}), **outcome.artifacts}
+        return replace(outcome, **fields | {"artifacts": artifacts})

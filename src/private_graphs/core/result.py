@@ -1,4 +1,4 @@
-"""What a finished job holds; scores of predictions and the baselines of the LREC 2022 paper."""
+"""Result of a finished job; scores of predictions and of the baselines of the LREC 2022 paper."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from private_graphs.core.streams import Streams
 from private_graphs.privacy.assumptions import NoiseSource
 
 CURVE = "curve/"
-"""Begin of the names of learning curves among the artifacts of a run."""
+"""Prefix of the names of learning curves among the artifacts of a run."""
 
 
 def new_secret(noise_source: NoiseSource) -> bytes | None:
@@ -25,12 +25,12 @@ def new_secret(noise_source: NoiseSource) -> bytes | None:
     return os.urandom(32) if noise_source == "os_entropy" else None
 
 
-def told_fingerprint(fingerprint: str, secret: bytes | None) -> str:
-    """Return what results tell of a dataset's hash: 64 hexadecimal digits (docs/privacy.md §5).
+def published_fingerprint(fingerprint: str, secret: bytes | None) -> str:
+    """Return the published hash of a dataset: 64 hexadecimal digits (docs/privacy.md §5).
 
-    A plain hash confirms a guess of all the data, so that one label can be found out by trying
-    all classes. With ``secret`` it is HMAC-SHA256: equal within a run, and of no use to who does
-    not know the secret.
+    A plain hash confirms a guess of all data: who knows all but one label finds it by trying every
+    class. With ``secret`` the hash is an HMAC-SHA256, equal within a run and useless to anyone
+    without the secret.
     """
     if secret is None:
         return fingerprint
@@ -39,7 +39,7 @@ def told_fingerprint(fingerprint: str, secret: bytes | None) -> str:
 
 @dataclass(frozen=True)
 class JobResult:
-    """What a finished job holds; R replicas in the order of ``rows``, M test records."""
+    """Result of a finished job: R replicas in the order of ``rows``, M test records."""
 
     rows: pd.DataFrame
     statements: dict[str, dict[str, Any]]
@@ -48,9 +48,9 @@ class JobResult:
     test_predictions: np.ndarray
     """(R, M) predicted classes."""
     artifacts: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """By ``<replica_id>/<name>``."""
+    """``<replica_id>/<name>`` -> array."""
     test_labels: np.ndarray | None = None
-    """Of the test records, for exhibits that look at single ones; none of a user's data."""
+    """Labels of the test records, for exhibits of single records; None for a user's data."""
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write predictions, statements, rows and manifest; see ``job_files.save``."""

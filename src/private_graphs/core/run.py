@@ -1,6 +1,6 @@
 """Execution of one job: requests, choice of settings, privacy cost, statements, scores, rows.
 
-A method reports its releases (``methods.method``); this module computes their privacy cost,
+A method reports its releases (``core.method``); this module computes their privacy cost,
 compares it with the requested ε, and writes the rows. No other module makes rows.
 """
 
@@ -36,9 +36,9 @@ from private_graphs.core.result import (
     JobResult,
     majority_score,
     new_secret,
+    published_fingerprint,
     random_score,
     scores,
-    told_fingerprint,
 )
 from private_graphs.core.streams import Streams
 from private_graphs.core.tasks import SCENARIOS, Evaluation, Task, build_task
@@ -149,8 +149,8 @@ def execute(
     )
 
 
-def told_by(statement: PrivacyStatement, private: bool) -> dict[str, Any]:
-    """Return the columns of a row that follow from its statement; ``private``: its ε is finite."""
+def statement_columns(statement: PrivacyStatement, private: bool) -> dict[str, Any]:
+    """Return the columns of a row that repeat its statement; ``private``: the row's ε is finite."""
     return {
         "n_configurations": statement.selection.n_configs,
         "epsilon_claimed": statement.epsilon_published,
@@ -313,7 +313,7 @@ class Runner:
             search = search_of(job, method, task, chosen)
         secret = new_secret(noise_source) if secret is None else secret
         requests = _requests(job, method, task, dataset.fingerprint, search, secret)
-        fingerprint = told_fingerprint(dataset.fingerprint, secret)
+        fingerprint = published_fingerprint(dataset.fingerprint, secret)
         return cls(
             job, method, protocol, dataset, task,
             {seed: (evaluation, task.validation_labels) for seed in job.seeds},
@@ -333,7 +333,7 @@ class Runner:
         outcomes = self._outcomes(public, door, context, task or self.task)
         door.close()
         if context.asked is None and any(each.logits is not None for each in outcomes):
-            raise ReleaseMismatch(f"{self.job.method} tells logits that no attack asked for")
+            raise ReleaseMismatch(f"{self.job.method} returns logits that no attack asked for")
         if self.method.reads_private and not all(
             planned or not request.private
             for planned, request in zip(door.planned(), public, strict=True)
@@ -348,9 +348,11 @@ class Runner:
                     )
         answers = [Answer(*each) for each in zip(public, outcomes, door.events(), strict=True)]
         for each in answers:
-            told = each.outcome.events
-            if told is not None and each.events != told:
-                raise ReleaseMismatch(f"{self.job.method} released {each.events}; it states {told}")
+            stated = each.outcome.events
+            if stated is not None and each.events != stated:
+                raise ReleaseMismatch(
+                    f"{self.job.method} released {each.events}; it states {stated}"
+                )
         return answers
 
     def _outcomes(
@@ -568,7 +570,7 @@ class Runner:
             "validation_labels": len(request.known),
             "validation_nodes": len(self.task.validation_labels),
             "noise_multiplier": measured.pop("noise_multiplier", None),
-            **told_by(statement, private),
+            **statement_columns(statement, private),
             "replica_id": request.streams.public_id,
             **{f"test_{name}": value for name, value in test.items()},
             "validation_micro_f1": validation["micro_f1"],

@@ -1,4 +1,4 @@
-"""A finished choice of settings in another job, with the releases that it cost."""
+"""Search for settings: the choice that another, finished job made, and the releases of its runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from private_graphs.privacy.prices import SearchRuns
 
 @dataclass(frozen=True)
 class Search:
-    """A finished choice of settings in another job, and the releases of its runs."""
+    """Settings that a finished job chose, and the releases of the runs that it compared."""
 
     settings: dict[str, Any]
     n_configurations: int

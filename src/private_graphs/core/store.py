@@ -1,8 +1,8 @@
 """Results on disk: rows, statements, predictions and artifacts of one or many jobs, as one value.
 
-A folder of a single job and ``recorded/<study>`` are read by one function, which holds what lies
-in them against each other: rows against their statements, their order against that of the
-predictions, scores against the predictions that they were computed from.
+One function reads a folder of a single job or ``recorded/<study>`` and checks its files against
+each other: rows against statements, the order of rows against that of predictions, and scores
+against the predictions that they were computed from.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ from private_graphs.privacy.statement_checks import check_row
 from private_graphs.privacy.statements import PrivacyStatement
 
 ROWS, STATEMENTS, PREDICTIONS = "rows.parquet", "statements.json.gz", "predictions.safetensors"
-"""Files of many jobs. One job has ``jobs.FILES``: the same, as they are read without this code."""
+"""Files of many jobs; a single job has ``jobs.FILES``, which other programs can read as well."""
 RECORDS, LABELS = "test_records", "test_labels"
-"""Tensors of a single job beside ``predictions``. Of many they are ``test_records/<data>`` and
-``test_labels/<data>`` (``records_of``) beside the packed predictions of each ``<group>/<job>``."""
+"""Tensors beside ``predictions`` in the file of a single job. The file of many jobs has
+``test_records/<data>`` and ``test_labels/<data>`` (``records_of``) beside the packed predictions of
+each ``<group>/<job>``."""
 _MOST_BYTES = 2**30
 
 TEXT, NUMBER, COUNT, FLAG = "object", "float64", "Int64", "boolean"
@@ -67,12 +68,12 @@ AUDIT_COLUMNS: dict[str, str] = {
                      "verdict_confidence", "n_classes"), NUMBER),
     **dict.fromkeys(("verdict", "design"), TEXT),
 }  # fmt: skip
-"""What an audit shows; its ``epsilon`` is the claim that it attacks."""
+"""Further columns of an audit; its ``epsilon`` is the claim that it attacks."""
 ROW_COLUMNS: dict[str, str] = {"source": TEXT, **RUN_COLUMNS, **AUDIT_COLUMNS}
 """Columns of tidy rows with their types. ``source``: own, recorded, published or in ``ATTACKS``."""
 ATTACKS = ("audit", "leaks")
-"""Sources of rows that are no runs: they have no statement and no predictions. Where there are
-leaks, ``report.leaks`` says which further columns they have."""
+"""Sources of rows that are attacks, not runs: they have no statement and no predictions.
+``report.leaks`` has the further columns of leaks."""
 
 Labels = Callable[[Mapping[str, Any]], np.ndarray | None]
 """From a row to the (N,) labels of its dataset; None where they are not at hand."""
@@ -80,7 +81,7 @@ Labels = Callable[[Mapping[str, Any]], np.ndarray | None]
 
 @dataclass(frozen=True)
 class Answers:
-    """What the runs of a job predict, and the labels of the test records."""
+    """Predictions of the runs of a job, and the labels of the test records."""
 
     replicas: Sequence[str]
     """``replica_id`` of its R runs."""
@@ -89,7 +90,7 @@ class Answers:
     labels: np.ndarray | None
     """(M,), or (R, M) where every seed has its own test records; None where they were not kept."""
     artifacts: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """By ``<replica_id>/<name>``: pictures, say."""
+    """``<replica_id>/<name>`` -> array, such as a picture."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,18 +98,18 @@ class Store:
     """The results of one or many jobs of a study."""
 
     rows: pd.DataFrame
-    """Runs; where there are ``ATTACKS``, which have no statement, these follow."""
+    """Runs, then ``ATTACKS``, which have no statement."""
     statements: dict[str, dict[str, Any]]
     """Privacy statements by identifier."""
     predictions: dict[str, np.ndarray]
-    """Of each job, ``<group>/<name>``: (R, M) classes of its R rows, in their order."""
+    """Job (``<group>/<name>``) -> (R, M) predicted classes of its R rows, in their order."""
     test_records: dict[str, np.ndarray]
-    """Of each dataset (``records_of``), and seed where each draws its own: (M,) int64 numbers of
-    the records that are predicted."""
+    """Dataset (``records_of``), with the seed where every seed draws its own -> (M,) int64 numbers
+    of the predicted records."""
     test_labels: dict[str, np.ndarray] = field(default_factory=dict)
-    """By the same names: (M,) labels of these records, where they were kept."""
+    """The same names -> (M,) labels of these records, where they were kept."""
     artifacts: dict[str, np.ndarray] = field(default_factory=dict)
-    """By ``<group>/<job>/<replica_id>/<name>``."""
+    """``<group>/<job>/<replica_id>/<name>`` -> array."""
 
     @cached_property
     def runs(self) -> pd.DataFrame:
@@ -128,7 +129,7 @@ class Store:
         return {job: rows["replica_id"].tolist() for job, rows in self.jobs.items()}
 
     def answers(self, job: str) -> Answers:
-        """Return what the runs of ``<study>/<group>/<job>`` predict."""
+        """Return the predictions of the runs of ``<study>/<group>/<job>``."""
         name = job.split("/", 1)[1]
         rows = self.jobs[name]
         labels, begin = _of_job(rows, self.test_labels), f"{name}/"
@@ -163,11 +164,10 @@ def read_store(
 ) -> Store:
     """Return the results in a folder of one job, or of a recorded study, after all checks.
 
-    A folder without a manifest passes the check of hashes; one with it has to speak of the files
-    that are ``needed``. ``artifacts`` are read where they are asked for. Raises UserError for a
-    file that is missing or damaged, a statement that is not valid, a run without one, predictions
-    that are not those of the rows, and, where there are ``labels``, for scores that are not those
-    of the predictions.
+    A folder without a manifest passes the check of hashes; a manifest must list the ``needed``
+    files. ``artifacts`` are read on request. Raises UserError for a file that is missing or
+    damaged, a statement that is not valid, a run without a statement, predictions of other runs,
+    and, where ``labels`` are known, for scores that differ from those of the predictions.
     """
     check_manifest(folder, needed)
     rows, statements = (folder / name for name in _names(folder))
@@ -197,7 +197,7 @@ def read_store(
 
 
 def _names(folder: Path) -> tuple[str, str]:
-    """Names of the files of rows and statements: of many jobs, or of one."""
+    """Return the file names of rows and statements, for a folder of many jobs or of one."""
     many = any((folder / name).is_file() for name in (ROWS, STATEMENTS))
     return (ROWS, STATEMENTS) if many else FILES[:2]
 
@@ -205,7 +205,7 @@ def _names(folder: Path) -> tuple[str, str]:
 def read_unchecked(
     folder: Path, statements: dict[str, Any] | None = None, artifacts: bool = True
 ) -> tuple[Store, dict[str, list[str]]]:
-    """Return what a folder holds, and the replicas that its file of predictions names."""
+    """Return the results in a folder, and the replicas that its file of predictions names."""
     file = _names(folder)[0]
     rows = read_rows(folder / file) if file == ROWS else read_frame(folder / file, RUN_COLUMNS)
     with readable(folder / PREDICTIONS) as path, safetensors.safe_open(path, "numpy") as stored:
@@ -233,8 +233,8 @@ def read_unchecked(
 
 
 def _of_job(rows: pd.DataFrame, arrays: Mapping[str, np.ndarray]) -> np.ndarray | None:
-    """Return what ``arrays`` hold for the R ``rows`` of a job, by ``records_of``: (M,), or (R, M)
-    where every seed has its own; None where there is nothing."""
+    """Return the array for the R ``rows`` of a job, by ``records_of``: (M,), or (R, M) where every
+    seed has its own; None where there is none."""
     names = records_of(rows)
     if names[0] not in arrays:
         return None
@@ -254,7 +254,7 @@ def dataset_of(row: Any) -> str:
 def records_of(rows: pd.DataFrame) -> list[str]:
     """Return the names under which ``test_records`` holds those of each row of a job.
 
-    Every seed has its own where it draws them; METIS has other ones than the dataset.
+    Where every seed draws its own test records, the name has the seed; METIS's have a name too.
     """
     drawn, cut = (
         name in rows and rows[name].notna().any() for name in ("test_share", "metis_parts")
@@ -285,11 +285,11 @@ def unpacked(data: np.ndarray, n_runs: int) -> np.ndarray:
 
 
 def check_statements(rows: pd.DataFrame, statements: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raise UserError where a row has no statement, or says something else than it."""
-    told = {name: PrivacyStatement.model_validate(value) for name, value in statements.items()}
+    """Raise UserError for a row that has no statement or contradicts it."""
+    known = {name: PrivacyStatement.model_validate(value) for name, value in statements.items()}
     rows = rows[[name for name in RUN_COLUMNS if name in rows]]  # statements repeat no other
     for row in rows.astype("object").where(rows.notna(), None).to_dict("records"):
-        statement = told.get(row["statement_id"])
+        statement = known.get(row["statement_id"])
         if statement is None:
             raise UserError(
                 f"row {row['replica_id']}: its statement {row['statement_id']} is not among those "
@@ -304,7 +304,7 @@ def check_statements(rows: pd.DataFrame, statements: Mapping[str, Mapping[str, A
 
 
 def check_scores(rows: pd.DataFrame, predictions: np.ndarray, truth: np.ndarray) -> None:
-    """Raise UserError where test scores are not those of the predictions.
+    """Raise UserError where the test scores in rows differ from those of the predictions.
 
     ``predictions`` (R, M) are classes in the order of ``rows``; ``truth`` (M,) or (R, M) labels, -1
     where there is none: such records count as class 0 where the protocol says so, else not at all.
@@ -345,7 +345,7 @@ def read_statements(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def read_json(path: Path) -> Any:
-    """Return what a file holds, which may be compressed; UserError for a damaged one."""
+    """Return the value in a JSON file, compressed or not; UserError for a damaged file."""
     with readable(path):
         data = read_bounded(path)
         return json.loads(unpacked_gzip(data) if path.suffix == ".gz" else data)
@@ -353,7 +353,7 @@ def read_json(path: Path) -> Any:
 
 @contextmanager
 def readable(path: Path) -> Iterator[Path]:
-    """Name the file in what readers raise."""
+    """Raise UserError with the name of the file for any error of a reader."""
     try:
         yield path
     except UserError:
@@ -366,7 +366,7 @@ def readable(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def remedy(words: str) -> Iterator[None]:
-    """Add what to do to every UserError."""
+    """Append ``words``, which say what to do, to the message of a UserError."""
     try:
         yield
     except UserError as error:

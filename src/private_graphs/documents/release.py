@@ -652,7 +652,7 @@ def statement_of(
 ) -> PrivacyStatement:  # fmt: skip
     """Return the statement of one release of declared documents; no hash of its data is kept."""
     from private_graphs.core.files import sha256_of
-    from private_graphs.core.result import told_fingerprint
+    from private_graphs.core.result import published_fingerprint
     from private_graphs.privacy.prices import SearchRuns, price_file
 
     unit, relation, delta, n_units = claim
@@ -663,7 +663,7 @@ def statement_of(
         about=About(
             study="declared documents", dataset=spec.name, features=features, method=method,
             scenario=scenario, protocol="sound",
-            data_fingerprint=told_fingerprint(sha256_of(spec.nodes), os.urandom(32)),
+            data_fingerprint=published_fingerprint(sha256_of(spec.nodes), os.urandom(32)),
         ),
         file=price_file(claim, (SearchRuns(tuple(events), 1, tuple(apart)),), 0),
         noise_source="os_entropy", noise_generator="discrete_gaussian", **more,

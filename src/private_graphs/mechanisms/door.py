@@ -250,7 +250,7 @@ class Door:
             kept = row.copy() if self.watch.active else row
             if query is not None:
                 if lattice != (query.spacing > 0):
-                    raise ReleaseMismatch("whole numbers and a spacing belong together")
+                    raise ReleaseMismatch("integers need a spacing, floats need none")
                 lane.ledger(self.name).spend(query)
             if lattice:
                 out[...] = self._discrete(lane, row, query, stream)
@@ -328,8 +328,8 @@ class Door:
             ledger.capped.add(query)
             ledger.spend(query, int(asked.sum()))
             noisy[asked] += query.noise_std * noise[asked]
-            told = self.watch.passed(lane, self.name, "rows", query, exact[asked], noisy[asked])
-            noisy[asked] = told
+            rows = self.watch.passed(lane, self.name, "rows", query, exact[asked], noisy[asked])
+            noisy[asked] = rows
         return noisy
 
     def respond(
@@ -347,17 +347,17 @@ class Door:
         """
         released = []
         for own, lane, query in zip(cells, self.lanes, queries, strict=True):
-            told = own
+            answers = own
             if query is not None:
                 lane.ledger(self.name).spend(query)
                 draw = lane.generator(stream)
                 keep = math.exp(query.epsilon) / (math.exp(query.epsilon) + n_cells - 1)
                 others = draw.integers(0, n_cells - 1, size=len(own))
                 others += others >= own
-                told = np.where(draw.random(len(own)) < keep, own, others)
+                answers = np.where(draw.random(len(own)) < keep, own, others)
             if self.watch.active:
                 self._set_by(lane, n_cells)
-            released.append(self.watch.passed(lane, self.name, "respond", query, own, told))
+            released.append(self.watch.passed(lane, self.name, "respond", query, own, answers))
         return released
 
     def flip(
@@ -397,10 +397,10 @@ class Door:
             others = np.concatenate([others, more[~np.isin(more, codes)]])
             _, first = np.unique(others, return_index=True)
             others = others[np.sort(first)]  # the first of equal draws, in the order of drawing
-        told = np.concatenate([stay, others[:wanted]])
+        flipped = np.concatenate([stay, others[:wanted]])
         if self.watch.active:
             self._set_by(lane, total, keep, make)
-        return self.watch.passed(lane, self.name, "flip", query, np.sort(codes), told)
+        return self.watch.passed(lane, self.name, "flip", query, np.sort(codes), flipped)
 
     def sample(
         self, population: int, size: int, *, stream: str = "sample", shared: Streams | None = None
@@ -592,7 +592,7 @@ class Descent:
             ReleaseMismatch: the plan relies on coins, and the last ones selected other positions.
         """
         if self._counts_on_coins and joined is not self._joined:
-            raise ReleaseMismatch("a step of others than its coins chose; expected those of join")
+            raise ReleaseMismatch("a step sums other units than its coins chose; expected join's")
         total = clipped(joined)
         if self.door.watch.active:
             self.door.watch.terms(self, clipped, joined, total, population)

@@ -180,8 +180,8 @@ class PricedEvent:
     """Assumptions of the proof about the code that trained."""
 
 
-def nothing(reason: str) -> PricedEvent:
-    """Return the guarantee of an event that proves nothing."""
+def no_guarantee(reason: str) -> PricedEvent:
+    """Return the price of an event for which nothing is proved."""
     return PricedEvent(None, "none", f"none: {reason}")
 
 
@@ -244,19 +244,19 @@ def _conditions(event: NoisyGradients, unit: str, relation: str) -> tuple[str, .
 def _refused(event: NoisyGradients, unit: str, relation: str) -> PricedEvent | None:
     sampled = isinstance(event.sampling, Poisson)
     if event.clipping == "per_group" and not sampled:
-        return nothing(
+        return no_guarantee(
             "groups of records that are clipped as one are priced where whole groups join a step "
             "by independent coins, and not otherwise"
         )
     fixed = event.clipping == "per_group" or isinstance(event.sampling, Cyclic | Shuffled)
     if unit == "record" and relation == "add_remove" and fixed:
-        return nothing(
+        return no_guarantee(
             "one record more or less moves others to other lots or groups of a fixed size"
         )
     if event.clipping == "none":
-        return nothing("nothing is clipped, so one unit can move a gradient without bound")
+        return no_guarantee("nothing is clipped, so one unit can move a gradient without bound")
     if event.clipping == "gradient_per_tensor":
-        return nothing(
+        return no_guarantee(
             f"clipping per tensor bounds the joint norm of {event.n_tensors} tensors by "
             f"sqrt({event.n_tensors})·C, not by C"
         )
@@ -341,7 +341,7 @@ def price(event: Event, unit: str, relation: str, delta: float) -> PricedEvent:
     """
     check(delta=delta, relation=relation)
     if isinstance(event, Unnoised):
-        return nothing(event.reason)
+        return no_guarantee(event.reason)
     if not isinstance(event, NoisyGradients):
         from private_graphs.privacy.query_prices import price_query, price_sample
 
@@ -377,8 +377,8 @@ def compose_groups(
     if not counted or any(event.epsilon is None for event, _ in counted):
         return None
     if len(claims := {event.claim for event, _ in counted}) > 1:
-        told = sorted(filter(None, claims))
-        raise UserError(f"events of different relations or units do not compose: {told}")
+        named = sorted(filter(None, claims))
+        raise UserError(f"events of different relations or units do not compose: {named}")
     samples = [(event, n_runs) for event, n_runs in counted if event.inside]
     if samples:
         from private_graphs.privacy.query_prices import compose_samples

@@ -1,6 +1,6 @@
 """Events: the releases of a mechanism, as immutable values for the accountants.
 
-Those of queries are in ``queries``. An event alone is no guarantee; ``accountants.price`` derives
+Events of queries are in ``queries``. An event alone is no guarantee; ``accountants.price`` derives
 one for a unit and a relation. Section numbers refer to ``docs/privacy.md``.
 """
 

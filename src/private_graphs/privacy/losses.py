@@ -1,7 +1,7 @@
-"""Privacy losses that compose: that of Gaussian releases, and the ε of losses of any kind.
+"""Privacy loss of Gaussian releases, and ε of composed privacy losses of any kind.
 
-A loss is a dominating pair, written for dp-accounting's privacy loss distributions; those of other
-queries are in ``query_losses``. dp-accounting is imported only where needed, because the import
+A loss is a dominating pair, written for dp-accounting's privacy loss distributions; the losses of
+other queries are in ``query_losses``. dp-accounting is imported only where needed: the import
 takes seconds. Section numbers refer to ``docs/privacy.md``.
 """
 

@@ -22,8 +22,8 @@ from private_graphs.privacy.renyi import Releases
 def lattice_noise(epsilon: float, releases: int, delta: float, dimension: int) -> float:
     """Return the noise of each of ``releases`` releases on a lattice, in units of the sensitivity.
 
-    The discrete-Gaussian counterpart of :func:`gdp_noise`, on ``dimension`` numbers, with the
-    coarsest allowed spacing (§0.6).
+    The discrete-Gaussian counterpart of ``calibration.gdp_noise``, on ``dimension`` numbers, with
+    the coarsest allowed spacing (§0.6).
     """
     check(epsilon=epsilon, steps=releases, delta=delta)
     distance = lattice_distance(LATTICE_RATIO, dimension * releases)

@@ -87,7 +87,7 @@ class ConcentratedLoss:
 
 @dataclass(frozen=True)
 class SampledTerms:
-    """Loss like :class:`SampledGaussian` with up to ``terms`` affected terms, sampled
+    """Loss like ``losses.SampledGaussian`` with up to ``terms`` affected terms, sampled
     independently: J ~ Bin(terms, rate) of them join (§0.2)."""
 
     noise_multiplier: float

@@ -1,4 +1,4 @@
-"""Privacy cost of queries and of secret samples, alone and composed; of other relations.
+"""Privacy cost of queries and of secret samples, alone, composed, and under other relations.
 
 Section numbers refer to ``docs/privacy.md``.
 """
@@ -16,7 +16,7 @@ from private_graphs.privacy.accountants import (
     PricedEvent,
     compose_groups,
     lattice_epsilon,
-    nothing,
+    no_guarantee,
     pld_name,
     price,
     second_route,
@@ -141,13 +141,14 @@ def _describe_loss(event: Query) -> str:
 
 
 def price_query(event: Query, unit: str, relation: str, delta: float) -> PricedEvent:
+    """Return the guarantee of a query; UserError for another unit or relation than its own."""
     if (event.unit, event.relation) != (unit, relation):
         raise UserError(
             f"the sensitivity of this {type(event).__name__} is stated for unit {event.unit!r} "
             f"under {event.relation}, not for {unit!r} under {relation}; derive it for that claim"
         )
     if getattr(event, "fitted_terms", False):
-        return nothing(
+        return no_guarantee(
             f"which records belong to a {unit} was fitted on all records of its class, so that one "
             "changed record moves others (§6)"
         )
@@ -183,6 +184,7 @@ def price_query(event: Query, unit: str, relation: str, delta: float) -> PricedE
 
 
 def price_sample(event: SecretSample, unit: str, relation: str, delta: float) -> PricedEvent:
+    """Return the guarantee of releases that read one secret sample, amplified once (§9)."""
     inner_delta = delta / event.rate
     if inner_delta >= 1:
         raise UserError(

@@ -1,4 +1,4 @@
-"""Comparison of a row of a run table with its statement, and of a statement with an attack.
+"""Checks of a row of a run table against its statement, and of a statement against an audit.
 
 Fields and rules: ``docs/privacy.md`` §11.
 """
@@ -19,27 +19,25 @@ _OF_ROW = {
     "epsilon_proved": "epsilon_proved",
 }
 """Row column -> statement field that it repeats."""
-
-
 _OF_PRIVATE_ROW = ("unit", "relation", "delta")
 """Further repeated columns, under the same name; null without DP."""
 
 
-def _told_twice(row: Mapping[str, Any], statement: PrivacyStatement) -> dict[str, Any]:
+def _repeated(row: Mapping[str, Any], statement: PrivacyStatement) -> dict[str, Any]:
     """Return the statement's values for the columns of ``row`` that repeat it."""
-    told = {column: getattr(statement, field) for column, field in _OF_ROW.items()}
+    values = {column: getattr(statement, field) for column, field in _OF_ROW.items()}
     if statement.status == "not_private":
-        return told | {"epsilon": math.inf}
-    told |= {name: getattr(statement, name) for name in _OF_PRIVATE_ROW}
+        return values | {"epsilon": math.inf}
+    values |= {name: getattr(statement, name) for name in _OF_PRIVATE_ROW}
     target = 0.0 if not statement.mechanisms else statement.epsilon_target
     # papers round an epsilon: 137 for 136.51
     if target is not None and not math.isclose(row["epsilon"], target, rel_tol=0.005):
-        told["epsilon"] = target
+        values["epsilon"] = target
     inside = {
         "n_configurations": statement.selection.n_configs,
         "epsilon_claimed": statement.epsilon_published,
     }
-    return told | {name: value for name, value in inside.items() if name in row}
+    return values | {name: value for name, value in inside.items() if name in row}
 
 
 def check_row(row: Mapping[str, Any], statement: PrivacyStatement) -> None:
@@ -49,7 +47,7 @@ def check_row(row: Mapping[str, Any], statement: PrivacyStatement) -> None:
     that differs.
     """
     differing = []
-    for column, expected in _told_twice(row, statement).items():
+    for column, expected in _repeated(row, statement).items():
         value = row.get(column)
         if isinstance(value, float) and math.isnan(value):
             value = None
@@ -57,8 +55,8 @@ def check_row(row: Mapping[str, Any], statement: PrivacyStatement) -> None:
             differing.append(f"{column} {value!r} in the row, {expected!r} in the statement")
     if differing:
         raise UserError(
-            f"row {row.get('replica_id')} is not what its statement {statement.statement_id} is "
-            f"about: {'; '.join(differing)}; one of the two was changed after they were written"
+            f"row {row.get('replica_id')} contradicts its statement {statement.statement_id}: "
+            f"{'; '.join(differing)}; one of the two was changed after they were written"
         )
 
 

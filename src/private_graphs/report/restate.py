@@ -23,7 +23,7 @@ import pandas as pd
 from private_graphs.core.errors import UserError
 from private_graphs.core.jobs import Job
 from private_graphs.core.method import Context, Outcome
-from private_graphs.core.run import Answer, Runner, told_by
+from private_graphs.core.run import Answer, Runner, statement_columns
 from private_graphs.core.store import ROW_COLUMNS, ROWS, dataset_of, records_of
 from private_graphs.core.study import Run, group_jobs, load_study
 from private_graphs.datasets.graph_dataset import GraphDataset
@@ -63,7 +63,7 @@ def with_statements(recorded: Recorded) -> Recorded:
             if not differing(old, says):
                 new = PrivacyStatement.model_validate(old)
             statements[new.statement_id] = new.model_dump(mode="json")
-            columns[index] = told_by(new, np.isfinite(epsilon))
+            columns[index] = statement_columns(new, np.isfinite(epsilon))
     rows = recorded.rows.copy()
     for name, told in pd.DataFrame.from_dict(columns, orient="index", dtype="object").items():
         values = rows[name].astype("object")

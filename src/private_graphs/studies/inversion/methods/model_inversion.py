@@ -1,6 +1,6 @@
 """Model inversion as a method: attacks the models of another job, and measures the reconstructions.
 
-The attack reads only released parameters (``unit_gradients.Model``) and public pictures, so that
+The attack reads only released parameters (``unit_gradients.TrainedModel``) and public pictures, so
 its row has the privacy cost of the attacked model. Distances to private pictures evaluate the
 attack: no guarantee covers them, and under ``sound`` pictures are compared with public ones.
 """
