@@ -142,7 +142,7 @@ class Published(Strict):
 
 
 _Texts = str | _NamesList
-"""A sentence, or several of which the first one is said whose numbers are all known."""
+"""A sentence, or several: pages show the first whose numbers are all known."""
 
 
 class Number(Strict):
@@ -598,9 +598,8 @@ class _Expansion:
         return self._choosing(job, entry.chosen_at)
 
     def _needed(self, group: str, job: Job) -> Job:
-        """Return the job of another group with the same dataset and features; among several the one
-        with the same protocol; among several of these the one with equal values of the shared
-        settings."""
+        """Return the job of another group with the same dataset and features; where several have
+        them, the job with the same protocol, then with equal values of the settings in common."""
         every = _Expansion(self.study, self.run.model_copy(update={"protocols": None}))
         key = ("dataset", "features")
         alike = [

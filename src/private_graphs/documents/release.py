@@ -358,7 +358,7 @@ def classify(
     returns what would be spent.
 
     Raises:
-        OverBudget: a unit's budget does not allow the release; nothing is read or drawn.
+        OverBudget: a unit's budget does not allow the release; nothing is computed or drawn.
         UserError: files that cannot be used, or an earlier run in ``out``.
     """
     data = Path(data)

@@ -214,7 +214,7 @@ class Door:
         return [lane.ledger(self.name).plan is not None for lane in self.lanes]
 
     def inherit(self, events: Sequence[Sequence[Event]]) -> None:
-        """Plan what another job released, whose artifacts the replicas read; no more may follow."""
+        """Plan and count the releases of another job, whose artifacts are read; refuse others."""
         self.plan(events)
         for lane, planned in zip(self.lanes, events, strict=True):
             ledger = lane.ledger(self.name)
@@ -466,7 +466,7 @@ class Door:
         return values
 
     def _set_by(self, lane: Lane, *values: Any) -> None:
-        """Show the watch noise parameters outside the query, which must be public."""
+        """Show the watch public numbers that set the noise and are not in the query."""
         for value in values:
             self.watch.public(lane, "what sets the noise", np.asarray(value))
 
