@@ -61,14 +61,13 @@ def test_nothing_but_their_own_files_names_a_study_or_an_exhibit(root: Path) -> 
 
 
 FLOORS = (
-    ("errors", "limits", "files", "private_files", "bounded_files", "manifest", "imports",
-     "devices"),
+    ("errors", "limits", "files", "private_files", "bounded_files", "imports", "devices"),
     ("datasets", "graphs"),
     ("features",), ("privacy",),
     ("protocols", "tasks", "masks", "graph_task", "image_task", "jobs", "streams"),
     ("training", "mechanisms"), ("method",), ("methods",),
-    ("memory", "result", "job_files", "settings_search", "run", "study", "config_values", "store",
-     "attacks"), ("audit",),
+    ("memory", "manifest", "result", "job_files", "settings_search", "run", "study",
+     "config_values", "store", "attacks"), ("audit",),
     ("report",), ("studies", "plan"), ("documents",), ("workflow",), ("cli", "__main__"),
 )  # fmt: skip
 """Packages, and modules of ``core``: none imports from a floor further on."""

@@ -120,7 +120,7 @@ def test_a_step_is_of_those_whom_its_own_coins_chose():
     with pytest.raises(ReleaseMismatch, match="coins"):  # whose coins were used
         descent.take(lambda _: np.zeros((1, 3)), first, 20)
     descent.join(20)
-    with pytest.raises(ReleaseMismatch, match="others than"):
+    with pytest.raises(ReleaseMismatch, match="other units than"):
         descent.take(lambda _: np.zeros((1, 3)), first, 20)
 
 

@@ -12,7 +12,7 @@ rule features:
         f"{RESULTS}/logs/features/{{kind}}/{{dataset}}/{{view}}.log",
     wildcard_constraints:
         dataset="[^/]+",
-        kind="|".join(flow.registry.TEXT_FEATURES),
+        kind="|".join(TEXT_FEATURES),
         view="[^/]+",
     priority: 50  # all else waits for it
     conda:

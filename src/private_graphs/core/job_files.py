@@ -12,12 +12,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import safetensors.numpy
-from pydantic import ValidationError
 from safetensors import SafetensorError
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import atomic_path, write_json
-from private_graphs.core.jobs import Job
 from private_graphs.core.manifest import MANIFEST, WITHOUT_DP, write_manifest
 from private_graphs.core.result import JobResult
 
@@ -38,23 +36,6 @@ def read_artifacts(folder: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """Return the artifacts of a finished job by ``<replica_id>/<name>``; none where it has none."""
     path = Path(folder, ARTIFACTS)
     return safetensors.numpy.load_file(path) if path.is_file() else {}
-
-
-def finished_folders(folder: Path) -> dict[str, Path]:
-    """Return the folders of finished jobs below ``results/<scale>/jobs`` by identifier.
-
-    The manifest is written last: a killed job has none.
-    """
-    folders = (path.parent for path in folder.rglob(MANIFEST) if path.parent.name != WITHOUT_DP)
-    return {place.relative_to(folder).as_posix(): place for place in sorted(folders)}
-
-
-def read_job(path: Path) -> Job | None:
-    """Return the job that a file describes; None if it is missing or unreadable."""
-    try:
-        return Job.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
-        return None
 
 
 def save(result: JobResult, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The manifest of a folder of results: the sha256 of each file finds what was damaged."""
+"""Manifests of folders of results, whose sha256 reveal damaged files; the jobs that have one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from private_graphs import __version__
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of, write_json
+
+if TYPE_CHECKING:
+    from private_graphs.core.jobs import Job
 
 MANIFEST = "manifest.json"
 SCHEMA = 1
@@ -83,3 +86,22 @@ def write_manifest(
         "sha256": {name: sha256_of(folder / name) for name in files},
     }
     write_json(folder / MANIFEST, manifest)
+
+
+def finished_folders(folder: Path) -> dict[str, Path]:
+    """Return the folders of finished jobs below ``results/<scale>/jobs`` by identifier.
+
+    The manifest is written last: a killed job has none.
+    """
+    folders = (path.parent for path in folder.rglob(MANIFEST) if path.parent.name != WITHOUT_DP)
+    return {place.relative_to(folder).as_posix(): place for place in sorted(folders)}
+
+
+def read_job(path: Path) -> Job | None:
+    """Return the job that a file describes; None if it is missing or unreadable."""
+    from private_graphs.core.jobs import Job  # the manifest of a released model needs no job
+
+    try:
+        return Job.model_validate_json(path.read_bytes())
+    except (OSError, ValueError):
+        return None

@@ -14,9 +14,8 @@ import pandas as pd
 import safetensors
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.job_files import finished_folders
 from private_graphs.core.jobs import AUDIT_FILE, FILES, JOB_FILE, LEAK_FILE, Job
-from private_graphs.core.manifest import MANIFEST, WITHOUT_DP, check_manifest
+from private_graphs.core.manifest import MANIFEST, WITHOUT_DP, check_manifest, finished_folders
 from private_graphs.core.store import (
     Answers,
     Labels,
