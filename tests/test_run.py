@@ -15,7 +15,7 @@ import safetensors.numpy
 from small_graphs import dense_features, with_parts
 from small_jobs import CASES, job_of, rows_of, small_dataset, untrained
 
-from private_graphs.core import job_files, search
+from private_graphs.core import job_files, settings_search
 from private_graphs.core import run as run_module
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of
@@ -410,7 +410,7 @@ def test_runs_of_a_search_are_priced_with_their_own_seeds():
     )
     rows = pd.DataFrame({"settings": ["{}"] * 4, "seed": [0, 1, 1, 1]})
     searched = job_of("class_sums", "text")
-    found = search._searched_runs(method, None, searched, 1.0, rows)
+    found = settings_search._searched_runs(method, None, searched, 1.0, rows)
     assert [(each.events, each.n_runs) for each in found] == [((named[0],), 1), ((named[1],), 3)]
 
 
