@@ -64,7 +64,7 @@ _PUBLIC_MAP = test("methods/public_text::the_map_is_the_same_for_other_training_
 _DISCRETE = "discrete_gaussian(lane.generator(stream), steps, row.shape)"
 _NORMAL = "lane.generator(stream).standard_normal(row.shape, dtype=dtype)"
 _STEP = "lane.generator(self.noise).standard_normal(dtype=self.dtype, out=row)"
-_SUM = "array += self.stds[:, None] *"
+_SUM = "noise *= self.stds[:, None]"
 _PLANNED = "`Door` adds the noise of the planned event itself: a method has no standard deviation"
 _OPENED = "`Lane.generator` opens a stream once and goes on: two calls never have the same noise"
 
@@ -159,7 +159,7 @@ BUGS = (
         "steps = round(0.93 * query.noise_std / query.spacing)",
         (audit("gaussian_lattice"),)),
     Bug("20", "noise of steps of factor .93", "mechanisms/door.py",
-        _SUM, "array += 0.93 * self.stds[:, None] *",
+        _SUM, "noise *= 0.93 * self.stds[:, None]",
         (audit("steps"), audit("steps_float32"))),
     Bug("21", "noise of steps drawn once and used in every step", "mechanisms/door.py",
         _STEP, _STEP.replace("lane.generator", "lane.streams.generator"),
@@ -210,7 +210,7 @@ BUGS = (
         "missing = False",
         (test("mechanisms/door::less_than_planned_is_refused[1]"),)),
     Bug("36", "a run may release more than its plan says", "mechanisms/door.py",
-        "        self.uses[query] += count\n", "        self.uses[query] = count\n",
+        "self.uses[query] = uses = uses + count", "self.uses[query] = uses = count",
         (test("mechanisms/door::more_than_planned_is_refused_before_it_is_drawn"),)),
     Bug("N1", "label sums: sensitivity √D for √(2D), noise and event alike",
         "methods/label_sums.py",

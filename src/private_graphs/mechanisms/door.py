@@ -72,13 +72,12 @@ class Ledger:
         Raises:
             ReleaseMismatch: the plan allows fewer.
         """
-        if query not in self.flat:
+        uses = self.uses[query]
+        if not uses and query not in self.flat:
             raise ReleaseMismatch(f"{query} is released; planned {self.plan}")
-        self.uses[query] += count
-        if self.uses[query] > _count(query):
-            raise ReleaseMismatch(
-                f"{self.uses[query]} releases of {query}; planned {_count(query)}"
-            )
+        self.uses[query] = uses = uses + count
+        if uses > _count(query):
+            raise ReleaseMismatch(f"{uses} releases of {query}; planned {_count(query)}")
 
     def close(self) -> None:
         """Raise ReleaseMismatch if less was released than planned."""
@@ -112,7 +111,9 @@ class Lane:
 
     def ledger(self, part: str) -> Ledger:
         """Return the ledger of a part of the units; "" is the part without a name."""
-        return self.ledgers.setdefault(part, Ledger())
+        if part not in self.ledgers:  # every step asks
+            self.ledgers[part] = Ledger()
+        return self.ledgers[part]
 
     def generator(self, stream: str) -> np.random.Generator:
         """Return the generator of a stream; later calls continue the same sequence."""
@@ -618,7 +619,9 @@ class Descent:
                 lane.ledger(self.door.name).spend(query)
             if query is not None or self.without:
                 lane.generator(self.noise).standard_normal(dtype=self.dtype, out=row)
-        array += self.stds[:, None] * self._buffer.astype(np.float64, copy=False)
+        noise = self._buffer.astype(np.float64, copy=False)
+        noise *= self.stds[:, None]  # without a copy; the next step draws all of it anew
+        array += noise
         if watch.active:
             for row, lane, query, exact in zip(
                 array, self.door.lanes, self.queries, before, strict=True

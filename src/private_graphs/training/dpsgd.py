@@ -47,7 +47,8 @@ def clip_factors(squared_norms: Any, clip_norm: float, margin: float | None = No
     else:
         safe = clip_norm * (1 - margin)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        factors = (safe / squared_norms**0.5).clip(max=1.0)
+        factors = safe / squared_norms**0.5
+        factors = np.minimum(factors, 1.0) if array else factors.clip(max=1.0)
     factors[~(squared_norms < math.inf)] = 0.0
     return factors
 

@@ -192,7 +192,9 @@ def _descend(
             generator=dropout,
             microbatch=steps.microbatch,
         )  # fmt: skip
-        return total[None] / (max(1, len(lot)) if math.isinf(steps.clip_norm) else 1)
+        if math.isinf(steps.clip_norm):
+            total /= max(1, len(lot))
+        return total[None]
 
     for epoch in range(steps.epochs):
         drops = steps.dropout_epochs is None or epoch < steps.dropout_epochs
