@@ -12,7 +12,8 @@ import sys
 import pytest
 
 from private_graphs.core import files, manifest
-from private_graphs.core.errors import suggest
+from private_graphs.core.bounded_files import read_bounded
+from private_graphs.core.errors import UsageError, suggest
 
 
 def test_a_file_appears_under_its_name_only_when_it_is_complete(tmp_path):
@@ -81,3 +82,8 @@ def test_results_of_another_schema_are_named(tmp_path):
     for sha256, reason in (({"9" * 400: ""}, "is gone"), ([[]], "not a manifest")):
         files.write_json(tmp_path / manifest.MANIFEST, {"sha256": sha256})
         assert reason in manifest.changed_file(tmp_path)
+
+
+def test_a_name_with_a_zero_byte_is_refused_in_a_sentence():
+    with pytest.raises(UsageError, match="zero byte"):
+        read_bounded("posts\0.csv")

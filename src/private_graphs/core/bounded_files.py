@@ -16,6 +16,8 @@ def read_bounded(path: str | os.PathLike[str], most: int = MOST_DOCUMENT_BYTES) 
 
     A device or pipe, whose size nobody knows, may hold at most ``MOST_DOCUMENT_BYTES``.
     """
+    if "\0" in os.fspath(path):  # a damaged declaration may say so; open has no OSError for it
+        raise UsageError(f"{os.fspath(path)!r}: has a zero byte; expected the name of a file")
     with open(path, "rb") as stream:
         status = os.fstat(stream.fileno())
         if stat.S_ISREG(status.st_mode):
