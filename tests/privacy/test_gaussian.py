@@ -56,6 +56,15 @@ def test_epsilon_spends_exactly_delta(mu: float, delta: float) -> None:
         assert float(_exact_delta(mu, epsilon)) == pytest.approx(delta, rel=1e-6)
 
 
+@given(st.floats(1e6, 1e200), st.floats(1e-300, 0.5))
+def test_next_to_no_noise_has_an_epsilon_that_is_no_smaller(mu: float, delta: float) -> None:
+    epsilon = gdp_epsilon(mu, delta)
+    assert gdp_epsilon(mu / 2, delta) < epsilon or epsilon == math.inf
+    if mu < 1e7:  # where the search ends
+        tail = mu * mu / 2 + mu * math.sqrt(-2 * math.log(delta))
+        assert tail * (1 - 1e-5) < epsilon <= tail
+
+
 @pytest.mark.parametrize(
     ("parts", "epsilon"),
     [

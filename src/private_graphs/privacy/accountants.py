@@ -49,6 +49,11 @@ def gdp_delta(mu: float, epsilon: float) -> float:
     return math.exp(gdp_log_delta(mu, epsilon))
 
 
+_SEARCHED = 1e8
+"""Largest μ at which ε is searched for. Above, rounding hides δ at the end of the search, and the
+tail bound exceeds ε by a share of at most 1e-6."""
+
+
 @lru_cache(maxsize=4096)
 def gdp_epsilon(mu: float, delta: float) -> float:
     """Return the smallest ε >= 0 with δ(ε) <= delta for μ-GDP."""
@@ -59,6 +64,8 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     if gdp_log_delta(mu, 0.0) <= log_delta:
         return 0.0
     highest = mu * mu / 2 + mu * math.sqrt(-2 * log_delta)  # the Gaussian tail bound
+    if mu > _SEARCHED:
+        return highest
     return float(
         brentq(lambda epsilon: gdp_log_delta(mu, epsilon) - log_delta, 0.0, highest, xtol=1e-13)
     )

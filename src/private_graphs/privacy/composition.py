@@ -112,8 +112,7 @@ def together(
     ``for_link``: the unit is a link, which may be there or not. Runs that protect a document with
     its links protect each of them as much.
     """
-    square = total = spent = 0.0
-    releases = 0
+    square = total = spent = releases = 0.0
     delta = min(each.delta for each in statements)
     reading = [each for each in statements if not each.reads_nothing]
     if len({(each.unit, each.relation) for each in reading}) > 1 and not for_link:
@@ -124,7 +123,7 @@ def together(
         mus = [_mu(part.event, part.neighboring_relation) for part in statement.dp_events]
         known = [mu for mu in mus if mu is not None]
         if mus and len(known) == len(mus) and statement.n_runs_released == 1:
-            square += max(known) ** 2
+            square += max(known) * max(known)  # infinite, where a power would raise
             releases += sum(_count(part.event or {}) for part in statement.dp_events)
         else:
             total += statement.epsilon_all_runs
@@ -146,14 +145,14 @@ def _mu(event: Mapping[str, Any] | None, relation: str) -> float | None:
         return None if inner is None else inner * event["count"] ** 0.5
     if event["class"] == "ComposedDpEvent":
         parts = [_mu(each, relation) for each in event["events"]]
-        return None if None in parts else sum(each**2 for each in parts) ** 0.5  # type: ignore
+        return None if None in parts else sum(each * each for each in parts) ** 0.5  # type: ignore
     return None
 
 
-def _count(event: Mapping[str, Any]) -> int:
+def _count(event: Mapping[str, Any]) -> float:
     """Return the number of releases in an event of Gaussian releases."""
     inner = event.get("events") or ([event["event"]] if "event" in event else [])
-    return event.get("count", 1) * (sum(map(_count, inner)) if inner else 1)
+    return float(event.get("count", 1)) * (sum(map(_count, inner)) if inner else 1)
 
 
 def of_file(path: Path, delta: float) -> dict[str, Any]:

@@ -29,6 +29,8 @@ _MOST_COPIES = 64
 responses are listed one by one; more of them are written as zCDP."""
 
 
+_LARGEST = 1e100
+"""Largest number in an event, and the inverse of the smallest; squares of them are numbers, too."""
 _PARAMETERS = {
     "GaussianDpEvent": ("noise_multiplier",),
     "SelfComposedDpEvent": ("event", "count"),
@@ -47,9 +49,13 @@ def _well_formed(tree: Tree) -> Tree:
             for each in inner:
                 _well_formed(each)
         elif key != "class":
-            numbers, least = (value, 0.0) if isinstance(value, list) else ([value], 1e-300)
-            if not all(isinstance(one, int | float) and least <= one < math.inf for one in numbers):
-                raise ValueError(f"{key}: expected positive numbers, not {value!r}")
+            numbers, least = (value, 0.0) if isinstance(value, list) else ([value], 1 / _LARGEST)
+            if not all(
+                isinstance(one, int | float) and least <= one <= _LARGEST for one in numbers
+            ):
+                raise ValueError(
+                    f"{key}: expected positive numbers of at most {_LARGEST:g}, not {value!r}"
+                )
     name = tree.get("class")
     missing = set(_PARAMETERS.get(name, ()) if isinstance(name, str) else ["class"]) - set(tree)
     if missing or not isinstance(name, str):

@@ -73,7 +73,7 @@ class GaussianQuery(_Query):
         return lattice_distance(self.spacing / self.noise_std, self.dimension * self.count)
 
 
-def lattice_distance(ratio: float, numbers: int) -> float:
+def lattice_distance(ratio: float, numbers: float) -> float:
     """Return a bound on the total variation between discrete and rounded Gaussian noise.
 
     ``ratio`` is the spacing in standard deviations, ``numbers`` the count of numbers drawn: numbers
