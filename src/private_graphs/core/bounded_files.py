@@ -1,11 +1,13 @@
-"""Reading of files from others, up to a largest size in bytes."""
+"""Reading of files from others, up to a largest size in bytes and depth of nesting."""
 
 from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import stat
+from typing import Any
 
 from private_graphs.core.errors import UsageError
 from private_graphs.core.limits import MOST_DOCUMENT_BYTES
@@ -41,3 +43,11 @@ def unpacked_gzip(data: bytes, most: int = MOST_DOCUMENT_BYTES) -> bytes:
     if len(content) > most:
         raise ValueError(f"unpacks to more than the {most:,} bytes that are accepted")
     return content
+
+
+def parsed_json(content: bytes | str) -> Any:
+    """Return the value of a JSON text; ValueError where it is none, or nested too deeply."""
+    try:
+        return json.loads(content)
+    except RecursionError as error:  # of no kind that readers of damaged files expect
+        raise ValueError("nested too deeply") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from private_graphs import __version__
+from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of, write_json
 
@@ -38,9 +38,9 @@ def changed_file(folder: Path, needed: Iterable[str] = (), only: str | None = No
     if not path.is_file():
         return None
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = parsed_json(path.read_text(encoding="utf-8"))
         hashes, schema = dict(manifest["sha256"]), manifest.get("schema", SCHEMA)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         return f"{path}: not a manifest"
     if reason := other_schema(schema):
         return f"{path}: {reason}"

@@ -7,7 +7,6 @@ against the predictions that they were computed from.
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ import pyarrow.parquet
 import safetensors
 from pydantic import ValidationError
 
-from private_graphs.core.bounded_files import read_bounded, unpacked_gzip
+from private_graphs.core.bounded_files import parsed_json, read_bounded, unpacked_gzip
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import atomic_path
 from private_graphs.core.job_files import read_artifacts
@@ -209,7 +208,7 @@ def read_unchecked(
     file = _names(folder)[0]
     rows = read_rows(folder / file) if file == ROWS else read_frame(folder / file, RUN_COLUMNS)
     with readable(folder / PREDICTIONS) as path, safetensors.safe_open(path, "numpy") as stored:
-        order = json.loads(stored.metadata()["replica_ids"])
+        order = parsed_json(stored.metadata()["replica_ids"])
         tensors = {name: stored.get_tensor(name) for name in stored.keys()}
         kept = read_artifacts(folder) if artifacts else {}
         if file == ROWS:
@@ -348,7 +347,7 @@ def read_json(path: Path) -> Any:
     """Return the value in a JSON file, compressed or not; UserError for a damaged file."""
     with readable(path):
         data = read_bounded(path)
-        return json.loads(unpacked_gzip(data) if path.suffix == ".gz" else data)
+        return parsed_json(unpacked_gzip(data) if path.suffix == ".gz" else data)
 
 
 @contextmanager

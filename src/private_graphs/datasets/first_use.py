@@ -6,11 +6,11 @@ but it reveals every later change.
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of, write_json
 
@@ -40,7 +40,7 @@ def recorded(path: Path, source: SourceFile) -> str | None:
     if not place.exists():
         return None
     try:
-        known = json.loads(place.read_bytes())
+        known = parsed_json(place.read_bytes())
         sha256, of = re.fullmatch("[0-9a-f]{64}", known["sha256"])[0], (known["file"], known["url"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import UserError
 from private_graphs.core.private_files import hide_from_git, private_path
 from private_graphs.datasets.spelling import seen
@@ -184,7 +185,7 @@ class BudgetLedger:
         found, key = [], self._key() if raw else b""
         for number, text in enumerate(written, start=1):
             try:
-                line = json.loads(text)
+                line = parsed_json(text)
                 digest = line.pop("digest")
                 right = digest == _digest(line, key)
             except (ValueError, KeyError, TypeError, AttributeError):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
+from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import atomic_path
 from private_graphs.core.limits import MOST_TABLE_BYTES
@@ -109,7 +110,7 @@ def load(
         if (size := path.stat().st_size) > MOST_TABLE_BYTES:
             raise ValueError(f"it has {size:,} bytes, expected at most {MOST_TABLE_BYTES:,}")
         with safe_open(path, "numpy") as file:
-            about = json.loads((file.metadata() or {}).get(_ABOUT, "{}"))
+            about = parsed_json((file.metadata() or {}).get(_ABOUT, "{}"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}
         if about.get("format") != _FORMAT:
             raise ValueError(f"format {about.get('format')}, expected {_FORMAT}")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of
 from private_graphs.datasets.labelled import RawFile
@@ -51,7 +51,7 @@ def load_tokenizer(folder: Path) -> Any:
     settings_file = folder / "tokenizer_config.json"
     try:
         lines = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
-        settings = json.loads(settings_file.read_bytes()) if settings_file.is_file() else {}
+        settings = parsed_json(settings_file.read_bytes()) if settings_file.is_file() else {}
     except (OSError, ValueError) as error:
         raise UserError(
             f"{folder}: vocab.txt or tokenizer_config.json cannot be read ({error}); expected "

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Callable
 from pathlib import Path
 
+from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.devices import resolve_device
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of, write_json
@@ -196,7 +196,7 @@ def _record(folder: Path, made_from: dict) -> dict:
 def _kept(folder: Path, made_from: dict) -> GraphDataset | None:
     """Return the build in ``folder`` if it has the same inputs and unchanged files, else None."""
     try:
-        found = json.loads((folder / BUILD_FILE).read_text(encoding="utf-8"))
+        found = parsed_json((folder / BUILD_FILE).read_text(encoding="utf-8"))
         if found != _record(folder, made_from):
             return None
     except (OSError, ValueError):

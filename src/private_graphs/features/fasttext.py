@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 import tempfile
 import zlib
 from collections.abc import Iterable
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse
 
+from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import UserError, from_extra
 from private_graphs.core.files import atomic_path, sha256_of, write_json
 from private_graphs.datasets.labelled import RawFile
@@ -150,7 +150,7 @@ def unpacked(model: Path) -> Path:
 def _noted(receipt: Path) -> Any:
     """Return the content of a receipt, or None if it is missing or unreadable."""
     try:
-        return json.loads(receipt.read_bytes())
+        return parsed_json(receipt.read_bytes())
     except (OSError, ValueError):
         return None
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from private_graphs.core.bounded_files import read_bounded
+from private_graphs.core.bounded_files import parsed_json, read_bounded
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.privacy.accountants import gdp_epsilon, lattice_epsilon
 from private_graphs.privacy.checks import MOST_STEPS, check
@@ -165,8 +165,8 @@ def of_file(path: Path, delta: float) -> dict[str, Any]:
         UserError: a file that cannot be read, or an event that dp-accounting has no price for.
     """
     try:
-        content = json.loads(read_bounded(path))
-    except (OSError, ValueError, RecursionError) as error:
+        content = parsed_json(read_bounded(path))
+    except (OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be read as JSON ({error}); expected dp_events") from error
     values = list(content.values()) if isinstance(content, Mapping) and all(
         isinstance(each, Mapping) and "dp_events" in each for each in content.values()

@@ -28,6 +28,7 @@ import pyarrow.parquet
 import safetensors.numpy
 
 from private_graphs import __version__
+from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import UserError, counted
 from private_graphs.core.files import atomic_path, write_json, write_text
 from private_graphs.core.job_files import ARTIFACTS
@@ -204,7 +205,7 @@ def read_recorded(folder: str | Path) -> Recorded:
     with remedy("record again (private-graphs record results/full recorded)"):
         store = read_store(folder, artifacts=True)
         with readable(folder / ROWS) as path:
-            about = json.loads(pyarrow.parquet.read_metadata(path).metadata[_ABOUT])
+            about = parsed_json(pyarrow.parquet.read_metadata(path).metadata[_ABOUT])
             if reason := other_schema(about.get("schema", SCHEMA)):
                 raise UserError(f"{path}: {reason}")
             made = about["made"] | {"commands": tuple(about["made"]["commands"])}
@@ -258,7 +259,7 @@ def _datasets(
     statistics: Sequence[dict[str, Any]], processed: Path, fingerprints: Set[str]
 ) -> dict[str, dict[str, Any]]:
     """Return the sizes of datasets, built or told in ``statistics``, by fingerprint."""
-    built = [json.loads(path.read_bytes()) for path in sorted(processed.rglob("statistics.json"))]
+    built = [parsed_json(path.read_bytes()) for path in sorted(processed.rglob("statistics.json"))]
     return {each["fingerprint"]: sizes_of(each) for each in (*statistics, *built)
             if each["fingerprint"] in fingerprints}  # fmt: skip
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.files import sha256_of, write_json, write_text
 from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.store import tidy, write_rows
@@ -48,7 +48,7 @@ def write_exhibits(
     """
     scale_folder, folder = Path(scale_folder), Path(scale_folder) / "exhibits"
     for path in statistics:
-        about = json.loads(Path(path).read_text(encoding="utf-8"))
+        about = parsed_json(Path(path).read_text(encoding="utf-8"))
         name = ".".join(filter(None, (about["name"], about.get("view"))))
         write_json(scale_folder / "datasets" / f"{name}.json", about)
     rows, statements = collect(scale_folder, processed, jobs)

@@ -26,6 +26,7 @@ from typing import Any, cast, get_type_hints
 import numpy as np
 import scipy.sparse
 
+from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of
 from private_graphs.core.graph_task import Records, unit_rows
@@ -179,7 +180,7 @@ class ShardedRun:
             if not (folder / MANIFEST).is_file():
                 raise UserError(f"{folder}: the sum of this shard is missing")
             check_manifest(folder, [_SUM])
-            told = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+            told = parsed_json((folder / MANIFEST).read_text(encoding="utf-8"))
             if (told["query"], told["shard"]) != (asked, about.sha256):
                 raise UserError(
                     f"{folder}: the sum is of another shard, or answers another query than the "

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of, write_json, write_text
 from private_graphs.core.jobs import JOB_FILE, Job
@@ -33,10 +34,10 @@ def stale_input(folder: Path) -> str | None:
     Missing inputs do not count: they are made again before anything reads them.
     """
     try:
-        made_from = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))[MADE_FROM]
+        made_from = parsed_json((folder / MANIFEST).read_text(encoding="utf-8"))[MADE_FROM]
         if made_from is None:
             beside = _sources(folder)
-            made_from = json.loads(beside.read_text(encoding="utf-8")) if beside.is_file() else {}
+            made_from = parsed_json(beside.read_text(encoding="utf-8")) if beside.is_file() else {}
         for path, digest in made_from.items():
             if Path(path).is_file() and content_digest(path) != digest:
                 return f"{folder}: was made of other contents of {path}"
@@ -48,7 +49,7 @@ def stale_input(folder: Path) -> str | None:
 def content_digest(path: str | Path) -> str | None:
     """Return one hash of all files that a manifest or a receipt names; None if it is damaged."""
     try:
-        told = json.loads(Path(path).read_text(encoding="utf-8"))
+        told = parsed_json(Path(path).read_text(encoding="utf-8"))
         hashes = told.get("sha256") or {file["file"]: file["sha256"] for file in told["files"]}
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -71,7 +72,7 @@ def is_current(folder: Path, job: Job, code: str) -> bool:
     """Whether a folder holds a finished job as it is planned now, whole, made by the same code of
     the same contents."""
     try:
-        made_by = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))[CODE]
+        made_by = parsed_json((folder / MANIFEST).read_text(encoding="utf-8"))[CODE]
     except (OSError, ValueError, KeyError, TypeError):
         return False
     return (
@@ -107,7 +108,7 @@ def require_raw(raw: Path, receipts: Iterable[str]) -> None:
     """Raise UserError where a raw file is not the one that a receipt names; the receipt is removed,
     so that the next run supplies the file again."""
     for receipt in map(Path, receipts):
-        for record in json.loads(receipt.read_text(encoding="utf-8"))["files"]:
+        for record in parsed_json(receipt.read_text(encoding="utf-8"))["files"]:
             path = raw / record["file"]
             status = path.stat() if path.is_file() else None
             known = status and (status.st_size, status.st_mtime_ns)
@@ -146,7 +147,7 @@ def vouch(
 
     ``made_from`` None: the manifest does not mention the inputs.
     """
-    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    manifest = parsed_json((folder / MANIFEST).read_text(encoding="utf-8"))
     manifest["sha256"] |= {name: sha256_of(folder / name) for name in files}
     manifest[MADE_FROM] = (
         None if made_from is None else {path: content_digest(path) for path in made_from}
