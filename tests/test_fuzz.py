@@ -458,5 +458,6 @@ def test_stored_files(written, kind, manifest):
 
     for name in names:
         check((name, NESTED + b"\n"))
+        check((name, contents[name].replace(b"lrec", b"\xff" * 4)))  # text that is no UTF-8
     changes = st.sampled_from(names).flatmap(lambda name: st.tuples(st.just(name), of(name)))
     fuzzed(given(changes)(check))()

@@ -404,7 +404,9 @@ def read_rows(path: Path) -> pd.DataFrame:
 def read_frame(path: Path, columns: Iterable[str]) -> pd.DataFrame:
     """Read rows; UserError for a file that is damaged or lacks ``columns``."""
     with readable(path):
-        rows = pyarrow.parquet.ParquetFile(path).read(use_threads=False).to_pandas()
+        table = pyarrow.parquet.ParquetFile(path).read(use_threads=False)
+        table.validate(full=True)  # pandas would find text that is no UTF-8 only where it is used
+        rows = table.to_pandas()
     absent = [name for name in columns if name not in rows]
     if absent:
         raise UserError(f"{path}: no column {', '.join(absent)}; expected those of rows")

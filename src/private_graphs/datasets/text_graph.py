@@ -148,6 +148,7 @@ class TextGraph:
         try:
             info = TextGraphInfo.model_validate_json((folder / TEXT_INFO_FILE).read_bytes())
             texts = pyarrow.parquet.read_table(folder / TEXTS_FILE, use_threads=False)
+            texts.validate(full=True)
             arrays = safetensors.numpy.load_file(folder / STRUCTURE_FILE)
             return cls(texts, *(arrays[key] for key in _STRUCTURE), info)  # type: ignore[call-arg]
         except (
@@ -155,6 +156,7 @@ class TextGraph:
             ValidationError,
             ValueError,
             KeyError,
+            pa.ArrowException,
             safetensors.SafetensorError,
         ) as error:
             raise UserError(

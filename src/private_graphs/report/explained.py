@@ -139,16 +139,13 @@ def _runs(rows: Any, name: str) -> tuple[str, float]:
 
 def _with_audits(folder: Path, rows: Any, statements: dict[str, Any]) -> dict[str, Any]:
     """Return the statements of a study's job, with the audits among the rows of its scale."""
-    import pandas as pd
-
-    from private_graphs.core.store import readable, tidy
+    from private_graphs.core.store import read_frame, tidy
     from private_graphs.report.audits import audited
 
     for parent in folder.resolve().parents:
         path = parent.parent / "rows.parquet"
         if parent.name == "jobs" and path.is_file():
-            with readable(path):
-                others = pd.read_parquet(path)
+            others = read_frame(path, ["source"])
             return audited(tidy([rows, others[others["source"] == "audit"]]), statements)
     return statements
 
