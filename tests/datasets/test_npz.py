@@ -103,6 +103,17 @@ def test_an_array_above_the_size_limit_is_not_unpacked(tmp_path, monkeypatch):
         read_npz(save(tmp_path, hand_arrays()), 1, 1)
 
 
+def test_a_member_whose_name_is_no_text_is_refused(tmp_path):
+    path = save(tmp_path, hand_arrays())
+    data = bytearray(path.read_bytes())
+    name = data.rindex(b"labels.npy")  # in the directory at the end, 46 bytes into its entry
+    data[name - 46 + 8 : name - 46 + 10] = (0x800).to_bytes(2, "little")  # "the name is UTF-8"
+    data[name] = 0xFF
+    path.write_bytes(data)
+    with pytest.raises(UserError, match="cannot be opened as a zip archive"):
+        read_npz(path, 1, 1)
+
+
 def test_keyed_masks_are_fixed_for_ever():
     train, validation, test = keyed_masks(2000)
     assert (train.sum(), validation.sum(), test.sum()) == (500, 500, 1000)

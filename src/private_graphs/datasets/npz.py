@@ -7,7 +7,6 @@ Only the keys of the adjacency, the attributes and the labels are touched, with
 from __future__ import annotations
 
 import hashlib
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ import scipy.sparse
 from private_graphs.core.errors import UserError
 from private_graphs.datasets.arrays import checked_csr, undirected_edges
 from private_graphs.datasets.graph_dataset import ParsedGraph, SparseFeatures
+from private_graphs.datasets.zipped import opened
 
 N_VALIDATION, N_TEST = 500, 1000
 MASK_KEY = b"private-graphs masks 1"
@@ -59,16 +59,10 @@ class _Archive:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            with zipfile.ZipFile(path) as archive:
-                self._sizes = {
-                    entry.filename.removesuffix(".npy"): entry.file_size
-                    for entry in archive.infolist()
-                }
-        except (OSError, zipfile.BadZipFile) as error:
-            raise UserError(
-                f"{path}: cannot be read as an .npz file ({error}); supply the original file"
-            ) from error
+        with opened(path) as archive:
+            self._sizes = {
+                entry.filename.removesuffix(".npy"): entry.file_size for entry in archive.infolist()
+            }
 
     def __contains__(self, key: str) -> bool:
         return key in self._sizes
