@@ -27,6 +27,7 @@ from private_graphs.privacy.queries import (
     Query,
 )
 from private_graphs.privacy.query_losses import (
+    ConcentratedLoss,
     LaplaceLoss,
     PureLoss,
     SampledTerms,
@@ -34,6 +35,7 @@ from private_graphs.privacy.query_losses import (
     zcdp_epsilon,
     zcdp_epsilon_library,
 )
+from private_graphs.privacy.query_prices import composed
 
 DELTA = 1e-5
 CLAIM = ("node", "replace")
@@ -166,6 +168,8 @@ def test_pure_releases_never_cost_more_than_their_sum(event: Query, epsilon: flo
 @given(st.floats(1e-3, 100), st.floats(1e-9, 1e-2))
 def test_concentrated_privacy_by_two_routes(rho: float, delta: float) -> None:
     own, library = zcdp_epsilon(rho, delta), zcdp_epsilon_library(rho, delta)
+    stated, _, second = composed((ConcentratedLoss(rho, 1),), delta)
+    assert (stated, second) == (max(own, library), min(own, library)), "the larger is stated"
     assert -1e-9 <= library - own <= 2e-4 * max(1, own)
     assert own <= rho + 2 * math.sqrt(-rho * math.log(delta))
     assert own >= gdp_epsilon(math.sqrt(2 * rho), delta) - 1e-9

@@ -329,5 +329,7 @@ def test_what_other_units_cost_counts_in_one_run_and_in_all():
     found = price_runs(claim, runs, True, [query(0.3)])
     assert found.proved == pytest.approx(gdp_epsilon(0.3, 1e-5))
     assert found.together == pytest.approx(gdp_epsilon(0.6, 1e-5))
+    more = price_runs(claim, [*runs, SearchRuns((query(0.2),), 5)], True, [query(0.3)])
+    assert more.together == pytest.approx(gdp_epsilon(0.9, 1e-5)), "of runs with other events too"
     unproved = price_runs(claim, runs, True, [Unnoised("read")])
     assert unproved.proved is None and unproved.together is None
