@@ -528,6 +528,10 @@ BUGS = (
     Bug("Q15", "edge votes: rounding of one of the two messages is priced", "methods/edge_votes.py",
         "entries=2 * task.n_classes", "entries=task.n_classes",
         (test("methods/edge_votes::the_numbers_of_both_messages_of_an_edge_are_rounded"),)),
+    Bug("Q16", "prices: the second route to an ε that is larger is not heeded",
+        "privacy/query_prices.py", "found.append((max(first, other or 0.0), pld_name(), other))",
+        "found.append((first, pld_name(), other))",
+        (test("privacy/queries::the_larger_of_two_routes_is_stated"),)),
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from scipy.integrate import quad
 from scipy.stats import laplace
 
 from private_graphs.core.errors import UserError
+from private_graphs.privacy import query_prices
 from private_graphs.privacy.accountants import compose_groups, gdp_epsilon, price
 from private_graphs.privacy.events import FullBatch, NoisyGradients
 from private_graphs.privacy.fourier import fourier_of
@@ -173,6 +174,14 @@ def test_concentrated_privacy_by_two_routes(rho: float, delta: float) -> None:
     assert -1e-9 <= library - own <= 2e-4 * max(1, own)
     assert own <= rho + 2 * math.sqrt(-rho * math.log(delta))
     assert own >= gdp_epsilon(math.sqrt(2 * rho), delta) - 1e-9
+
+
+def test_the_larger_of_two_routes_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = (SampledGaussian(2.0, 10, 0.1, "replace"),)
+    for other in (0.01, 99.0, None):
+        monkeypatch.setattr(query_prices, "_other_route", lambda *_, other=other: other)
+        stated, _, second = composed(steps, DELTA)
+        assert stated == max(pld_of(steps, DELTA), other or 0) and second == other
 
 
 # --- sampled terms ------------------------------------------------------------------------------
