@@ -6,6 +6,7 @@ import csv
 import json
 import multiprocessing
 import os
+import re
 import shutil
 import signal
 import stat
@@ -568,6 +569,34 @@ def test_a_release_is_checked_and_entered_under_one_lock(data):
     seen.clear()
     book.start(who, {TRAINING: Cost(MU)}, 1.5, 1, lambda _: seen.append("check"), **ABOUT)
     assert seen == ["lock", "check", "enter", "free"]
+
+
+def test_a_release_made_meanwhile_is_heeded_under_the_lock(data, tmp_path, monkeypatch):
+    """It protected a document that is public in the table that was read before."""
+    rows = [row | {"open": "yes" if number > 39 else ""} for number, row in enumerate(rows_of(60))]
+    declared("x", write(tmp_path / "n.csv", rows), public="open")
+    start = BudgetLedger.start
+
+    def late(book, *given, **more):
+        monkeypatch.setattr(BudgetLedger, "start", start)
+        spend(book, people(book, ["d50"]))
+        return start(book, *given, **more)
+
+    monkeypatch.setattr(BudgetLedger, "start", late)
+    with pytest.raises(UserError, match="promised that nobody learns"):
+        classify("x", epsilon=1, out="R")
+    assert len(BudgetLedger(data).entries()) == 1
+
+
+def test_what_units_of_earlier_tables_spent_and_what_several_lose_is_told(data, tmp_path):
+    declared("x", write(tmp_path / "n.csv", rows_of(60)))
+    classify("x", epsilon=1, out="R")
+    write(tmp_path / "n.csv", [row | {"id": f"new{row['id']}"} for row in rows_of(60)])
+    assert 0.99 < private_graphs.ledger("x").spent <= 1.0
+    told = re.search(r"2 documents: ε = ([\d.]+)", Path("R/release/README.md").read_text())
+    (statement,) = json.loads(Path("R/release/statement.json").read_text()).values()
+    mu = gdp_mu(statement["epsilon_proved"], statement["delta"])
+    assert float(told[1]) == pytest.approx(gdp_epsilon(2 * mu, statement["delta"]), abs=1e-3)
 
 
 def wrongly(drawn, wrong: dict):

@@ -12,6 +12,7 @@ from command_line import refused
 
 from private_graphs.privacy import composition
 from private_graphs.privacy.accountants import gdp_delta, gdp_epsilon
+from private_graphs.privacy.audits import Errors, two_point_epsilon
 from private_graphs.privacy.queries import LATTICE_RATIO, lattice_distance
 
 
@@ -87,5 +88,9 @@ def test_scores_of_any_attack_give_a_bound_that_holds(run, tmp_path):
     np.savetxt(without, np.zeros(2000))
     found = run("audit", "--scores", with_it, without, "--json").json
     assert found["epsilon_lower"] == 0 and found["runs"] == [1000, 1000]
+    np.savetxt(with_it, np.ones(2000))
+    found = run("audit", "--scores", with_it, without, "--json").json
+    never_wrong = two_point_epsilon(Errors(0, 1000, 0, 1000), 1e-5, found["confidence"])
+    assert found["epsilon_lower"] == pytest.approx(never_wrong) and found["confidence"] == 0.999
     without.write_text("score\nhigh\n")
     refused(run("audit", "--scores", with_it, without), 1, "without.csv: row 1")
