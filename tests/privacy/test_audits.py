@@ -154,7 +154,7 @@ def test_a_profile_that_promises_too_much_is_refuted():
     exact = Errors(345, 1000, 345, 1000)
     assert refutes_profile(exact, lambda epsilon: gdp_delta(0.5, epsilon))
     for uneven in (Errors(0, 1000, 900, 1000), Errors(900, 1000, 0, 1000)):  # at one end alone
-        assert refutes_profile(uneven, lambda epsilon: max(0, 0.06 - epsilon / 100))
+        assert refutes_profile(uneven, lambda epsilon: 0.1 if epsilon < 0.5 else 0.01)
     assert not refutes_profile(exact, lambda epsilon: gdp_delta(0.8, epsilon))
     coin = Errors(round(2000 / (1 + math.e)), 2000, round(2000 / (1 + math.e)), 2000)
     assert refutes_profile(coin, randomised_response(0.7))
