@@ -467,6 +467,15 @@ def test_a_job_that_cannot_be_carried_out_names_what_is_wrong(changes, words):
         execute(job_of(**changes), GRAPH)
 
 
+def test_delta_is_small_for_the_validation_records_too_whose_labels_are_private():
+    fewer = GRAPH.train_mask & (np.cumsum(GRAPH.train_mask) <= 5)
+    graph = replace(GRAPH, train_mask=fewer)
+    size = int((GRAPH.validation_mask & (GRAPH.labels >= 0)).sum())
+    assert graph.train_mask.sum() < size
+    with pytest.raises(UserError, match=f"with {size} units"):
+        execute(job_of("class_sums", "text", delta=1 / size), graph)
+
+
 # --- identities ------------------------------------------------------------------------------
 
 

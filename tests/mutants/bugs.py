@@ -616,6 +616,11 @@ BUGS = (
     Bug("Q38", "replay: twice as many terms may move as are priced", "mechanisms/replay.py",
         "if changed > query_terms(query):", "if changed > 2 * query_terms(query):",
         (test("mechanisms/replay::a_unit_that_moves_two_terms_a_little_is_found"),)),
+    Bug("Q39", "delta is held against training records alone", "core/run.py",
+        "refuse_large_delta(job.delta, max(task.n_units, scored))",
+        "refuse_large_delta(job.delta, task.n_units)",
+        (test("run::"
+              "delta_is_small_for_the_validation_records_too_whose_labels_are_private"),)),
 )  # fmt: skip
 
 
