@@ -16,7 +16,9 @@ from typer.main import get_command
 from private_graphs.cli import application
 from private_graphs.cli import train as cli_train
 from private_graphs.core.jobs import Job
+from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.statements import PrivacyStatement
+from private_graphs.report.explained import explained
 
 NAME = "synthetic-planetoid"
 FILES = {"job.json", "manifest.json", "predictions.safetensors", "runs.parquet", "statement.json"}
@@ -199,6 +201,19 @@ def test_explain_says_what_a_finished_run_promises(run, train, tmp_path):
     (tmp_path / "alone.json").write_bytes((tmp_path / "statement.json").read_bytes())
     [alone] = run("explain", tmp_path / "alone.json", "--statement", identifier, "--json").json
     assert alone == {**parts, "belongs_to": ""}
+
+
+def test_runs_of_two_seeds_cost_both_though_their_statements_are_equal(train, tmp_path):
+    one, two, lone = tmp_path / "one", tmp_path / "two", tmp_path / "lone.json"
+    for seed, folder in enumerate((one, two)):
+        train("--epsilon", 2, "--lr", 1, "--epochs", 1, "--seed", seed, "--out", folder)
+    lone.write_bytes((two / "statement.json").read_bytes())
+    mu = gdp_mu(2, 1e-5)
+    for folders, runs in (((one, two), 2), ((one, one), 1), ((one, one / "statement.json"), 1),
+                          ((one, two, one), 2), ((one, lone), 2)):  # fmt: skip
+        found = explained(folders, full=False)
+        assert len({each["statement_id"] for each in found.statements}) == 1
+        assert found.epsilon == pytest.approx(gdp_epsilon(mu * runs**0.5, 1e-5), rel=1e-3), folders
 
 
 def test_explain_refuses_what_is_missing_or_was_changed(run, train, tmp_path):

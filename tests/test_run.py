@@ -399,6 +399,24 @@ def test_all_parts_of_the_units_have_the_plan_that_is_stated(monkeypatch):
         execute(job, GRAPH)
 
 
+def test_what_no_price_covers_is_kept_of_published_data_alone(monkeypatch):
+    base = releasing(10.0)
+    more = {"curves": {"c": np.zeros(2)}, "evaluated": {"told": 7}, "artifacts": {"a": np.zeros(1)}}
+    telling = replace(base, run=lambda *given: [replace(e, **more) for e in base.run(*given)])
+    monkeypatch.setattr(run_module, "method_named", lambda _: telling)
+    fields = {"epsilons": (1.0,), "seeds": (0,), "validation_labels": ()}
+    for changes, source, names in (
+        ({}, "seeded", {"a"}), ({"dataset": "cora"}, "seeded", {"a", "curve/c"}),
+        ({}, "os_entropy", set()), ({"dataset": "cora"}, "os_entropy", set()),
+    ):  # fmt: skip
+        job = job_of("class_sums", "text", **fields, **changes)
+        found = execute(job, GRAPH, noise_source=source)
+        assert {name.split("/", 1)[1] for name in found.artifacts} == names
+        assert ("told" in found.rows) == ("curve/c" in names)
+    with pytest.raises(UserError, match="reads artifacts of other"):
+        execute(job, GRAPH, artifacts={"other": {}}, noise_source="os_entropy")
+
+
 def test_runs_of_a_search_are_priced_with_their_own_seeds():
     """Samples that runs of one seed share are not those of other seeds."""
     sums = GaussianQuery(unit="node", relation="replace", count=1, reason="test", sensitivity=1.0,
@@ -447,6 +465,15 @@ def test_a_sample_drawn_per_class_is_refused_at_node_level():
 def test_a_job_that_cannot_be_carried_out_names_what_is_wrong(changes, words):
     with pytest.raises(UserError, match=words):
         execute(job_of(**changes), GRAPH)
+
+
+def test_delta_is_small_for_the_validation_records_too_whose_labels_are_private():
+    fewer = GRAPH.train_mask & (np.cumsum(GRAPH.train_mask) <= 5)
+    graph = replace(GRAPH, train_mask=fewer)
+    size = int((GRAPH.validation_mask & (GRAPH.labels >= 0)).sum())
+    assert graph.train_mask.sum() < size
+    with pytest.raises(UserError, match=f"with {size} units"):
+        execute(job_of("class_sums", "text", delta=1 / size), graph)
 
 
 # --- identities ------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import cache
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from private_graphs.attacks import mechanism_audit
+from private_graphs.attacks.audit import EACH_CONFIDENCE
 from private_graphs.attacks.mechanism_audit import (
     GAUSSIAN,
     LAPLACE,
@@ -20,6 +22,8 @@ from private_graphs.attacks.small_jobs import small_dataset, small_job
 from private_graphs.core.run import answer
 from private_graphs.mechanisms.replay import Recording
 from private_graphs.methods import method_named
+from private_graphs.privacy.audits import Errors, rate_upper_bound
+from private_graphs.privacy.statements import AUDIT_CONFIDENCE
 
 FEW = 20
 """Batches: enough to see noise that is 7 % too small in 40,000 draws."""
@@ -98,3 +102,12 @@ def test_the_noise_of_recorded_tapes_is_fresh_and_as_large_as_planned():
         noise = next(e for e in first if e.kind == "gaussian")
         tape[place] = replace(one, exact=noise.exact, noisy=noise.noisy)
     assert any("repeat" in each for each in tape_findings([reused]))
+
+
+def test_bounds_and_verdicts_hold_jointly():
+    """Four error rates bound a pure ε; a verdict of a canary is that of two attacks."""
+    tail = (1 - AUDIT_CONFIDENCE) / 4
+    often, seldom = 1 - rate_upper_bound(200, 1000, tail), rate_upper_bound(100, 1000, tail)
+    found = mechanism_audit._pure_epsilon(Errors(100, 1000, 200, 1000))
+    assert found == pytest.approx(math.log(often / seldom))
+    assert 1 - EACH_CONFIDENCE == pytest.approx((1 - AUDIT_CONFIDENCE) / 2)

@@ -82,6 +82,8 @@ def test_whoever_is_left_out_changes_no_answer_and_stays_a_unit(scenario):
         first, second, _ = (getattr(each, name) for each in found)
         assert np.array_equal(first, second)
     assert found[0].events == found[2].events
+    if scenario == "nodes":
+        assert not np.isin(some.graph.edge_index, mine[~kept]).any(), "who is absent has no edge"
     if scenario == "lists":
         lengths, before = (np.diff(adjacency_of(task.graph).indptr if each is None else each.indptr)
                            for each in (some.lists, task.lists))  # fmt: skip

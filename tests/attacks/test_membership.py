@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.special import ndtr
 from small_graphs import (
     HIDDEN,
     by_tensor,
@@ -31,8 +32,9 @@ from private_graphs.datasets.embedded import write_raw
 from private_graphs.datasets.registry import build
 from private_graphs.mechanisms.door import UNSEEN, Door, ReleaseMismatch
 from private_graphs.methods import gcn
+from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import gdp_noise
-from private_graphs.privacy.queries import GaussianQuery
+from private_graphs.privacy.queries import GaussianQuery, PureQuery
 from private_graphs.report.leaks import LEAK_COLUMNS, leak_rows
 
 
@@ -177,6 +179,29 @@ def test_rates_are_those_of_all_pairs_counted_one_by_one():
     )
 
 
+def test_an_interval_leaves_as_much_out_at_either_end(monkeypatch):
+    coins, moved = drawn(20, 60, 1.0)
+    widths = []
+    for confidence in (1.0, 0.95):
+        monkeypatch.setattr(membership, "CONFIDENCE", confidence)
+        _, low, high = rates(moved, coins, 2)["auc"]  # of two draws, between which it interpolates
+        widths.append(high - low)
+    assert widths[1] / widths[0] == pytest.approx(0.95)
+
+
+def test_a_guarantee_allows_what_all_its_releases_allow_together():
+    one = guarantee_of(2.0)
+    mu = gdp_mu(2.0, 1e-5)
+    both = replace(one, events=one.events * 2).allowed()
+    assert both["auc"] == pytest.approx(ndtr(math.sqrt(2) * mu / math.sqrt(2)), rel=1e-3)
+    pure = PureQuery(epsilon=1.0, count=1, unit="node", relation="replace", reason="test")
+    found = replace(one, events=(pure,), delta=0.01).allowed()
+    epsilon = replace(one, events=(pure,), delta=0.01).epsilon_proved
+    exact = 1 - 0.99**2 / (1 + math.exp(epsilon))  # the area over the curve of (ε, δ)
+    assert exact <= found["auc"] < exact + 0.01
+    assert found["tpr_01"] == pytest.approx(math.exp(epsilon) * 0.01 + 0.01)
+
+
 # --- bounds and planted leaks --------------------------------------------------------------------
 
 
@@ -194,7 +219,8 @@ def test_a_model_that_memorises_one_class_is_found_by_the_nodes_that_shadows_nam
     design = FixedDesign.of(score.ratios()["online"], coins[:40])
     honest = score.ratios(same[40:])["online"]
     assert design.guess(honest, coins[40:]).epsilon(1e-5) < 0.3
-    assert surest(honest, coins[40:]).epsilon(1e-12) < 0.3
+    sure = surest(honest, coins[40:])
+    assert sure.epsilon(1e-12) < 0.3 and (sure.canaries, sure.guesses) == (40 * 400, 40 * 2 * 8)
 
 
 def test_published_classes_that_read_private_edges_are_found(generator):

@@ -102,6 +102,8 @@ def test_loops_and_repeated_edges_are_dropped_and_counted(graph):
     info = found.info
     assert (info.loops_dropped, info.duplicates_dropped, info.one_way_edges) == (1, 2, 2)
     assert info.counts["edge_rows"] == 7 == 1 + 2 + 2 * 3 - 2
+    plain = read_own(graph(edges=EDGES), SOUND).info
+    assert info.preprocessing == plain.preprocessing, "statements tell no number of edges"
 
 
 def test_csv_and_parquet_read_the_same(graph, tmp_path):

@@ -75,9 +75,9 @@ def test_private_text_moves_nothing_but_its_own_row(kind, labelled):
         column[0] = "celkom iné slová " * 20
     other = text_graph(changed, public=100, labels=labelled.labels)
     options = FeatureOptions(counts=(3, 1000))
-    before, after = (
-        make_features(graph, kind, SOUND, options).values for graph in (labelled, other)
-    )
+    made = [make_features(graph, kind, SOUND, options) for graph in (labelled, other)]
+    assert made[0].preprocessing == made[1].preprocessing
+    before, after = (each.values for each in made)
     if kind == "bow":
         before, after = before.to_scipy().toarray(), after.to_scipy().toarray()
     assert before.shape == after.shape

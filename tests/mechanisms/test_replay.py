@@ -129,6 +129,35 @@ def test_a_sum_read_twice_in_one_call_is_found():
     assert found.largest_ratio == pytest.approx(np.sqrt(2)) and found.rest_equal
 
 
+def test_a_unit_that_moves_two_parts_is_found():
+    query = GaussianQuery(count=1, sensitivity=1.0, noise_std=1.0, **WORDS)
+
+    def run(data, watch):
+        door = Door.of([Streams.of({})], watch)
+        for part in ("first", "second"):
+            own = door.part(part)
+            own.plan([(query,)])
+            own.gaussian(np.array([[data.sum() / 4]]), [query])
+
+    found = replay(run, np.zeros(3), [np.array([1.0, 0, 0])])
+    assert any("moves the parts" in line for line in found.differs) and found.largest_ratio < 1
+
+
+def test_a_unit_that_moves_two_terms_a_little_is_found():
+    def run(data, watch):
+        door = Door.of([Streams.of({"toy": 1})], watch)
+        door.plan([(POISSON,)])
+        descent = door.descent([POISSON])
+        rows = (data + np.roll(data, 1, axis=0)) / 100
+        for _ in range(STEPS):
+            descent.step(lambda joined: rows[joined[0]].sum(axis=0)[None], len(data))
+
+    others = [np.concatenate([-DATA[:1], DATA[1:]])]
+    found = replay(run, DATA, others, coins=("all",))
+    assert any("2 terms move; 1 are priced" in line for line in found.differs)
+    assert found.largest_ratio < 1
+
+
 # --- all methods --------------------------------------------------------------------------------
 
 REDUCED = [

@@ -108,6 +108,12 @@ def test_asked_training_nodes_are_treated_as_test_nodes(task):
     assert np.array_equal(same.asked, voters.asked), "no edge decides who is asked"
 
 
+def test_the_numbers_of_both_messages_of_an_edge_are_rounded(task):
+    lattice = edge_votes.calibrated(task, 1.0, 50)
+    added = (lattice.sensitivity - 1) / lattice.spacing
+    assert added == pytest.approx(math.sqrt(2 * task.n_classes), rel=1e-4)
+
+
 def test_many_nodes_are_asked(task):
     """More than a narrow integer counts: the last voter's label is not lost among them."""
     n_asked = 70_000

@@ -114,3 +114,15 @@ def test_the_distance_is_paid_for_in_compositions():
     both = compose_groups([((ours, ours), 5)], 1e-5)
     mu = math.sqrt(10) * ours.mu
     assert gdp_epsilon(mu, 1e-5) < both < gdp_epsilon(mu, 1e-5) + 1e-4
+    assert replace(event, count=7).total_variation / event.total_variation == pytest.approx(7)
+
+
+@pytest.mark.parametrize("runs", [1, 30])
+def test_noise_and_its_distance_together_spend_no_more_than_delta(runs):
+    """With a distance so large that what it takes of δ is seen."""
+    event = replace(event_of(calibrate(0.3)), spacing=0.0)
+    one = replace(price(event, *CLAIM, 1e-5), total_variation=1e-8)
+    epsilon = compose_groups([((one,), runs)], 1e-5)
+    of_noise = gdp_delta(math.sqrt(runs) * one.mu, epsilon)
+    of_distance = (1 + math.exp(epsilon)) * runs * one.total_variation
+    assert 0.5e-5 < of_noise + of_distance <= 1e-5 * (1 + 1e-9) and of_distance > 2e-9 * runs

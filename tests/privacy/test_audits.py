@@ -78,6 +78,12 @@ def test_an_attack_that_guesses_shows_nothing():
     assert one_run_p_value(10, 0, 0, 1.0, DELTA) == 1
 
 
+def test_delta_is_lost_on_every_canary_and_not_on_the_guesses_alone():
+    few, many = (one_run_p_value(m, 30, 28, 1.0, DELTA) for m in (1000, 3000))
+    without = stats.binom.sf(27, 30, 1 / (1 + math.exp(-1)))
+    assert (many - without) / (few - without) == pytest.approx(3)
+
+
 def test_counts_that_cannot_be_are_refused():
     for counts in ((-1, 5, 0, 5), (0, 0, 0, 5), (0, 5, 6, 5)):
         with pytest.raises(UserError, match="errors"):
@@ -147,6 +153,8 @@ def test_randomised_response_is_not_refuted_by_the_profile_but_by_the_gaussian_b
 def test_a_profile_that_promises_too_much_is_refuted():
     exact = Errors(345, 1000, 345, 1000)
     assert refutes_profile(exact, lambda epsilon: gdp_delta(0.5, epsilon))
+    for uneven in (Errors(0, 1000, 900, 1000), Errors(900, 1000, 0, 1000)):  # at one end alone
+        assert refutes_profile(uneven, lambda epsilon: 0.1 if epsilon < 0.5 else 0.01)
     assert not refutes_profile(exact, lambda epsilon: gdp_delta(0.8, epsilon))
     coin = Errors(round(2000 / (1 + math.e)), 2000, round(2000 / (1 + math.e)), 2000)
     assert refutes_profile(coin, randomised_response(0.7))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from command_line import refused
 
 from private_graphs.privacy import composition
-from private_graphs.privacy.accountants import gdp_epsilon
+from private_graphs.privacy.accountants import gdp_delta, gdp_epsilon
+from private_graphs.privacy.audits import Errors, two_point_epsilon
+from private_graphs.privacy.queries import LATTICE_RATIO, lattice_distance
 
 
 def test_papers_numbers_are_priced_and_shuffling_is_not_amplified(run):
@@ -28,6 +32,8 @@ def test_groups_laplace_noise_and_answers():
     assert one["epsilon"] == pytest.approx(6.167, abs=1e-3) and one["bound"] == "exact"
     sampled = composition.priced("gaussian", 0.8, 50, rate=0.002, group=5)["epsilon"]
     assert sampled == pytest.approx(1.599, abs=2e-3)
+    shuffled = composition.priced("gaussian", 4.0, 100, rate=0.01, group=2, shuffled=9)
+    assert shuffled["if_shuffled"] == pytest.approx(gdp_epsilon(2 * 2 * 3 / 4, 1e-5))
     assert composition.priced("laplace", 2.0, 3, group=2)["pure_epsilon"] == 3.0
     assert composition.priced("randomized-response", 0.5, 1)["epsilon"] <= 0.5
 
@@ -54,6 +60,20 @@ def test_event_trees_of_statements_compose(run, tmp_path):
     assert 1 < found / gdp_epsilon(100, 1e-5) < 1.001
 
 
+def test_many_lattice_releases_take_their_share_of_delta():
+    tree = {"class": "SelfComposedDpEvent", "count": 10**6,
+            "event": {"class": "GaussianDpEvent", "noise_multiplier": 1e3}}  # fmt: skip
+    part = SimpleNamespace(event=tree, neighboring_relation="ADD_OR_REMOVE_ONE")
+    one = SimpleNamespace(
+        delta=1e-5, unit="person", relation="replace", reads_nothing=False, epsilon_proved=4.4,
+        epsilon_all_runs=4.4, n_runs_released=1, dp_events=[part],
+    )  # fmt: skip
+    epsilon, delta = composition.together([one])
+    distance = lattice_distance(LATTICE_RATIO, 2**20 * 10**6)
+    assert delta == 1e-5 and distance > 1e-8
+    assert gdp_delta(1.0, epsilon) + (1 + math.exp(epsilon)) * distance <= delta
+
+
 def test_scores_of_any_attack_give_a_bound_that_holds(run, tmp_path):
     rng = np.random.default_rng(0)
     with_it, without = tmp_path / "with.csv", tmp_path / "without.csv"
@@ -68,5 +88,9 @@ def test_scores_of_any_attack_give_a_bound_that_holds(run, tmp_path):
     np.savetxt(without, np.zeros(2000))
     found = run("audit", "--scores", with_it, without, "--json").json
     assert found["epsilon_lower"] == 0 and found["runs"] == [1000, 1000]
+    np.savetxt(with_it, np.ones(2000))
+    found = run("audit", "--scores", with_it, without, "--json").json
+    never_wrong = two_point_epsilon(Errors(0, 1000, 0, 1000), 1e-5, found["confidence"])
+    assert found["epsilon_lower"] == pytest.approx(never_wrong) and found["confidence"] == 0.999
     without.write_text("score\nhigh\n")
     refused(run("audit", "--scores", with_it, without), 1, "without.csv: row 1")

@@ -13,6 +13,7 @@ from scipy.integrate import quad
 from scipy.stats import laplace
 
 from private_graphs.core.errors import UserError
+from private_graphs.privacy import query_prices
 from private_graphs.privacy.accountants import compose_groups, gdp_epsilon, price
 from private_graphs.privacy.events import FullBatch, NoisyGradients
 from private_graphs.privacy.fourier import fourier_of
@@ -27,6 +28,7 @@ from private_graphs.privacy.queries import (
     Query,
 )
 from private_graphs.privacy.query_losses import (
+    ConcentratedLoss,
     LaplaceLoss,
     PureLoss,
     SampledTerms,
@@ -34,6 +36,7 @@ from private_graphs.privacy.query_losses import (
     zcdp_epsilon,
     zcdp_epsilon_library,
 )
+from private_graphs.privacy.query_prices import composed
 
 DELTA = 1e-5
 CLAIM = ("node", "replace")
@@ -166,9 +169,19 @@ def test_pure_releases_never_cost_more_than_their_sum(event: Query, epsilon: flo
 @given(st.floats(1e-3, 100), st.floats(1e-9, 1e-2))
 def test_concentrated_privacy_by_two_routes(rho: float, delta: float) -> None:
     own, library = zcdp_epsilon(rho, delta), zcdp_epsilon_library(rho, delta)
+    stated, _, second = composed((ConcentratedLoss(rho, 1),), delta)
+    assert (stated, second) == (max(own, library), min(own, library)), "the larger is stated"
     assert -1e-9 <= library - own <= 2e-4 * max(1, own)
     assert own <= rho + 2 * math.sqrt(-rho * math.log(delta))
     assert own >= gdp_epsilon(math.sqrt(2 * rho), delta) - 1e-9
+
+
+def test_the_larger_of_two_routes_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = (SampledGaussian(2.0, 10, 0.1, "replace"),)
+    for other in (0.01, 99.0, None):
+        monkeypatch.setattr(query_prices, "_other_route", lambda *_, other=other: other)
+        stated, _, second = composed(steps, DELTA)
+        assert stated == max(pld_of(steps, DELTA), other or 0) and second == other
 
 
 # --- sampled terms ------------------------------------------------------------------------------

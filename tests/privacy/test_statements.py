@@ -278,6 +278,13 @@ def test_an_audit_that_does_not_fit_is_refused(audit: dict, message: str) -> Non
         with_audit(_statement(), _audit(**audit))
 
 
+def test_an_audit_of_a_stronger_relation_says_nothing_of_a_weaker_claim() -> None:
+    of_edges = _audit(unit="edge_undirected", relation="add_remove")
+    assert with_audit(_edge_statement(), of_edges).audit == of_edges
+    with pytest.raises(UserError, match="cannot be compared"):
+        with_audit(_edge_statement(), of_edges.model_copy(update={"relation": "replace"}))
+
+
 def _choice(epsilon: float) -> ExponentialChoice:
     return ExponentialChoice(
         unit="node", relation="replace", count=1, reason="hits", sensitivity=1, scale=2 / epsilon
@@ -329,5 +336,7 @@ def test_what_other_units_cost_counts_in_one_run_and_in_all():
     found = price_runs(claim, runs, True, [query(0.3)])
     assert found.proved == pytest.approx(gdp_epsilon(0.3, 1e-5))
     assert found.together == pytest.approx(gdp_epsilon(0.6, 1e-5))
+    more = price_runs(claim, [*runs, SearchRuns((query(0.2),), 5)], True, [query(0.3)])
+    assert more.together == pytest.approx(gdp_epsilon(0.9, 1e-5)), "of runs with other events too"
     unproved = price_runs(claim, runs, True, [Unnoised("read")])
     assert unproved.proved is None and unproved.together is None

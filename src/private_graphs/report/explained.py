@@ -41,11 +41,16 @@ def explained(folders: Sequence[Path], full: bool, wanted: str | None = None) ->
     from private_graphs.privacy.statements import PrivacyStatement
 
     found, texts, told, belongs = [], [], [], []
+    counted: dict[str, set[str]] = {}
     for folder in folders:
-        for runs, printed, document in statements_of(folder, wanted):
+        for runs, printed, document, replicas in statements_of(folder, wanted):
             statement = PrivacyStatement.model_validate(document)
-            if statement.statement_id in {each.statement_id for each in told}:
-                continue  # the same run, named twice
+            before = counted.get(statement.statement_id)
+            # runs of other kept seeds have equal statements; without rows nothing tells them apart
+            named = bool(replicas) or statement.noise_source == "os_entropy"
+            if before is not None and named and replicas <= before:
+                continue  # the same runs, named twice
+            counted[statement.statement_id] = (before or set()) | replicas
             heading = f"Statement {statement.statement_id} ({statement.status.replace('_', ' ')})"
             title = ": ".join(filter(None, [heading, runs]))
             lines = textwrap.wrap(title, 80, break_on_hyphens=False)
@@ -76,9 +81,9 @@ def _for_links(told: Sequence[PrivacyStatement]) -> tuple[float | None, float] |
 
 def statements_of(
     run: Path, wanted: str | None = None
-) -> list[tuple[str, float | None, dict[str, Any]]]:
-    """Return (runs in words, their printed ε, statement) for every budget, in the order of the
-    rows; without rows, no words and no printed ε.
+) -> list[tuple[str, float | None, dict[str, Any], set[str]]]:
+    """Return (runs in words, their printed ε, statement, their replica ids) for every budget, in
+    the order of the rows; without rows, no words, no printed ε and no ids.
 
     ``run`` is the folder of a job, a ``statement.json``, or a folder that ``classify --out`` wrote
     (or its ``release``). If rows lie beside the statements, only those of selected rows are
@@ -124,17 +129,20 @@ def statements_of(
             f"{suggest(wanted, statements)}"
         )
     return [
-        (*(("", None) if rows is None else _runs(rows, name)), statements[name])
+        ("", None, statements[name], set()) if rows is None else _told(rows, name, statements[name])
         for name in ([wanted] if wanted else names)
     ]
 
 
-def _runs(rows: Any, name: str) -> tuple[str, float]:
-    """Return in words the runs that a statement is about, and the ε that is printed for them."""
+def _told(
+    rows: Any, name: str, statement: dict[str, Any]
+) -> tuple[str, float, dict[str, Any], set[str]]:
+    """Return what ``statements_of`` returns of one statement."""
     from private_graphs.report.statement import runs_of
 
     own = rows[rows["statement_id"] == name]
-    return "; ".join(runs_of(own)[name]), own["epsilon"].iloc[0]
+    words = "; ".join(runs_of(own)[name])
+    return words, own["epsilon"].iloc[0], statement, set(own["replica_id"])
 
 
 def _with_audits(folder: Path, rows: Any, statements: dict[str, Any]) -> dict[str, Any]:
@@ -150,7 +158,9 @@ def _with_audits(folder: Path, rows: Any, statements: dict[str, Any]) -> dict[st
     return statements
 
 
-def _recorded(folder: Path, wanted: str | None) -> list[tuple[str, float, dict[str, Any]]]:
+def _recorded(
+    folder: Path, wanted: str | None
+) -> list[tuple[str, float | None, dict[str, Any], set[str]]]:
     """Return a statement of a study's recorded results, with the runs that it is about."""
     from private_graphs.core.store import read_rows, read_statements
 
@@ -162,4 +172,4 @@ def _recorded(folder: Path, wanted: str | None) -> list[tuple[str, float, dict[s
             f"{folder}: has {len(statements):,} statements{other}; name one with --statement ID: "
             "the column statement_id of its rows.parquet has them"
         )
-    return [(*_runs(read_rows(folder / "rows.parquet"), wanted), statements[wanted])]
+    return [_told(read_rows(folder / "rows.parquet"), wanted, statements[wanted])]
