@@ -53,8 +53,8 @@ from private_graphs.report.explained import explained
 from private_graphs.workflow.verify import finish
 
 SECRET = "the name of a patient"
-"""In private texts, after the beginnings that messages may quote as names of columns."""
-TEXT = f"{'wheel chain rose soil dial tube ' * 3}{SECRET}"
+"""In private texts, which are longer than the names of columns that messages quote."""
+TEXT = f"{SECRET} {'wheel chain rose soil dial tube ' * 3}"
 SECONDS = 5
 NESTED = b"[" * 1500
 fuzzed = settings(
@@ -221,6 +221,7 @@ EDGES = "source,target\n" + "".join(f"d{n},d{n + 1}\n" for n in range(39))
 
 @fuzzed
 @example(b"", b"")
+@example(NODES.partition("\n")[2].encode(), EDGES.encode())  # without a header
 @given(damaged(NODES.encode()), damaged(EDGES.encode()))
 def test_tables(place, nodes, edges):
     (place / "n.csv").write_bytes(nodes)

@@ -164,13 +164,13 @@ def _columns_of(path: Path, found: list[str], roles: Mapping[str, str]) -> dict[
 
 
 def _shown(found: list[str]) -> str:
-    """Return column names for a message: in a file without a header they are private text."""
-    cut = [
-        repr(name if len(name) <= _SHOWN_LENGTH else f"{name[:_SHOWN_LENGTH]}…")
+    """Return column names for a message; a long one is private text of a file without a header."""
+    named = [
+        repr(name) if len(name) <= _SHOWN_LENGTH else f"one of {len(name)} characters"
         for name in found[:_SHOWN_COLUMNS]
     ]
-    more = f" and {len(found) - len(cut)} more" if len(found) > len(cut) else ""
-    return ", ".join(cut) + more
+    more = f" and {len(found) - len(named)} more" if len(found) > len(named) else ""
+    return ", ".join(named) + more
 
 
 def _column_hint(role: str, name: str, found: list[str]) -> str:
