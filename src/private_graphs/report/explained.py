@@ -148,7 +148,7 @@ def _with_audits(folder: Path, rows: Any, statements: dict[str, Any]) -> dict[st
         path = parent.parent / "rows.parquet"
         if parent.name == "jobs" and path.is_file():
             with readable(path):
-                others = pd.read_parquet(path)
+                others = pd.read_parquet(path.absolute())
             return audited(tidy([rows, others[others["source"] == "audit"]]), statements)
     return statements
 

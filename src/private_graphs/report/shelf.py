@@ -162,7 +162,7 @@ def own_shelves(folder: Path) -> list[Shelf]:
     studies = sorted({path.parent.name for path in (folder / "exhibits").glob("*/*.md")})
     if not studies or not (folder / ROWS).is_file():
         return []
-    shown = pd.read_parquet(folder / ROWS, columns=["study", "group", "job"])
+    shown = pd.read_parquet((folder / ROWS).absolute(), columns=["study", "group", "job"])
     jobs = set(shown["study"] + "/" + shown["group"] + "/" + shown["job"].fillna(""))
     rows, statements = collect(folder, jobs=jobs)
     shelves = []

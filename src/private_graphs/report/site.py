@@ -155,18 +155,20 @@ def write_site(
     recorded: str | Path = "recorded",
     processes: int = 1,
     scale: str = "",
+    report: Callable[[str], None] = lambda _: None,
 ) -> list[Path]:
     """Write ``index.html`` and its pages; return their paths.
 
     The site shows the exhibits below ``<scale>/exhibits``, and those of ``recorded``, whose tables
     are written to ``recorded/exhibits`` and whose pictures are drawn by ``processes`` processes.
     ``scale`` is the one whose ``claims/<study>.csv`` match the present code; other claims of own
-    results are judged here.
+    results are judged here. ``report`` gets a line before each part of the work.
 
     Raises:
         UserError: there is nothing to show.
     """
     root = Path(results_root)
+    report("reading results")
     shelves = [
         replace(each, verdicts=root / scale / "claims" / f"{each.results.study.id}.csv")
         if each.name == scale else each
@@ -175,12 +177,14 @@ def write_site(
     with TemporaryDirectory() as pictures:
         drawings = []
         for shelf in (each for each in shelves if each.made):
+            report(f"tables of {shelf.results.study.id}")
             folder = root / shelf.name / "exhibits" / shelf.results.study.id
             _, found = write_all_texts(folder, shelf, _FORMS)
             there = Path(pictures, shelf.results.study.id)
             drawings += [replace(each, stem=there / each.stem.name, forms=("svg",))
                          for each in found]  # fmt: skip
         being_drawn = draw(drawings, processes)
+        report("pages and pictures")
         return write_pages(root, shelves, being_drawn, Path(pictures))
 
 
