@@ -21,8 +21,8 @@ from private_graphs.attacks.decoding import decoded
 from private_graphs.attacks.membership import Shadows, cross_checked, rates
 from private_graphs.attacks.views import margins
 from private_graphs.core.errors import UsageError, UserError
-from private_graphs.core.limits import MOST_COUNT
 from private_graphs.core.files import write_json
+from private_graphs.core.limits import MOST_COUNT
 from private_graphs.core.private_files import private_folder
 from private_graphs.core.streams import Streams
 from private_graphs.documents.declaration import needed
