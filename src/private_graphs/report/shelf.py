@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from private_graphs.core.errors import UserError
 from private_graphs.core.store import ROWS, tidy
 from private_graphs.core.study import Run, Study, group_jobs, load_study
 from private_graphs.datasets.registry import dataset_spec, declared_graphs
@@ -162,7 +163,12 @@ def own_shelves(folder: Path) -> list[Shelf]:
     studies = sorted({path.parent.name for path in (folder / "exhibits").glob("*/*.md")})
     if not studies or not (folder / ROWS).is_file():
         return []
-    shown = pd.read_parquet((folder / ROWS).absolute(), columns=["study", "group", "job"])
+    try:
+        shown = pd.read_parquet((folder / ROWS).absolute(), columns=["study", "group", "job"])
+    except (OSError, ValueError) as error:  # those of Arrow are ValueErrors
+        raise UserError(
+            f"{folder / ROWS}: cannot be read as rows; remove it, and run snakemake again"
+        ) from error
     jobs = set(shown["study"] + "/" + shown["group"] + "/" + shown["job"].fillna(""))
     rows, statements = collect(folder, jobs=jobs)
     shelves = []

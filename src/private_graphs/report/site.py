@@ -27,6 +27,7 @@ from private_graphs import __version__
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import write_json, write_text
 from private_graphs.core.protocols import PROTOCOLS
+from private_graphs.core.study import study_ids
 from private_graphs.core.tasks import SCENARIOS
 from private_graphs.methods import all_methods, module_of
 from private_graphs.privacy.explain import answers
@@ -242,9 +243,11 @@ def write_pages(
     lines = (entry.verdict.line(entry.study.name) for entry in entries)
     write_text(root / SITE / VERDICTS, "\n".join(lines) + "\n")
     kept = {*pages, *(root / SITE / name for name in ("site.css", "site.js", VERDICTS))}
-    for path in (root / SITE).rglob("*"):
-        if path.is_file() and path not in kept:
-            path.unlink()
+    made = {*study_ids(), "methods", "datasets", "private", *(each.study.id for each in entries)}
+    for name in made:  # whatever else lies in the folder is not ours to remove
+        for path in (root / SITE / name).rglob("*"):
+            if path.is_file() and path.suffix in (".html", ".gz") and path not in kept:
+                path.unlink()
     return [path for path in pages if path.suffix == ".html"]
 
 
