@@ -37,6 +37,16 @@ def test_an_error_while_writing_keeps_the_former_file_and_leaves_no_other(tmp_pa
     assert target.read_text() == "former" and os.listdir(tmp_path) == ["file.txt"]
 
 
+def test_a_folder_and_a_pipe_are_not_renamed_over_and_a_pipe_without_writer_is_empty(tmp_path):
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")  # in place of /dev/null, which a test must not touch
+    for name, words in (("folder", "directory"), ("", "directory"), ("pipe", "device or pipe")):
+        with pytest.raises(OSError, match=words):
+            files.write_text(tmp_path / name, "x")
+    assert (tmp_path / "pipe").is_fifo() and sorted(os.listdir(tmp_path)) == ["folder", "pipe"]
+    assert read_bounded(tmp_path / "pipe") == b""
+
+
 def test_a_killed_process_leaves_nothing_under_the_final_name(tmp_path):
     code = (
         "import os, signal, sys\n"

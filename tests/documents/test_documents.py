@@ -859,6 +859,15 @@ def test_two_releases_at_once_are_not_written_into_one_folder(data, tmp_path):
     assert private_graphs.explain("A").epsilon == pytest.approx(1.0, abs=0.01)
 
 
+def test_the_refusal_of_a_second_release_leaves_the_folder_to_the_first(tmp_path):
+    with releases._reserved(tmp_path / "A", False):
+        for _ in range(2):  # the second came through where the first had removed the empty folder
+            with pytest.raises(UsageError, match="another process"):
+                with releases._reserved(tmp_path / "A", False):
+                    pass
+        assert (tmp_path / "A").is_dir()
+
+
 def test_a_release_that_is_killed_counts_in_full(data, tmp_path):
     declared("race", write(tmp_path / "n.csv", rows_of(60)))
     assert exit_codes(PROCESSES.Process(target=killed)) == [-signal.SIGKILL]
@@ -867,6 +876,60 @@ def test_a_release_that_is_killed_counts_in_full(data, tmp_path):
     assert 0.99 < spent.spent <= 1.0 and spent.releases[0]["state"] == "started"
     with pytest.raises(OverBudget):
         classify("race", epsilon=1, out="A")
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "words"),
+    [("--text", "a\nb", "between commas"), ("--classes", "a\nb", "between commas"),
+     ("--classes", "\udcff", "UTF-8"), ("--source", "\udcff", "UTF-8"), ("--unit", "", "--unit"),
+     ("--public", "", "--public"), ("--vocabulary", ".", "folder")],
+)  # fmt: skip
+def test_odd_values_of_declare_are_refused_in_a_sentence(run, data, tmp_path, flag, value, words):
+    nodes = write(tmp_path / "n.csv", rows_of(20))
+    flags = {"--nodes": nodes, "--text": "body", "--label": "topic", "--classes": "a,b"}
+    given = [each for pair in (flags | {flag: value}).items() for each in pair]
+    refused(run("declare", "x", *given), 2, words)
+
+
+@pytest.mark.parametrize("models", [7, 10**7, 10**30])
+def test_a_number_of_models_beyond_all_use_is_refused(data, models):
+    with pytest.raises(UsageError, match="expected 8 to"):
+        private_graphs.attack("nothing", models=models)
+
+
+def test_labels_that_are_no_class_count_neither_as_right_nor_as_wrong(run, data, tmp_path):
+    rows = rows_of(60)
+    declared("x", write(tmp_path / "n.csv", rows))
+    classify("x", epsilon=1, out="R")
+    right = private_graphs.load("R").predict([row["body"] for row in rows])
+    table = [row | {"topic": "?" if number % 2 else str(right[number]), "open": "other"}
+             for number, row in enumerate(rows)]  # fmt: skip
+    new = ("predict", "R/release", "--nodes", write(tmp_path / "new.csv", table), "--out", "p.csv")
+    assert run(*new, "--label", "topic", "--json").json["accuracy"] == 1.0
+    assert run(*new, "--label", "open", "--json").json["accuracy"] is None
+    assert "no label in 'open' is a class" in run(*new, "--label", "open").out
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"id": 3}, {"graph": None}, {"classes": ["a", 1]}, {"text": []}, {"text": "body"},
+     {"id": "\ud800"}, {"format": "3"}, None],
+)  # fmt: skip
+def test_a_model_whose_description_is_damaged_is_refused(data, tmp_path, change):
+    import safetensors.numpy
+    from safetensors import safe_open
+
+    declared("x", write(tmp_path / "n.csv", rows_of(60)))
+    classify("x", epsilon=1, out="R")
+    path = tmp_path / "alone" / "model.safetensors"  # without the manifest, which would refuse
+    path.parent.mkdir()
+    with safe_open("R/release/model.safetensors", "numpy") as file:
+        about = json.loads(file.metadata()["private_graphs"])
+        tensors = {name: file.get_tensor(name) for name in file.keys()}
+    text = "[" * 100_000 if change is None else json.dumps(about | change)
+    safetensors.numpy.save_file(tensors, path, metadata={"private_graphs": text})
+    with pytest.raises(UserError, match="cannot be read as a released model"):
+        private_graphs.load(path.parent)
 
 
 # --- files --------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from private_graphs.report.overview import (
     verdicts,
 )
 from private_graphs.report.publish import write_all
-from private_graphs.report.site import write_pages
+from private_graphs.report.site import write_pages, write_site
 
 VOID = {"meta", "link", "br", "img", "input"}
 HOSTILE = "<script>alert('x')</script>\"&"
@@ -375,10 +375,23 @@ def test_pages_that_nothing_is_made_of_any_more_are_removed(tmp_path):
     stale = tmp_path / "site" / "small" / "full" / "000000000000.html"
     stale.parent.mkdir(parents=True)
     stale.write_text("old")
+    (tmp_path / "site" / "assets").mkdir()
+    own = [tmp_path / "site" / "notes.html", tmp_path / "site" / "assets" / "app.html"]
+    for path in own:
+        path.write_text("of the owner of the folder")
     build(tmp_path, shelf())
     build(tmp_path, shelf(exhibits=(FIGURE,)))
+    assert all(path.exists() for path in own), "only pages of studies are removed"
     assert not stale.exists() and not (tmp_path / "site" / "small" / "table1.html").exists()
     assert not (tmp_path / "full" / "exhibits" / "small" / "table1.csv").exists()
+
+
+def test_damaged_rows_beside_exhibits_are_named(tmp_path):
+    (tmp_path / "demo" / "exhibits" / "lrec2022").mkdir(parents=True)
+    (tmp_path / "demo" / "exhibits" / "lrec2022" / "table1.md").write_text("x")
+    (tmp_path / "demo" / "rows.parquet").write_text("junk")
+    with pytest.raises(UserError, match="rows.parquet: not readable"):
+        write_site(tmp_path, tmp_path / "nothing")
 
 
 def test_nothing_to_show_is_an_error(tmp_path):

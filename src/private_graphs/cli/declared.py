@@ -153,6 +153,8 @@ def predict(
             f"{100 * found.accuracy:.1f} % of those with a class are right: an exact number about "
             "these documents, not to be given away if they are private"
         )
+    elif label is not None:
+        lines.append(f"no label in {label!r} is a class of the model: nothing to count")
     typer.echo("\n".join(lines))
 
 

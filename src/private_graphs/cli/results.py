@@ -61,7 +61,7 @@ def site(
     from private_graphs.core.files import shipped
     from private_graphs.report.site import write_site
 
-    pages = write_site(results, shipped(recorded), -1)
+    pages = write_site(results, shipped(recorded), -1, report=say)
     say(f"wrote {results / 'index.html'} and {len(pages) - 1} pages behind it")
 
 
@@ -79,6 +79,6 @@ def paper(
     from private_graphs.core.files import shipped
     from private_graphs.report.paper import write_paper
 
-    for path in write_paper(results, shipped(recorded), out):
+    for path in write_paper(results, shipped(recorded), out, say):
         if path.name == "main.tex":
             say(f"wrote {path}: pdflatex main.tex there makes the document")

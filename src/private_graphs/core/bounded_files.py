@@ -13,6 +13,11 @@ from private_graphs.core.errors import UsageError
 from private_graphs.core.limits import MOST_DOCUMENT_BYTES
 
 
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file; a named pipe that nobody writes into is empty rather than waited for."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def read_bounded(path: str | os.PathLike[str], most: int = MOST_DOCUMENT_BYTES) -> bytes:
     """Return the content of a file; UsageError for more than ``most`` bytes, before they are read.
 
@@ -20,7 +25,8 @@ def read_bounded(path: str | os.PathLike[str], most: int = MOST_DOCUMENT_BYTES) 
     """
     if "\0" in os.fspath(path):  # a damaged declaration may say so; open has no OSError for it
         raise UsageError(f"{os.fspath(path)!r}: has a zero byte; expected the name of a file")
-    with open(path, "rb") as stream:
+    with open(path, "rb", opener=_open_at_once) as stream:
+        os.set_blocking(stream.fileno(), True)
         status = os.fstat(stream.fileno())
         if stat.S_ISREG(status.st_mode):
             size, data = status.st_size, stream.read() if status.st_size <= most else b""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -60,6 +61,8 @@ def wrong_fields(
         elif key:
             if "ge" in (bounds := error.get("ctx", {})):  # else many zeros of a small number
                 message = f"should be at least {bounds['ge']:g}"
-            message = f"found {error['input']!r}; {message[0].lower()}{message[1:]}"
+            value = error["input"]
+            shown = repr(str(value) if isinstance(value, os.PathLike) else value)
+            message = f"found {shown}; {message[0].lower()}{message[1:]}"
         found.append((key, message))
     return found

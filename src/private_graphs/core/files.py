@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import json
@@ -42,6 +43,11 @@ def shipped(path: Path) -> Path:
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path in the same folder; rename it to ``path`` only on success."""
     target = Path(path)
+    if not target.name or target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+    if target.parent == Path("/dev") or (target.exists() and not target.is_file()):
+        # renaming over /dev/null, as root can, would take the device away from the whole machine
+        raise OSError(errno.EINVAL, "a device or pipe, expected a file", str(target))
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:

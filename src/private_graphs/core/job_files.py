@@ -29,7 +29,9 @@ def _rows_of(records: np.ndarray, rows: np.ndarray) -> np.ndarray:
 def read_rows(folder: str | os.PathLike[str]) -> pd.DataFrame:
     """Return the rows of a finished job, those of ``without_dp`` included."""
     paths = (Path(folder, part, "runs.parquet") for part in ("", WITHOUT_DP))
-    return pd.concat([pd.read_parquet(path) for path in paths if path.is_file()], ignore_index=True)
+    return pd.concat(
+        [pd.read_parquet(path.absolute()) for path in paths if path.is_file()], ignore_index=True
+    )
 
 
 def read_artifacts(folder: str | os.PathLike[str]) -> dict[str, np.ndarray]:
@@ -106,6 +108,6 @@ def _write(result: JobResult, folder: Path, more: Iterable[str] = ()) -> None:
         files.append(ARTIFACTS)
     write_json(folder / "statement.json", result.statements)
     with atomic_path(folder / "runs.parquet") as temporary:
-        result.rows.to_parquet(temporary, index=False)
+        result.rows.to_parquet(temporary.absolute(), index=False)  # pandas expands ~
     code = result.rows["code_fingerprint"].iloc[0]
     write_manifest(folder, [*files, *more], result.statements, code)

@@ -253,12 +253,12 @@ def _content(path: Path) -> bytes:
 
 
 def _delimiter(data: bytes, roles: Mapping[str, str]) -> str:
-    """Return the separator under which the header has most of the columns; a comma at first."""
+    """Return the separator under which the header has most of the columns, else most fields."""
     wanted = {name.strip(NOT_SEEN) for name in roles.values()}
 
-    def found(delimiter: str) -> int:
+    def found(delimiter: str) -> tuple[int, int]:
         header = next((row for _, row in _rows(data, delimiter)), [])
-        return len(wanted & {name.strip(NOT_SEEN) for name in header})
+        return len(wanted & {name.strip(NOT_SEEN) for name in header}), len(header)
 
     return max(_DELIMITERS, key=found)
 

@@ -65,6 +65,7 @@ def declare(
     from private_graphs.datasets.own import OWN_FOLDER
     from private_graphs.datasets.registry import built_graphs, dataset_names
     from private_graphs.datasets.spelling import shown
+    from private_graphs.documents.hashing import listed_words
     from private_graphs.documents.ledger import BudgetLedger
     from private_graphs.documents.release import delta_of, earlier_releases, people_of
     from private_graphs.documents.tables import (
@@ -93,6 +94,15 @@ def declare(
             drop_empty=drop_empty, source=source, target=target, max_edges=max_edges,
         )
     )  # fmt: skip
+    for flag in ("nodes", "edges", "vocabulary"):
+        file = getattr(spec, flag)
+        if file is not None and file.exists() and not file.is_file():
+            raise UsageError(
+                f"declare: --{flag}: {file} is a folder, pipe or device; expected a file that "
+                "'classify' can read again"
+            )
+    if spec.vocabulary:
+        listed_words(spec.vocabulary, spec.encoding)
     docs = read_documents(spec)
     protected, kind = len(docs.units_on(TRAINING, TEST)), unit or "document"
     if not protected:
@@ -164,7 +174,13 @@ def _names(value: str | Sequence[str], known: Sequence[str] = ()) -> tuple[str, 
         return tuple(value)
     import csv
 
-    names = next(csv.reader([value], skipinitialspace='"' in value), [])
+    try:
+        names = next(csv.reader([value], skipinitialspace='"' in value), [])
+    except csv.Error:
+        raise UsageError(
+            f"{value!r}: expected names between commas; put one with a comma or a line break in "
+            "double quotes"
+        ) from None
     return tuple(name if name in known else name.strip() for name in names)
 
 
@@ -179,7 +195,7 @@ class Predicted:
     unknown: float | None
     """Share of words that the model does not know; None where all words are read."""
     accuracy: float | None
-    """Share of right answers among documents with a label; None without ``label``."""
+    """Share of right answers among documents whose label is a class; None if there is none."""
     out: Path | None
 
 
@@ -210,8 +226,10 @@ def predict(
         write_text(out, table)
     accuracy = None
     if labels is not None:
-        pairs = [(looks(a), looks(b)) for a, b in zip(labels, names, strict=True) if a]
-        accuracy = sum(a == b for a, b in pairs) / len(pairs) if pairs else math.nan
+        known = set(map(looks, released.classes))  # other labels are none, as in ``declare``
+        pairs = [(looks(a), looks(b)) for a, b in zip(labels, names, strict=True)
+                 if looks(a) in known]  # fmt: skip
+        accuracy = sum(a == b for a, b in pairs) / len(pairs) if pairs else None
     return Predicted(
         ids, names, scores, released.features.unknown(texts), accuracy, Path(out) if out else None
     )

@@ -22,6 +22,7 @@ from private_graphs.attacks.membership import Shadows, cross_checked, rates
 from private_graphs.attacks.views import margins
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.files import write_json
+from private_graphs.core.limits import MOST_COUNT
 from private_graphs.core.private_files import private_folder
 from private_graphs.core.streams import Streams
 from private_graphs.documents.declaration import needed
@@ -133,8 +134,10 @@ def attack(
     Raises:
         UserError: no release of declared documents in the folder.
     """
-    if models < 8:
-        raise UsageError(f"--models is {models}; expected at least 8, half of which are compared")
+    if not 8 <= models <= MOST_COUNT:
+        raise UsageError(
+            f"--models is {models}; expected 8 to {MOST_COUNT:,}, half of which are compared"
+        )
     name, folder = load(folder).graph, _owners(Path(folder))
     spec, (epsilon, method) = needed(name, Path(data)), _released(folder)
     plan = planned_release(spec, read_documents(spec), BudgetLedger(Path(data)), epsilon, method)

@@ -27,6 +27,14 @@ FOLDER = "declared"
 """Folder of the declarations beside the folder of raw files: ``data/raw`` -> ``data/declared``."""
 
 
+def refuse_bytes(value: str | Path) -> None:
+    """Raise ValueError for a name that is not UTF-8."""
+    try:
+        str(value).encode()
+    except UnicodeEncodeError:
+        raise ValueError("has bytes that are not UTF-8; rename it") from None
+
+
 class Declaration(BaseModel):
     """Declared tables of documents, with what is public and what may be spent."""
 
@@ -40,11 +48,11 @@ class Declaration(BaseModel):
     text: tuple[str, ...] = Field(min_length=1)
     label: str
     id: str = "id"
-    unit: str | None = None
+    unit: str | None = Field(default=None, min_length=1)
     """Column with the protected person of a document; None: each document is a unit."""
     max_per_unit: int = Field(default=5, ge=1, le=MOST_COUNT)
     """Documents that are kept of one unit; it bounds work, not the privacy cost."""
-    public: str | None = None
+    public: str | None = Field(default=None, min_length=1)
     """Column that says which documents are public; None: no document of ``nodes`` is."""
     public_files: Path | None = None
     """Folder of tables of public documents, with the columns of ``nodes``."""
@@ -70,6 +78,15 @@ class Declaration(BaseModel):
     max_edges: int | None = Field(default=None, ge=1, le=MOST_EDGES)
     """Public bound on the links, known without looking at them; where all documents are public, the
     links are protected."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _text(cls, value: Any) -> Any:
+        """Refuse bytes of the command line that are no text: JSON cannot hold them."""
+        for each in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(each, str | Path):
+                refuse_bytes(each)
+        return value
 
     @field_validator("name")
     @classmethod
@@ -193,6 +210,13 @@ def keep(declaration: Declaration, data: Path) -> Path:
     model = declaration.model and Path(declaration.model).expanduser()
     if model and model.exists():
         placed |= {"model": str(model.absolute())}
+    for key, value in placed.items():  # the folder in which they lie may have such a name
+        try:
+            refuse_bytes(value)
+        except ValueError as error:
+            raise UsageError(
+                f"declare: --{key.replace('_', '-')}: {str(value)!r} {error}"
+            ) from None
     written = declaration.model_copy(update=placed)
     path.parent.mkdir(parents=True, exist_ok=True)
     hide_from_git(path.parent)

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 
+from private_graphs.core.bounded_files import read_bounded
 from private_graphs.core.errors import UserError
 
 _WORD = re.compile(r"\w+")
@@ -159,7 +160,7 @@ def listed_words(path: Path, encoding: str) -> tuple[str, ...]:
         UserError: a file that cannot be read, or without a word.
     """
     try:
-        words = tuple(sorted(set(tokens(path.read_text(encoding=encoding)))))
+        words = tuple(sorted(set(tokens(read_bounded(path).decode(encoding)))))
     except (OSError, ValueError) as error:
         raise UserError(
             f"{path}: cannot be read as a list of words ({error}); expected text in {encoding}"

@@ -209,9 +209,10 @@ class BudgetLedger:
         """
         path = self.folder / _LINES
         told = path.read_bytes() if path.exists() else b"0"
-        if not told.isdigit() or not 0 <= found - int(told) <= 1:
-            if told.isdigit() and found < int(told):
-                raise self._damaged(found + 1, f"is missing: {int(told)} lines were written")
+        written = int(told) if told.isdigit() and len(told) < 20 else -1
+        if written < 0 or not 0 <= found - written <= 1:
+            if found < written:
+                raise self._damaged(found + 1, f"is missing: {written} lines were written")
             raise UserError(
                 f"{path}: is gone, or is no number of the {found} lines in {_RELEASES}; what was "
                 "spent is not known any more: restore both files from one copy"

@@ -113,22 +113,33 @@ def load(
             about = parsed_json((file.metadata() or {}).get(_ABOUT, "{}"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}
         if about.get("format") != _FORMAT:
-            raise ValueError(f"format {about.get('format')}, expected {_FORMAT}")
+            raise ValueError(
+                f"format {about.get('format')}, expected {_FORMAT}: another version of "
+                "private-graphs wrote it; use that one"
+            )
         weights, features = tensors["weights"], _features(about, tensors, model, Path(data))
-        classes, columns = tuple(about["classes"]), len(weights) - 1
+        classes, columns = _names(about["classes"]), len(weights) - 1
+        (name,), (graph,) = _names([about["id"]]), _names([about["graph"]])
         if not isinstance(features, ModelVectors):  # whose model may not be at hand
             columns = features.columns
         if weights.shape != (columns + 1, len(classes)):
             raise ValueError(f"weights of shape {weights.shape} for {len(classes)} classes")
-        return ReleasedModel(
-            features, weights, classes, tuple(about["text"]), about["id"],
-            about["graph"],
-        )  # fmt: skip
+        if not np.isfinite(weights).all():
+            raise ValueError("weights that are not finite")
+        return ReleasedModel(features, weights, classes, _names(about["text"]), name, graph)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
         raise UserError(
             f"{path}: cannot be read as a released model ({error}); take the folder anew from who "
             "made it"
         ) from error
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    """Return a JSON list of names as a tuple; ValueError for anything else."""
+    if not (isinstance(value, list) and value and all(isinstance(each, str) for each in value)):
+        raise ValueError("a list of names is damaged")
+    "".join(value).encode()  # half of a character would end the writing of predictions
+    return tuple(value)
 
 
 def _features(

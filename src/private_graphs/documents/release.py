@@ -459,13 +459,14 @@ def _reserved(out: str | Path | None, force: bool) -> Iterator[Path]:
         raise UserError(
             f"--out is {out}: it cannot be made or written; choose a folder of your own"
         )
+    ours = False
     try:
-        try:
+        with suppress(BlockingIOError):
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(
-                f"{out}: another process writes a release there; choose another --out"
-            ) from None
+            # another process may have removed the folder, or made it anew, since it was opened
+            ours = out.exists() and os.path.samestat(os.stat(out), os.fstat(held))
+        if not ours:
+            raise UsageError(f"{out}: another process writes a release there; choose another --out")
         for part in ("release", "private"):
             if (out / part).exists() and any((out / part).iterdir()) and not force:
                 raise UsageError(
@@ -474,9 +475,10 @@ def _reserved(out: str | Path | None, force: bool) -> Iterator[Path]:
                 )
         yield out
     finally:
-        os.close(held)
         with suppress(OSError):  # not empty: something was written
-            out.rmdir()
+            if ours:  # an empty folder of another process is one that it holds
+                out.rmdir()
+        os.close(held)
 
 
 def people_of(spec: Declaration, docs: Documents, ledger: BudgetLedger) -> People:

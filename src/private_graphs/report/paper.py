@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from private_graphs.core.errors import UserError
@@ -26,18 +26,25 @@ _HEAD = r"""\documentclass[a4paper,landscape]{article}
 """
 
 
-def write_paper(results: Path, recorded: Path, out: Path) -> list[Path]:
+def write_paper(
+    results: Path, recorded: Path, out: Path, report: Callable[[str], None] = lambda _: None
+) -> list[Path]:
     """Write ``<out>/<shelf>/<study>/main.tex`` with its tables and pictures; return the paths.
 
-    ``pdflatex main.tex`` in such a folder makes the document.
+    ``pdflatex main.tex`` in such a folder makes the document. ``report`` gets a line before each.
 
     Raises:
         UserError: there is nothing to show.
     """
+    report("reading results")
     shelves = read_shelves(Path(results), Path(recorded))
     if not shelves:
         raise UserError(f"{results} and {recorded}: no results; expected finished or recorded ones")
-    return [path for shelf in shelves for path in paper_of(shelf, out / shelf.name)]
+    written = []
+    for shelf in shelves:
+        report(f"tables and pictures of {shelf.results.study.id}")
+        written += paper_of(shelf, out / shelf.name)
+    return written
 
 
 def paper_of(shelf: Shelf, out: Path) -> list[Path]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.core.store import ROWS, tidy
+from private_graphs.core.store import ROWS, read_frame, remedy, tidy
 from private_graphs.core.study import Run, Study, group_jobs, load_study
 from private_graphs.datasets.registry import dataset_spec, declared_graphs
 from private_graphs.privacy.statements import PrivacyStatement
@@ -162,7 +162,8 @@ def own_shelves(folder: Path) -> list[Shelf]:
     studies = sorted({path.parent.name for path in (folder / "exhibits").glob("*/*.md")})
     if not studies or not (folder / ROWS).is_file():
         return []
-    shown = pd.read_parquet(folder / ROWS, columns=["study", "group", "job"])
+    with remedy("remove the file, and run snakemake again"):
+        shown = read_frame(folder / ROWS, ["study", "group", "job"])
     jobs = set(shown["study"] + "/" + shown["group"] + "/" + shown["job"].fillna(""))
     rows, statements = collect(folder, jobs=jobs)
     shelves = []

@@ -27,6 +27,7 @@ from private_graphs import __version__
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import write_json, write_text
 from private_graphs.core.protocols import PROTOCOLS
+from private_graphs.core.study import study_ids
 from private_graphs.core.tasks import SCENARIOS
 from private_graphs.methods import all_methods, module_of
 from private_graphs.privacy.explain import answers
@@ -155,18 +156,20 @@ def write_site(
     recorded: str | Path = "recorded",
     processes: int = 1,
     scale: str = "",
+    report: Callable[[str], None] = lambda _: None,
 ) -> list[Path]:
     """Write ``index.html`` and its pages; return their paths.
 
     The site shows the exhibits below ``<scale>/exhibits``, and those of ``recorded``, whose tables
     are written to ``recorded/exhibits`` and whose pictures are drawn by ``processes`` processes.
     ``scale`` is the one whose ``claims/<study>.csv`` match the present code; other claims of own
-    results are judged here.
+    results are judged here. ``report`` gets a line before each part of the work.
 
     Raises:
         UserError: there is nothing to show.
     """
     root = Path(results_root)
+    report("reading results")
     shelves = [
         replace(each, verdicts=root / scale / "claims" / f"{each.results.study.id}.csv")
         if each.name == scale else each
@@ -175,12 +178,14 @@ def write_site(
     with TemporaryDirectory() as pictures:
         drawings = []
         for shelf in (each for each in shelves if each.made):
+            report(f"tables of {shelf.results.study.id}")
             folder = root / shelf.name / "exhibits" / shelf.results.study.id
             _, found = write_all_texts(folder, shelf, _FORMS)
             there = Path(pictures, shelf.results.study.id)
             drawings += [replace(each, stem=there / each.stem.name, forms=("svg",))
                          for each in found]  # fmt: skip
         being_drawn = draw(drawings, processes)
+        report("pages and pictures")
         return write_pages(root, shelves, being_drawn, Path(pictures))
 
 
@@ -238,9 +243,11 @@ def write_pages(
     lines = (entry.verdict.line(entry.study.name) for entry in entries)
     write_text(root / SITE / VERDICTS, "\n".join(lines) + "\n")
     kept = {*pages, *(root / SITE / name for name in ("site.css", "site.js", VERDICTS))}
-    for path in (root / SITE).rglob("*"):
-        if path.is_file() and path not in kept:
-            path.unlink()
+    made = {*study_ids(), "methods", "datasets", "private", *(each.study.id for each in entries)}
+    for name in made:  # whatever else lies in the folder is not ours to remove
+        for path in (root / SITE / name).rglob("*"):
+            if path.is_file() and path.suffix in (".html", ".gz") and path not in kept:
+                path.unlink()
     return [path for path in pages if path.suffix == ".html"]
 
 

@@ -155,6 +155,9 @@ def draw(drawings: Iterable[Drawing], processes: int = 1) -> Iterator[None]:
 
     ``wait`` for the returned value until they are finished.
     """
+    drawings = list(drawings)
+    if not drawings:
+        return iter(())  # joblib warns of a pool that is given up without work
     from joblib import Parallel, delayed
 
     run = Parallel(processes, return_as="generator", max_nbytes=None)
