@@ -347,7 +347,7 @@ def test_every_epsilon_is_never_less_than_the_weakest_statement_says(together):
     row, without = table.frame.to_dict("records")
     shown = {each.head: each.show(row) for each in table.columns}
     assert shown["ε proved"].text == "2.01" and shown["ε proved"].tone == "e3"
-    assert shown["all runs"] == ("none" if together is None else "7.01")
+    assert shown["all runs of a job"] == ("none" if together is None else "7.01")
     assert shown["micro-F1"] == "0.55"
     assert {each.head: each.show(without) for each in table.columns}["ε proved"].text == "no DP"
 
