@@ -192,8 +192,10 @@ class ShardedRun:
                 total += stored["total"]
                 records = int(stored["count"])
             if records and about.sha256 in summed:  # whoever is in it would be counted twice
-                raise UserError(f"{self.graph.file(shard)}: has what another shard has; expected "
-                                "every record in one shard")
+                raise UserError(
+                    f"{self.graph.file(shard)}: has what another shard has; expected "
+                    "every record in one shard"
+                )
             summed.add(about.sha256)
             count += records
         bound = self.job.max_edges or self.graph.info.n_train
