@@ -71,6 +71,10 @@ _OWN_DELTA = test("attacks/link_inference::"
 _INTERVAL = test("attacks/membership::an_interval_resamples_targets_and_nodes")
 _BY_SHADOWS = test("attacks/membership::"
                    "targets_are_scored_by_shadows_and_by_no_coin_of_targets")  # fmt: skip
+_LEAST = test("report/site::"
+              "of_several_statements_every_number_is_that_which_promises_least[0]")  # fmt: skip
+_FEW_WORDS = test("report/site::"
+                  "the_few_words_of_a_statement_round_a_proof_up_and_a_bound_down")  # fmt: skip
 _PLANNED = "`Door` adds the noise of the planned event itself: a method has no standard deviation"
 _OPENED = "`Lane.generator` opens a stream once and goes on: two calls never have the same noise"
 
@@ -691,6 +695,48 @@ BUGS = (
         "accounted=stages * (settings.epochs * n // settings.lot)",
         "accounted=(settings.epochs * n // settings.lot)",
         (test("methods/noisy_sums::nodes_cost_all_steps_and_sums[progap-settings0-12]"),)),
+    Bug("R19", "pages: of several statements the one that promises most is shown",
+        "report/overview.py", "weakest = max(held,", "weakest = min(held,", (_LEAST,)),
+    Bug("R20", "pages: ε of all runs is that of another statement than the weakest",
+        "report/overview.py",
+        "max((each.epsilon_all_runs for each in held), key=_weakness)", "weakest.epsilon_all_runs",
+        (_LEAST,)),
+    Bug("R21", "pages: of several attacks the one that shows least is shown", "report/overview.py",
+        '"shown": max(shown, default=None)', '"shown": min(shown, default=None)', (_LEAST,)),
+    Bug("R22", "pages: what an attack shows is rounded up", "report/overview.py",
+        'f"> {bound(e)}"', 'f"> {budget(e + 1e-9)}"', (_LEAST,)),
+    Bug("R23", "pages: a printed ε counts as true where a proved one is larger by 5 %",
+        "report/overview.py",
+        'private["epsilon_proved"] <= private["epsilon"] * (1 + 1e-9)',
+        'private["epsilon_proved"] <= private["epsilon"] * 1.05',
+        (test("report/site::verdicts_hold_printed_numbers_against_seeds_and_proofs"),)),
+    Bug("R24", "pages: several guarantees cost together what one of them costs",
+        "report/overview.py",
+        "math.hypot(*(gdp_mu(each.epsilon_proved, each.delta) for each in held))",
+        "max(gdp_mu(each.epsilon_proved, each.delta) for each in held)",
+        (test("report/site::several_guarantees_together_cost_more_than_each"),)),
+    Bug("R25", "tables as printed: an ε that is larger by 5 % is marked as held",
+        "report/layout.py", 'proved <= point["epsilon"] * (1 + 1e-9)',
+        'proved <= point["epsilon"] * 1.05',
+        (test("report/paper_tables::"
+              "lines_say_what_is_proved_refuted_or_open_and_link_to_the_statement"),)),
+    Bug("R26", "statements in few words: a proved ε is rounded to the nearest",
+        "report/statement.py", 'else f"ε = {at_most(proved)}"', 'else f"ε = {proved:.4g}"',
+        (_FEW_WORDS,)),
+    Bug("R27", "statements in few words: what an attack shows is rounded up",
+        "report/statement.py", "at_least(statement.audit.epsilon_lower)",
+        "at_most(statement.audit.epsilon_lower)", (_FEW_WORDS,)),
+    Bug("R28", "leaks: the ε that was asked stands in the column of proved ones",
+        "report/link_leaks.py", 'else budget(row["epsilon_proved"])',
+        'else budget(row["epsilon"])',
+        (test("attacks/link_inference::"
+              "tables_show_texts_beside_models_what_is_allowed_and_hubs"),)),
+    Bug("R29", "audits: a bound between two budgets refutes the one that was not attacked",
+        "report/audits.py",
+        "    return ours is None or np.isnan(theirs) or (lower > theirs) == (lower > ours)",
+        "    return True",
+        (test("report/rows::"
+              "an_audit_between_its_budget_and_another_says_nothing_of_the_other"),)),
 )  # fmt: skip
 
 

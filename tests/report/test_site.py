@@ -12,7 +12,8 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
-from small_shelves import AUDIT, FIGURE, TABLE, shelf, statement
+from small_shelves import AUDIT, FIGURE, TABLE, shelf
+from small_shelves import statement as statement_of
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.study import Sentences
@@ -271,9 +272,15 @@ def test_sentences_are_filled_from_rows_claims_and_attacks():
 
 
 def test_several_guarantees_together_cost_more_than_each():
-    held = [statement("sound", 2.0), statement("sound", 1.0, epsilon_proved=1.0)]
+    held = [statement_of("sound", 2.0), statement_of("sound", 1.0, epsilon_proved=1.0)]
     mu = math.hypot(gdp_mu(1.99998, 1e-5), gdp_mu(1.0, 1e-5))
     assert overview._together(held) == pytest.approx(gdp_epsilon(mu, 1e-5))
+
+
+def test_the_few_words_of_a_statement_round_a_proof_up_and_a_bound_down():
+    assert says.shortly(statement_of("paper", 2.0), 2.0) == "ε = 3.381, claimed 2"
+    refuted = statement_of("released", 2.0, audit=AUDIT)
+    assert says.shortly(refuted, 2.0) == "refuted: ε > 3.281, claimed 2"
 
 
 def test_a_study_without_sentences_of_its_own_has_a_verdict():
