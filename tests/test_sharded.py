@@ -226,6 +226,17 @@ def test_more_records_than_declared_are_refused(tmp_path, method):
         run.advance(run.rounds)
 
 
+@pytest.mark.parametrize("name", ["shards/0001.parquet", "./shards/0001.parquet"])
+def test_a_shard_that_is_given_twice_is_refused(tmp_path, name):
+    """Whoever is in it would move the sum by twice what is priced."""
+    run = sharded(tmp_path, job_of(*SUMS))
+    about = json.loads((run.graph.folder / GRAPH_FILE).read_text())
+    about["shards"][2] = about["shards"][1] | {"file": name}
+    (run.graph.folder / GRAPH_FILE).write_text(json.dumps(about))
+    with pytest.raises(UserError, match="distinct files|has what another shard has"):
+        finish(ShardedRun.of(run.out, run.graph.folder, run.job, True))
+
+
 def test_a_file_that_changed_after_the_graph_was_written_is_refused(tmp_path):
     run = sharded(tmp_path, job_of("text", "class_sums"))
     run.advance(0)

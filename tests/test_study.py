@@ -224,7 +224,9 @@ def test_a_job_is_plain_data_and_keeps_its_budgets(small) -> None:
 
 @pytest.mark.parametrize(
     "changes", [{"epsilons": ()}, {"seeds": ()}, {"seeds": (1, 1)}, {"epsilons": (1, 1)},
-                {"choose": {"learning_rate": (1, 1)}}, {"epsilons": (-1,)}],
+                {"choose": {"learning_rate": (1, 1)}}, {"epsilons": (-1,)},
+                {"metis_parts": 9, "test_share": 0.2},
+                {"metis_parts": 9, "leaks": {"attack": "membership", "shadows": 4}}],
 )  # fmt: skip
 def test_a_job_without_runs_or_with_repeated_ones_is_refused(changes: dict) -> None:
     fields = {"study": "s", "group": "g", "name": "n", "dataset": "d", "method": "m"}

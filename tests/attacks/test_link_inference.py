@@ -6,15 +6,18 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from scipy.special import expit
 
 from private_graphs.attacks import links, words
 from private_graphs.attacks.decoding import decoded
-from private_graphs.attacks.leaks import run_job
+from private_graphs.attacks.leaks import Guarantee, Guesses, run_job
 from private_graphs.attacks.membership import rates
 from private_graphs.core.errors import UserError
 from private_graphs.core.jobs import Job, LeakAttack
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.graphs.normalise import gcn_propagation
+from private_graphs.privacy.accountants import gdp_epsilon
+from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.report.link_leaks import link_blocks
 
 
@@ -134,6 +137,52 @@ def test_releases_are_attacked_by_the_rows_of_both_ends(method, scenario):
     assert auc > {"edge_votes": 0.65, "edge_rand": 0.99, "gap": 0.95}[method]
 
 
+@pytest.mark.parametrize(
+    ("method", "scenario", "epsilon"),
+    [("label_counts", "edges", 3.0), ("edge_votes", "edges", 8.0), ("gap", "links", 4.0)],
+)
+def test_an_attack_is_as_sure_as_it_is_right(method, scenario, epsilon, monkeypatch):
+    """Of noisy values in several rounds too, where later ones follow from earlier ones: both runs
+    of a likelihood ratio have the same."""
+    seen: list[links.SeenReleases] = []
+
+    class Noted(links.SeenReleases):
+        def __init__(self, tape=None):
+            super().__init__(tape)
+            seen.append(self)
+
+    monkeypatch.setattr(links, "SeenReleases", Noted)
+    dataset, settings = graph(), {"epochs": 1, "hops": 2} if method == "gap" else {}
+    job = Job(
+        study="s", group="g", name=method, dataset="graph", method=method, scenario=scenario,
+        epsilons=(epsilon,), settings=settings, max_edges=dataset.n_edges,
+        leaks=LeakAttack(attack="links", shadows=8),
+    )  # fmt: skip
+    group = links.matching(dataset.edge_index, dataset.n_nodes, np.random.default_rng(0))
+    coins, ratios = links.Informed(job, dataset, group).runs(8, links.Context())
+    assert len(np.unique(coins, axis=0)) == len(np.unique(ratios, axis=0)) == 8, "runs differ"
+    for first, second in zip(seen[::2], seen[1::2], strict=True):
+        both = list(zip(first.kept, second.kept, strict=True))
+        assert all(np.array_equal(one.noisy, other.noisy) for one, other in both)
+        assert not any(np.array_equal(one.exact, other.exact) for one, other in both)
+    belief = expit(ratios)
+    spread = np.sqrt((belief * (1 - belief) * ratios**2).sum())
+    assert abs(((coins - belief) * ratios).sum()) < 4 * spread
+
+
+def test_what_all_guesses_show_is_held_against_the_proof_at_their_own_delta():
+    query = GaussianQuery(count=1, sensitivity=1.0, unit="edge_undirected", relation="add_remove",
+                          reason="test", noise_std=2.0, clipping="row")  # fmt: skip
+    guarantee = Guarantee("edge_undirected", "add_remove", 1e-5, (query,), 2.0, None, 0.5)
+    coins = np.random.default_rng(0).random((10, 200)) < 0.5
+    scores = np.where(np.random.default_rng(1).random(coins.shape) < 0.6, 1, -1) * (2 * coins - 1)
+    found = {each.measure: each.value for each in
+             links.shown(scores, coins, guarantee, links.RELEASES, "s", "all")}  # fmt: skip
+    right = int(((scores > 0) == coins).sum())
+    assert found["epsilon_shown_everybody"] == Guesses(2000, 2000, right).epsilon(1e-12) > 0
+    assert found["epsilon_shown_tiny_proved"] == pytest.approx(gdp_epsilon(0.5, 1e-12))
+
+
 # --- words ---------------------------------------------------------------------------------------
 
 
@@ -178,7 +227,8 @@ def test_decoding_is_exact_without_noise_and_calibrated_with_it():
 
 def test_tables_show_texts_beside_models_what_is_allowed_and_hubs():
     names = {"study": "s", "group": "g", "job": "j", "dataset": "cora", "method": "counts"}
-    common = names | dict.fromkeys(("epsilon", "epsilon_claimed", "epsilon_proved", "accuracy"), 1)
+    common = names | dict.fromkeys(("epsilon", "epsilon_claimed", "accuracy"), 1)
+    common["epsilon_proved"] = 1.201
     of = {"score": "likelihood", "sees": links.RELEASES, "low": None, "high": None}
     rows = pd.DataFrame([
         common | of | {"who": links.ALL_PAIRS, "sees": links.TEXTS, "measure": "auc", "value": 0.8},
@@ -194,5 +244,5 @@ def test_tables_show_texts_beside_models_what_is_allowed_and_hubs():
         for row in block.frame.to_dict("records")
     ]
     assert "texts" in cells[0]
-    assert {"0.700", "0.600 to 1.000", "0.731", "> 0.75 (1e-12)"} <= cells[1]
+    assert {"0.700", "0.600 to 1.000", "0.731", "1.21", "> 0.75 (1e-12)"} <= cells[1]
     assert "0.930" in cells[2]

@@ -32,9 +32,9 @@ from private_graphs.datasets.embedded import write_raw
 from private_graphs.datasets.registry import build
 from private_graphs.mechanisms.door import UNSEEN, Door, ReleaseMismatch
 from private_graphs.methods import gcn
-from private_graphs.privacy.accountants import gdp_mu
+from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu, price
 from private_graphs.privacy.calibration import gdp_noise
-from private_graphs.privacy.queries import GaussianQuery, PureQuery
+from private_graphs.privacy.queries import GaussianQuery, PoissonSums, PureQuery
 from private_graphs.report.leaks import LEAK_COLUMNS, leak_rows
 
 
@@ -189,10 +189,48 @@ def test_an_interval_leaves_as_much_out_at_either_end(monkeypatch):
     assert widths[1] / widths[0] == pytest.approx(0.95)
 
 
+def test_an_interval_resamples_targets_and_nodes():
+    """Of targets that are all alike, or nodes, there is one for an interval."""
+    coins, moved = drawn(1, 30, 1.0)
+    for alike in (lambda row: np.tile(row, (30, 1)), lambda row: np.tile(row.T, (1, 30))):
+        _, low, high = rates(alike(moved), alike(coins), 20)["auc"]
+        assert high - low > 0.1
+
+
+def test_targets_are_scored_by_shadows_and_by_no_coin_of_targets(generator):
+    def models(n_models: int) -> shadow_models.Models:
+        coins, moved = drawn(n_models, 20, 2.0)
+        classes = generator.integers(2, size=(n_models, 20))
+        return shadow_models.Models(np.arange(20), coins, classes, np.zeros(n_models), 0.5, 2,
+                                    np.eye(20, dtype=bool), {"whole": moved})  # fmt: skip
+
+    shadows, targets = models(12), models(10)
+    found = membership.scored(shadows, targets).targets
+    other = membership.scored(shadows, replace(targets, coins=~targets.coins)).targets
+    assert ("whole", "online") in found and (PUBLISHED, "online") in found
+    assert all(np.array_equal(found[key], other[key]) for key in found)
+
+
+def test_a_proof_is_broken_by_what_holds_for_a_thousand_tests_at_the_same_delta():
+    words = {"count": 40, "unit": "node", "relation": "replace", "reason": "test"}
+    steps = PoissonSums(noise_multiplier=4.0, clip_norm=1.0, rate=0.1, **words)
+    held = replace(guarantee_of(), events=(steps,))
+    proved = held.at(1e-12)
+    assert proved == pytest.approx(price(steps, "node", "replace", 1e-12).epsilon)
+    assert proved > 1.2 * held.at(1e-5)
+    guesses = next(each for right in range(501)
+                   if (each := leaks.Guesses(500, 500, right)).epsilon(1e-12) > proved)  # fmt: skip
+    assert held.held_against(guesses, 1e-12) == proved  # at 95 % one of twenty true proofs is
+    with pytest.raises(UserError, match="breaks its proof"):
+        held.held_against(leaks.Guesses(500, 500, 500), 1e-12)
+
+
 def test_a_guarantee_allows_what_all_its_releases_allow_together():
     one = guarantee_of(2.0)
     mu = gdp_mu(2.0, 1e-5)
-    both = replace(one, events=one.events * 2).allowed()
+    twice = replace(one, events=one.events * 2)
+    assert twice.epsilon_proved == pytest.approx(gdp_epsilon(math.sqrt(2) * mu, 1e-5), rel=1e-3)
+    both = twice.allowed()
     assert both["auc"] == pytest.approx(ndtr(math.sqrt(2) * mu / math.sqrt(2)), rel=1e-3)
     pure = PureQuery(epsilon=1.0, count=1, unit="node", relation="replace", reason="test")
     found = replace(one, events=(pure,), delta=0.01).allowed()
@@ -221,6 +259,13 @@ def test_a_model_that_memorises_one_class_is_found_by_the_nodes_that_shadows_nam
     assert design.guess(honest, coins[40:]).epsilon(1e-5) < 0.3
     sure = surest(honest, coins[40:])
     assert sure.epsilon(1e-12) < 0.3 and (sure.canaries, sure.guesses) == (40 * 400, 40 * 2 * 8)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_nobody_is_guessed_twice_in_a_model(n):
+    coins, moved = drawn(40, n, 8.0)
+    sure = surest(Shadows(moved, coins).ratios()["online"], coins)
+    assert (sure.canaries, sure.guesses) == (40 * n, 40 * min(n, 2)) and sure.epsilon(1e-12) > 0
 
 
 def test_published_classes_that_read_private_edges_are_found(generator):

@@ -253,13 +253,15 @@ def test_runs_that_are_priced_have_samples_of_their_own(protocol, shared):
     data, made = ApprData.of(task, False), method_named("appr_gaussian").settings(**SHORT)
     known = np.arange(0)
     requests = [
-        Request(epsilon, 0, known, Streams.of({"epsilon": str(epsilon)}), made)
-        for epsilon in (1.0, 2.0)
+        Request(epsilon, seed, known, Streams.of({"epsilon": str(epsilon), "seed": seed}), made)
+        for epsilon, seed in ((1.0, 0), (2.0, 0), (1.0, 1))
     ]
-    first, second = (data.sample(each, Door.of([each.streams])) for each in requests)
-    assert len(first.labels) == len(second.labels)
+    first, second, other = (data.sample(each, Door.of([each.streams])) for each in requests)
+    assert len(first.labels) == len(second.labels) == len(other.labels)
     assert ((first.features != second.features).nnz == 0) == shared
-    assert {shared_sample(task, each) for each in requests} == {"seed 0" if shared else ""}
+    assert (first.features != other.features).nnz > 0
+    named = [shared_sample(task, each) for each in requests]
+    assert named == (["seed 0", "seed 0", "seed 1"] if shared else [""] * 3)
 
 
 @pytest.mark.parametrize("protocol", ["released", "paper"])

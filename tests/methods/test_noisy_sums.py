@@ -214,6 +214,7 @@ def test_nodes_cost_all_steps_and_sums(method, settings, steps):
     assert not answer.assumptions, "no validation node is read"
     released = answers(method_named(method), task_of("lists", "released"), [asked])[0]
     assert released.claim.epsilon <= 8 < proved(released.events, 1e-3)
+    assert f" and {steps} steps at " in released.claim.formula, "of all stages, as theirs"
     assert released.assumptions
 
 

@@ -65,6 +65,16 @@ _DISCRETE = "discrete_gaussian(lane.generator(stream), steps, row.shape)"
 _NORMAL = "lane.generator(stream).standard_normal(row.shape, dtype=dtype)"
 _STEP = "lane.generator(self.noise).standard_normal(dtype=self.dtype, out=row)"
 _SUM = "noise *= self.stds[:, None]"
+_AS_SURE = test("attacks/link_inference::an_attack_is_as_sure_as_it_is_right[gap-links-4.0]")
+_OWN_DELTA = test("attacks/link_inference::"
+                  "what_all_guesses_show_is_held_against_the_proof_at_their_own_delta")  # fmt: skip
+_INTERVAL = test("attacks/membership::an_interval_resamples_targets_and_nodes")
+_BY_SHADOWS = test("attacks/membership::"
+                   "targets_are_scored_by_shadows_and_by_no_coin_of_targets")  # fmt: skip
+_LEAST = test("report/site::"
+              "of_several_statements_every_number_is_that_which_promises_least[0]")  # fmt: skip
+_FEW_WORDS = test("report/site::"
+                  "the_few_words_of_a_statement_round_a_proof_up_and_a_bound_down")  # fmt: skip
 _PLANNED = "`Door` adds the noise of the planned event itself: a method has no standard deviation"
 _OPENED = "`Lane.generator` opens a stream once and goes on: two calls never have the same noise"
 
@@ -621,6 +631,112 @@ BUGS = (
         "refuse_large_delta(job.delta, task.n_units)",
         (test("run::"
               "delta_is_small_for_the_validation_records_too_whose_labels_are_private"),)),
+    Bug("R1", "attacks on links: the second run of a likelihood ratio has noise of its own",
+        "attacks/links.py", "self._answered(job, ~coins, first, context)",
+        "self._answered(job, ~coins, None, context)", (_AS_SURE,)),
+    Bug("R2", "attacks on links: a likelihood ratio divides by σ, not by its square",
+        "attacks/links.py", "(2 * query.noise_std**2)", "(2 * query.noise_std)", (_AS_SURE,)),
+    Bug("R3", "attacks on links: one run counts as many", "attacks/links.py",
+        "seed = number + self.job.leaks.seed * self.job.leaks.shadows",
+        "seed = self.job.leaks.seed", (_AS_SURE,)),
+    Bug("R4", "attacks on links: guesses at one delta are held against the proof at another",
+        "attacks/links.py", "proved = guarantee.held_against(guesses, TINY_DELTA)",
+        "proved = guarantee.held_against(guesses, guarantee.delta)", (_OWN_DELTA,)),
+    Bug("R5", "attacks on links: ε at the usual delta is said to be shown at 1e-12",
+        "attacks/links.py", "name, guesses.epsilon(TINY_DELTA), who=who)",
+        "name, guesses.epsilon(guarantee.delta), who=who)", (_OWN_DELTA,)),
+    Bug("R6", "leaks: an interval resamples targets alone", "attacks/membership.py",
+        "np.multiply.outer(_times(generator, n_targets), _times(generator, n))",
+        "np.multiply.outer(_times(generator, n_targets), np.ones(n))", (_INTERVAL,)),
+    Bug("R7", "leaks: an interval resamples nodes alone", "attacks/membership.py",
+        "np.multiply.outer(_times(generator, n_targets), _times(generator, n))",
+        "np.multiply.outer(np.ones(n_targets), _times(generator, n))", (_INTERVAL,)),
+    Bug("R8", "leaks: targets are scored by the coins of other targets", "attacks/membership.py",
+        "            known = Shadows(margins, shadows.coins)\n"
+        "            ratios = known.ratios(None if models is shadows else models.margins[view])",
+        "            known = Shadows(models.margins[view], models.coins)\n"
+        "            ratios = known.ratios()", (_BY_SHADOWS,)),
+    Bug("R9", "leaks: published classes of targets are scored by the coins of other targets",
+        "attacks/membership.py",
+        "    if models is not shadows:\n"
+        "        return class_ratios(shadows.classes, shadows.coins, models.classes, *looks_at)\n",
+        "    shadows = models\n", (_BY_SHADOWS,)),
+    Bug("R10", "leaks: one of twenty true proofs is said to be broken", "attacks/leaks.py",
+        "self.at(delta), guesses.epsilon(delta, BREAKS)", "self.at(delta), guesses.epsilon(delta)",
+        (test("attacks/membership::"
+              "a_proof_is_broken_by_what_holds_for_a_thousand_tests_at_the_same_delta"),)),
+    Bug("R11", "leaks: a guarantee is that of the first of several releases", "attacks/leaks.py",
+        "compose_groups([(priced, 1)], delta)", "compose_groups([(priced[:1], 1)], delta)",
+        (test("attacks/membership::a_guarantee_allows_what_all_its_releases_allow_together"),)),
+    Bug("R12", "leaks: somebody is guessed to be in and to be out", "attacks/membership.py",
+        "    if n == 1:\n", "    if n == 0:\n",
+        (test("attacks/membership::nobody_is_guessed_twice_in_a_model"),)),
+    Bug("R13", "leaks: a proof is stated of who trains by METIS", "core/jobs.py",
+        "if self.metis_parts and self.leaks:", "if False:",
+        (test("study::a_job_without_runs_or_with_repeated_ones_is_refused"),)),
+    Bug("R14", "GCN: coins of a sample are tossed for labelled training nodes alone",
+        "training/blocks.py", "keyed_coin_sample(nodes, fraction, generator)",
+        "keyed_coin_sample(nodes[dataset.labels[nodes] >= 0], fraction, generator)",
+        (test("training/structure::under_sound_the_coin_of_a_node_looks_at_no_label_or_edge"),)),
+    Bug("R15", "shards: who is in two equal shards is counted twice", "workflow/sharded.py",
+        "if records and about.sha256 in summed:", "if False:",
+        (test("sharded::a_shard_that_is_given_twice_is_refused[./shards/0001.parquet]"),)),
+    Bug("R16", "DP-APPR: all seeds train on the sample of the first, and are priced apart",
+        "studies/dpappr/methods/appr.py",
+        "setdefault((request.seed, share, places.tobytes()), sample)",
+        "setdefault((share,), sample)",
+        (test("methods/appr::runs_that_are_priced_have_samples_of_their_own[paper-True]"),)),
+    Bug("R17", "DP-APPR: one sample for all seeds, which are priced apart",
+        "studies/dpappr/methods/appr.py", 'Streams.of({"sample": "uniform", "seed": request.seed})',
+        'Streams.of({"sample": "uniform"})',
+        (test("methods/appr::runs_that_are_priced_have_samples_of_their_own[paper-True]"),)),
+    Bug("R18", "ProGAP: the printed ε is of the steps of one stage of several",
+        "methods/noisy_sums.py",
+        "accounted=stages * (settings.epochs * n // settings.lot)",
+        "accounted=(settings.epochs * n // settings.lot)",
+        (test("methods/noisy_sums::nodes_cost_all_steps_and_sums[progap-settings0-12]"),)),
+    Bug("R19", "pages: of several statements the one that promises most is shown",
+        "report/overview.py", "weakest = max(held,", "weakest = min(held,", (_LEAST,)),
+    Bug("R20", "pages: ε of all runs is that of another statement than the weakest",
+        "report/overview.py",
+        "max((each.epsilon_all_runs for each in held), key=_weakness)", "weakest.epsilon_all_runs",
+        (_LEAST,)),
+    Bug("R21", "pages: of several attacks the one that shows least is shown", "report/overview.py",
+        '"shown": max(shown, default=None)', '"shown": min(shown, default=None)', (_LEAST,)),
+    Bug("R22", "pages: what an attack shows is rounded up", "report/overview.py",
+        'f"> {bound(e)}"', 'f"> {budget(e + 1e-9)}"', (_LEAST,)),
+    Bug("R23", "pages: a printed ε counts as true where a proved one is larger by 5 %",
+        "report/overview.py",
+        'private["epsilon_proved"] <= private["epsilon"] * (1 + 1e-9)',
+        'private["epsilon_proved"] <= private["epsilon"] * 1.05',
+        (test("report/site::verdicts_hold_printed_numbers_against_seeds_and_proofs"),)),
+    Bug("R24", "pages: several guarantees cost together what one of them costs",
+        "report/overview.py",
+        "math.hypot(*(gdp_mu(each.epsilon_proved, each.delta) for each in held))",
+        "max(gdp_mu(each.epsilon_proved, each.delta) for each in held)",
+        (test("report/site::several_guarantees_together_cost_more_than_each"),)),
+    Bug("R25", "tables as printed: an ε that is larger by 5 % is marked as held",
+        "report/layout.py", 'proved <= point["epsilon"] * (1 + 1e-9)',
+        'proved <= point["epsilon"] * 1.05',
+        (test("report/paper_tables::"
+              "lines_say_what_is_proved_refuted_or_open_and_link_to_the_statement"),)),
+    Bug("R26", "statements in few words: a proved ε is rounded to the nearest",
+        "report/statement.py", 'else f"ε = {at_most(proved)}"', 'else f"ε = {proved:.4g}"',
+        (_FEW_WORDS,)),
+    Bug("R27", "statements in few words: what an attack shows is rounded up",
+        "report/statement.py", "at_least(statement.audit.epsilon_lower)",
+        "at_most(statement.audit.epsilon_lower)", (_FEW_WORDS,)),
+    Bug("R28", "leaks: the ε that was asked stands in the column of proved ones",
+        "report/link_leaks.py", 'else budget(row["epsilon_proved"])',
+        'else budget(row["epsilon"])',
+        (test("attacks/link_inference::"
+              "tables_show_texts_beside_models_what_is_allowed_and_hubs"),)),
+    Bug("R29", "audits: a bound between two budgets refutes the one that was not attacked",
+        "report/audits.py",
+        "    return ours is None or np.isnan(theirs) or (lower > theirs) == (lower > ours)",
+        "    return True",
+        (test("report/rows::"
+              "an_audit_between_its_budget_and_another_says_nothing_of_the_other"),)),
 )  # fmt: skip
 
 

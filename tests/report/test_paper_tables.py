@@ -175,5 +175,7 @@ def test_lines_say_what_is_proved_refuted_or_open_and_link_to_the_statement():
     tones = ["refuted", "none", "", "e10", "e3"]
     assert [line.epsilon.tone for line in lines] == tones
     assert {line.epsilon.statement for line in lines} == {"0a"}
+    above = {**POINT, "protocol": "paper", "epsilon_proved": 2.004, "status": "proved"}
+    assert score_lines([above], lambda row: 0)[0][0].epsilon.text == "ε 2.01†"
     page = tables.layout_html(table(laid({}, {("a", 1, "SGD"): lines})), "../{}.html".format)
     assert page.count('href="../0a.html"') == len(lines)

@@ -122,6 +122,12 @@ def test_an_audit_above_a_proved_budget_ends_the_report(scale, finished):
         audited(*read(scale, finished))
 
 
+def test_an_audit_between_its_budget_and_another_says_nothing_of_the_other(scale, finished):
+    leave_audit(scale, DOCUMENT | {"epsilon_proved": 2.5, "verdict_epsilon_lower": 2.2})
+    joined = audited(*read(scale, finished))
+    assert all(value["audit"] is None for value in joined.values())
+
+
 def edited(path, change):
     """Change a file and leave its dates as they were."""
     times = path.stat()

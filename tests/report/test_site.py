@@ -13,11 +13,13 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 from small_shelves import AUDIT, FIGURE, TABLE, shelf
+from small_shelves import statement as statement_of
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.study import Sentences
+from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.explain import answers
-from private_graphs.report import site
+from private_graphs.report import overview, site
 from private_graphs.report import statement as says
 from private_graphs.report.claims import COLUMNS
 from private_graphs.report.exhibit import Exhibit, Table
@@ -205,7 +207,7 @@ def test_verdicts_hold_printed_numbers_against_seeds_and_proofs():
     rows = [
         private | {"protocol": "sound", "published": 0.52, "epsilon_proved": 2.0},
         private | {"protocol": "sound", "published": 0.53, "epsilon_proved": 1.99},
-        private | {"protocol": "paper", "published": 0.48, "epsilon_proved": 3.4},
+        private | {"protocol": "paper", "published": 0.48, "epsilon_proved": 2.01},
         private | {"protocol": "paper", "published": 0.47, "epsilon_proved": None},
         private | {"protocol": "released", "published": 0.5, "epsilon_proved": 1.0,
                    "status": "refuted", "audit_epsilon_lower": 4.789},
@@ -217,7 +219,7 @@ def test_verdicts_hold_printed_numbers_against_seeds_and_proofs():
     released, paper, sound = verdicts(["text", Table("t", pd.DataFrame(rows), [])])
     assert (sound.scores, sound.met, sound.hold, sound.answer.tone) == (2, 1, 2, "")
     assert (paper.met, paper.budgets, paper.hold, paper.refuted, paper.unproved) == (1, 2, 0, 0, 2)
-    assert paper.larger == 3.4 and paper.answer.tone == "none"
+    assert paper.larger == 2.01 and paper.answer.tone == "none"
     assert (released.scores, released.met, released.budgets, released.refuted) == (2, 1, 1, 1)
     assert released.answer.tone == "refuted" and "ε > 4.78" in released.answer.text
     table = truth([released, paper, sound])
@@ -267,6 +269,18 @@ def test_sentences_are_filled_from_rows_claims_and_attacks():
     assert "holds in_part" not in numbers(held, CLAIMS, [])  # elsewhere it is undecided
     unproved = {"unproved": {"show": "proved", "where": {"protocol": "released"}}}
     assert "unproved" not in numbers(saying(numbers=unproved), None, [])
+
+
+def test_several_guarantees_together_cost_more_than_each():
+    held = [statement_of("sound", 2.0), statement_of("sound", 1.0, epsilon_proved=1.0)]
+    mu = math.hypot(gdp_mu(1.99998, 1e-5), gdp_mu(1.0, 1e-5))
+    assert overview._together(held) == pytest.approx(gdp_epsilon(mu, 1e-5))
+
+
+def test_the_few_words_of_a_statement_round_a_proof_up_and_a_bound_down():
+    assert says.shortly(statement_of("paper", 2.0), 2.0) == "ε = 3.381, claimed 2"
+    refuted = statement_of("released", 2.0, audit=AUDIT)
+    assert says.shortly(refuted, 2.0) == "refuted: ε > 3.281, claimed 2"
 
 
 def test_a_study_without_sentences_of_its_own_has_a_verdict():
@@ -347,9 +361,27 @@ def test_every_epsilon_is_never_less_than_the_weakest_statement_says(together):
     row, without = table.frame.to_dict("records")
     shown = {each.head: each.show(row) for each in table.columns}
     assert shown["ε proved"].text == "2.01" and shown["ε proved"].tone == "e3"
-    assert shown["all runs"] == ("none" if together is None else "7.01")
+    assert shown["all runs of a job"] == ("none" if together is None else "7.01")
     assert shown["micro-F1"] == "0.55"
     assert {each.head: each.show(without) for each in table.columns}["ε proved"].text == "no DP"
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_of_several_statements_every_number_is_that_which_promises_least(first):
+    weak = {"epsilon_proved": 2.00001, "epsilon_all_runs": 7.1, "epsilon_published": 1.9}
+    strong = {"epsilon_proved": 1.5, "epsilon_all_runs": 9.1, "epsilon_published": 1.2}
+    bounds = AUDIT | {"epsilon_lower": 1.4}, AUDIT | {"epsilon_lower": 1.3}
+    held = [shelf("recorded", protocols=("paper",), epsilons=(2.0,), audit=audit, **each)
+            for each, audit in zip((weak, strong), bounds, strict=True)]  # fmt: skip
+    one, other = held[first], held[1 - first]
+    rows = pd.concat([one.results.rows, other.results.rows], ignore_index=True)
+    told = {**one.results.statements, **other.results.statements}
+    table = guarantees(replace(one, results=replace(one.results, rows=rows, statements=told)))
+    (row,) = table.frame.to_dict("records")
+    shown = {each.head: each.show(row) for each in table.columns}
+    assert (shown["ε proved"].text, shown["ε proved"].tone) == ("2.01", "refuted")
+    assert (shown["all runs of a job"], shown["ε claimed"]) == ("9.10", "1.90")
+    assert shown["an attack shows"] == "> 1.40"
 
 
 def test_refuted_claims_are_marked_among_every_epsilon():

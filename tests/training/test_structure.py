@@ -47,7 +47,7 @@ def test_parts_are_balanced_disjoint_and_cover_the_training_nodes(protocol):
 
 
 def test_under_sound_the_coin_of_a_node_looks_at_no_label_or_edge():
-    dataset, other = random_graph(1, nodes=200), random_graph(2, nodes=200)
+    dataset, other = random_graph(1, nodes=200), random_graph(2, nodes=200, unlabelled=9)
     found = [kept_nodes(each, SOUND, 0.3).tolist() for each in (dataset, other)]
     assert found[0] == found[1]
     assert kept_nodes(dataset, SOUND, 0.3, seed=1).tolist() != found[0]

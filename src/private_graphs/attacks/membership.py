@@ -219,8 +219,14 @@ class FixedDesign:
 
 
 def surest(scores: np.ndarray, coins: np.ndarray) -> Guesses:
-    """Guess the surest members and the surest non-members of every target among all nodes."""
-    number = max(1, round(SUREST * scores.shape[1]))
+    """Guess the surest members and the surest non-members of every target among all nodes.
+
+    No node is guessed twice: a node alone is guessed by the sign of its score.
+    """
+    n = scores.shape[1]
+    if n == 1:
+        return Guesses(coins.size, coins.size, int(((scores > 0) == coins).sum()))
+    number = max(1, round(SUREST * n))
     order = np.argsort(scores, axis=1, kind="stable")
     ends = ((order[:, :number], False), (order[:, -number:], True))
     right = sum(int((np.take_along_axis(coins, at, axis=1) == says).sum()) for at, says in ends)

@@ -158,6 +158,11 @@ class Job(Strict):
                 "metis_parts says who is a test node; expected no test_share or validation_share "
                 "beside it"
             )
+        if self.metis_parts and self.leaks:
+            raise ValueError(
+                "metis_parts reads every edge, which has no price; expected no leaks beside it, "
+                "which are held against what is proved"
+            )
         if self.choose and self.validation_labels:
             raise ValueError(
                 "choose compares scores on all validation labels; expected no validation_labels "

@@ -398,16 +398,17 @@ def guarantees(shelf: Shelf, method: str = "") -> Table:
         Column("ε proved", lambda row: Cell(
             _said(row["proved"], budget, "none") if row["private"] else "no DP",
             row["statement"], row["tone"])),
-        Column("all runs", lambda row: _said(row["together"], budget,
-                                             "none" if row["private"] else NOTHING)),
+        Column("all runs of a job", lambda row: _said(
+            row["together"], budget, "none" if row["private"] else NOTHING)),
         Column("an attack shows", lambda row: _said(row["shown"], lambda e: f"> {bound(e)}")),
         Column("per", lambda row: row["unit"] if row["private"] else NOTHING),
         Column("runs", lambda row: number(row["runs"])),
     ]  # fmt: skip
     note = (
-        "ε proved is that of one run with settings fixed in advance, at its largest; all runs: of "
-        "all seeds and settings that were compared. Both are rounded up. Scores are means over the "
-        "seeds, from the lowest to the highest of all settings."
+        "ε proved is that of one run with settings fixed in advance, at its largest; all runs of a "
+        "job: of all its seeds and the settings that it compared, at its largest; several jobs of "
+        "a row cost more together. Both are rounded up. Scores are means over the seeds, from the "
+        "lowest to the highest of all settings."
     )
     return Table("All privacy guarantees", pd.DataFrame(found), columns, notes=(note,))
 

@@ -175,6 +175,7 @@ class ShardedRun:
     def total(self, turn: int, query: Any) -> np.ndarray:
         """Return the checked sum of all shards, after recording that noise is drawn for it."""
         asked, total, count = _digest(_packed(query)), query.zeros(), 0
+        summed: set[str] = set()
         for shard, about in enumerate(self.graph.info.shards):
             folder = self.sum_folder(turn, shard)
             if not (folder / MANIFEST).is_file():
@@ -189,7 +190,14 @@ class ShardedRun:
                 )
             with np.load(folder / _SUM) as stored:
                 total += stored["total"]
-                count += int(stored["count"])
+                records = int(stored["count"])
+            if records and about.sha256 in summed:  # whoever is in it would be counted twice
+                raise UserError(
+                    f"{self.graph.file(shard)}: has what another shard has; expected "
+                    "every record in one shard"
+                )
+            summed.add(about.sha256)
+            count += records
         bound = self.job.max_edges or self.graph.info.n_train
         if count > bound:
             raise UserError(
