@@ -737,6 +737,11 @@ BUGS = (
         "    return True",
         (test("report/rows::"
               "an_audit_between_its_budget_and_another_says_nothing_of_the_other"),)),
+    Bug("R30", "workflow: a job is run before the one that chooses its settings, on old rows of it",
+        "workflow/rules.py",
+        "return [*([job.chosen.job.id] if job.chosen else []), *job.needs.values()]",
+        "return [*job.needs.values()]",
+        (test("workflow/workflow::every_job_is_in_one_batch_after_those_that_it_needs"),)),
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.files import write_json
+from private_graphs.core.jobs import Job
 from private_graphs.core.manifest import MANIFEST
 from private_graphs.datasets.registry import DECLARED
 from private_graphs.methods import data_view
@@ -25,7 +26,6 @@ from private_graphs.workflow.rules import (
     exhibit_modules,
     make_workflow,
     model_receipts,
-    needed_by,
     reader_modules,
     receipt_file,
     refuse_repeated_keys,
@@ -85,6 +85,11 @@ def test_the_whole_grid_of_three_graphs_is_planned() -> None:
     assert full(exhibits="lrec2022.table5").datasets == ("citeseer", "cora", "pubmed")
 
 
+def read_by(job: Job) -> list[str]:
+    """Jobs whose files a job reads."""
+    return [*([job.chosen.job.id] if job.chosen else []), *job.needs.values()]
+
+
 def test_every_job_is_in_one_batch_after_those_that_it_needs() -> None:
     for asked in ({}, {"scale": "full", "exhibits": "lrec2022.figure2", "batch_minutes": 30}):
         work = make_workflow(asked)
@@ -96,10 +101,10 @@ def test_every_job_is_in_one_batch_after_those_that_it_needs() -> None:
             assert (
                 len({(job.study, job.group, job.dataset, job.features) for job in batch.jobs}) == 1
             )
-            needed = {place[other] for job in batch.jobs for other in needed_by(job)}
+            needed = {place[other] for job in batch.jobs for other in read_by(job)}
             assert batch.name not in needed
             assert work.inputs(batch.name)["needs"] == [*map(work.marker, dict.fromkeys(
-                place[other] for job in batch.jobs for other in needed_by(job)))]  # fmt: skip
+                place[other] for job in batch.jobs for other in read_by(job)))]  # fmt: skip
             seconds = [work.costs.seconds(job) for job in batch.jobs]
             assert len(seconds) == 1 or sum(seconds) <= 60 * work.run.batch_minutes
     assert any(job.chosen for job in work.jobs.values())
