@@ -11,6 +11,7 @@ import pytest
 from command_line import refused
 
 from private_graphs import cli
+from private_graphs.cli.terminal import ProgressBar
 
 ACCOUNT = ("--steps", 2000, "--delta", 1e-5)
 
@@ -111,3 +112,14 @@ def test_what_the_machine_refuses_is_one_line(run, monkeypatch, error, words):
 
     monkeypatch.setattr("private_graphs.privacy.composition.epsilon_for", fails)
     refused(run("epsilon", "--noise-multiplier", 1, "--steps", 1), 1, *words)
+
+
+@pytest.mark.parametrize(("timed", "lines"), [(True, ["work: 50 %", "work: 100 %"]), (False, [])])
+def test_long_work_says_off_a_terminal_how_far_it_is_unless_its_time_is_secret(
+    timed, lines, monkeypatch, capsys
+):
+    monkeypatch.setattr(ProgressBar, "SECONDS", 0)
+    with ProgressBar("work", "step", timed=timed) as progress:
+        progress(1, 2)
+        progress(2, 2)
+    assert capsys.readouterr().err.splitlines() == lines

@@ -7,6 +7,7 @@ import math
 import signal
 import sys
 import threading
+import time
 from typing import Any
 
 import typer
@@ -31,17 +32,23 @@ def number(value: float) -> float | None:
 
 
 class ProgressBar:
-    """Progress bar on standard error that opens when work starts, and only on a terminal.
+    """Progress bar on standard error that opens when work starts; off a terminal, now and then a
+    line.
 
-    ``timed`` False leaves out times and rates, which can be secret (docs/privacy.md §0.2). Ctrl-C
-    also ends the work of other threads, at their next report.
+    ``timed`` False leaves out times, rates and lines: how long work takes can be secret
+    (docs/privacy.md §0.2). Ctrl-C also ends the work of other threads, at their next report.
     """
+
+    SECONDS = 10
+    """Between two lines off a terminal."""
 
     def __init__(self, work: str, unit: str, timed: bool = True) -> None:
         self.work, self.unit = work, unit
         self.bar: Any = None
         self.format = None if timed else UNTIMED
         self.interrupted = False
+        self.next_line = time.monotonic() + self.SECONDS
+        self.lines = timed and not sys.stderr.isatty()
 
     def __call__(self, done: int, total: int) -> None:
         from tqdm import tqdm
@@ -56,6 +63,9 @@ class ProgressBar:
         if self.bar.total != total or done < self.bar.n:
             self.bar.reset(total)
         self.bar.update(done - self.bar.n)
+        if self.lines and time.monotonic() >= self.next_line:
+            self.next_line = time.monotonic() + self.SECONDS
+            say(f"{self.work}: {100 * done // max(total, 1)} %")
 
     def _interrupt(self, *_: object) -> None:
         self.interrupted = True
