@@ -184,7 +184,7 @@ def _released(folder: Path) -> tuple[float, str]:
     """Return the ε for which the release in a folder was calibrated, and its method."""
     from private_graphs.report.explained import statements_of
 
-    [(_, _, statement, _)] = statements_of(folder)
+    (statement,) = (each.statement for each in statements_of(folder))
     if statement["epsilon_target"] is None:
         raise UserError(f"{folder}: a release without a target epsilon; expected one of classify")
     return float(statement["epsilon_target"]), statement["method"]

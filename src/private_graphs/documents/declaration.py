@@ -27,14 +27,6 @@ FOLDER = "declared"
 """Folder of the declarations beside the folder of raw files: ``data/raw`` -> ``data/declared``."""
 
 
-def refuse_bytes(value: str | Path) -> None:
-    """Raise ValueError for a name that is not UTF-8."""
-    try:
-        str(value).encode()
-    except UnicodeEncodeError:
-        raise ValueError("has bytes that are not UTF-8; rename it") from None
-
-
 class Declaration(BaseModel):
     """Declared tables of documents, with what is public and what may be spent."""
 
@@ -84,8 +76,10 @@ class Declaration(BaseModel):
     def _text(cls, value: Any) -> Any:
         """Refuse bytes of the command line that are no text: JSON cannot hold them."""
         for each in value if isinstance(value, list | tuple) else (value,):
-            if isinstance(each, str | Path):
-                refuse_bytes(each)
+            try:
+                str(each).encode()
+            except UnicodeEncodeError:
+                raise ValueError("has bytes that are not UTF-8; rename it") from None
         return value
 
     @field_validator("name")
@@ -210,14 +204,7 @@ def keep(declaration: Declaration, data: Path) -> Path:
     model = declaration.model and Path(declaration.model).expanduser()
     if model and model.exists():
         placed |= {"model": str(model.absolute())}
-    for key, value in placed.items():  # the folder in which they lie may have such a name
-        try:
-            refuse_bytes(value)
-        except ValueError as error:
-            raise UsageError(
-                f"declare: --{key.replace('_', '-')}: {str(value)!r} {error}"
-            ) from None
-    written = declaration.model_copy(update=placed)
+    written = checked(declaration.model_dump() | placed)  # the folder's name may be no text
     path.parent.mkdir(parents=True, exist_ok=True)
     hide_from_git(path.parent)
     write_text(path, written.model_dump_json(indent=2, exclude_none=True) + "\n")

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from private_graphs.core.errors import UserError, suggest
 
@@ -41,7 +41,7 @@ def explained(folders: Sequence[Path], full: bool, wanted: str | None = None) ->
     from private_graphs.privacy.statements import PrivacyStatement
 
     found, texts, told, belongs = [], [], [], []
-    counted: dict[str, set[str]] = {}
+    counted: dict[str, frozenset[str]] = {}
     for folder in folders:
         for runs, printed, document, replicas in statements_of(folder, wanted):
             statement = PrivacyStatement.model_validate(document)
@@ -50,7 +50,7 @@ def explained(folders: Sequence[Path], full: bool, wanted: str | None = None) ->
             named = bool(replicas) or statement.noise_source == "os_entropy"
             if before is not None and named and replicas <= before:
                 continue  # the same runs, named twice
-            counted[statement.statement_id] = (before or set()) | replicas
+            counted[statement.statement_id] = (before or frozenset()) | replicas
             heading = f"Statement {statement.statement_id} ({statement.status.replace('_', ' ')})"
             title = ": ".join(filter(None, [heading, runs]))
             lines = textwrap.wrap(title, 80, break_on_hyphens=False)
@@ -79,11 +79,19 @@ def _for_links(told: Sequence[PrivacyStatement]) -> tuple[float | None, float] |
     return together(told, for_link=True)
 
 
-def statements_of(
-    run: Path, wanted: str | None = None
-) -> list[tuple[str, float | None, dict[str, Any], set[str]]]:
-    """Return (runs in words, their printed ε, statement, their replica ids) for every budget, in
-    the order of the rows; without rows, no words, no printed ε and no ids.
+class Stated(NamedTuple):
+    """A statement and the runs that it is about, as far as their rows are at hand."""
+
+    runs: str
+    """In words; empty without rows."""
+    printed: float | None
+    """Their printed ε."""
+    statement: dict[str, Any]
+    replicas: frozenset[str]
+
+
+def statements_of(run: Path, wanted: str | None = None) -> list[Stated]:
+    """Return a statement for every budget, in the order of the rows.
 
     ``run`` is the folder of a job, a ``statement.json``, or a folder that ``classify --out`` wrote
     (or its ``release``). If rows lie beside the statements, only those of selected rows are
@@ -129,20 +137,20 @@ def statements_of(
             f"{suggest(wanted, statements)}"
         )
     return [
-        ("", None, statements[name], set()) if rows is None else _told(rows, name, statements[name])
+        Stated("", None, statements[name], frozenset())
+        if rows is None
+        else _stated(rows, name, statements[name])
         for name in ([wanted] if wanted else names)
     ]
 
 
-def _told(
-    rows: Any, name: str, statement: dict[str, Any]
-) -> tuple[str, float, dict[str, Any], set[str]]:
-    """Return what ``statements_of`` returns of one statement."""
+def _stated(rows: Any, name: str, statement: dict[str, Any]) -> Stated:
+    """Return the statement called ``name`` with its runs among ``rows``."""
     from private_graphs.report.statement import runs_of
 
     own = rows[rows["statement_id"] == name]
     words = "; ".join(runs_of(own)[name])
-    return words, own["epsilon"].iloc[0], statement, set(own["replica_id"])
+    return Stated(words, own["epsilon"].iloc[0], statement, frozenset(own["replica_id"]))
 
 
 def _with_audits(folder: Path, rows: Any, statements: dict[str, Any]) -> dict[str, Any]:
@@ -158,9 +166,7 @@ def _with_audits(folder: Path, rows: Any, statements: dict[str, Any]) -> dict[st
     return statements
 
 
-def _recorded(
-    folder: Path, wanted: str | None
-) -> list[tuple[str, float | None, dict[str, Any], set[str]]]:
+def _recorded(folder: Path, wanted: str | None) -> list[Stated]:
     """Return a statement of a study's recorded results, with the runs that it is about."""
     from private_graphs.core.store import read_rows, read_statements
 
@@ -172,4 +178,4 @@ def _recorded(
             f"{folder}: has {len(statements):,} statements{other}; name one with --statement ID: "
             "the column statement_id of its rows.parquet has them"
         )
-    return [_told(read_rows(folder / "rows.parquet"), wanted, statements[wanted])]
+    return [_stated(read_rows(folder / "rows.parquet"), wanted, statements[wanted])]

@@ -243,10 +243,11 @@ def write_pages(
     lines = (entry.verdict.line(entry.study.name) for entry in entries)
     write_text(root / SITE / VERDICTS, "\n".join(lines) + "\n")
     kept = {*pages, *(root / SITE / name for name in ("site.css", "site.js", VERDICTS))}
-    made = {*study_ids(), "methods", "datasets", "private", *(each.study.id for each in entries)}
-    for name in made:  # whatever else lies in the folder is not ours to remove
+    ids = {*study_ids(), *(each.study.id for each in entries)}
+    for name in ids | {"methods", "datasets", "private"}:  # nothing else is ours to remove
         for path in (root / SITE / name).rglob("*"):
-            if path.is_file() and path.suffix in (".html", ".gz") and path not in kept:
+            ours = name in ids or path.suffix == ".html"
+            if ours and path.is_file() and path not in kept:
                 path.unlink()
     return [path for path in pages if path.suffix == ".html"]
 
