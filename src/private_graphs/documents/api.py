@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from private_graphs.core.errors import UsageError, UserError, counted, suggest
-from private_graphs.documents.declaration import LINK, Declared, checked, keep, known_names, needed
+from private_graphs.documents.declaration import (
+    LINK,
+    Declaration,
+    Declared,
+    checked,
+    keep,
+    known_names,
+    needed,
+)
 from private_graphs.documents.model import ReleasedModel, load
 from private_graphs.documents.release import Classified, classify
 from private_graphs.report.explained import Explained, explained
@@ -65,7 +73,6 @@ def declare(
     from private_graphs.datasets.own import OWN_FOLDER
     from private_graphs.datasets.registry import built_graphs, dataset_names
     from private_graphs.datasets.spelling import shown
-    from private_graphs.documents.hashing import listed_words
     from private_graphs.documents.ledger import BudgetLedger
     from private_graphs.documents.release import delta_of, earlier_releases, people_of
     from private_graphs.documents.tables import (
@@ -94,15 +101,7 @@ def declare(
             drop_empty=drop_empty, source=source, target=target, max_edges=max_edges,
         )
     )  # fmt: skip
-    for flag in ("nodes", "edges", "vocabulary"):
-        file = getattr(spec, flag)
-        if file is not None and file.exists() and not file.is_file():
-            raise UsageError(
-                f"declare: --{flag}: {file} is a folder, pipe or device; expected a file that "
-                "'classify' can read again"
-            )
-    if spec.vocabulary:
-        listed_words(spec.vocabulary, spec.encoding)
+    _require_files(spec)
     docs = read_documents(spec)
     protected, kind = len(docs.units_on(TRAINING, TEST)), unit or "document"
     if not protected:
@@ -166,6 +165,21 @@ def _columns(text: str | Sequence[str], nodes: Path, encoding: str | None) -> tu
     if "" in names:
         raise UsageError(f"--text is {text!r}: expected names such as title,body")
     return names
+
+
+def _require_files(spec: Declaration) -> None:
+    """Raise UserError for a table or list of words that ``classify`` could not read again."""
+    from private_graphs.documents.hashing import listed_words
+
+    for flag in ("nodes", "edges", "vocabulary"):
+        file = getattr(spec, flag)
+        if file is not None and file.exists() and not file.is_file():
+            raise UsageError(
+                f"declare: --{flag}: {file} is a folder, pipe or device; expected a file that "
+                "'classify' can read again"
+            )
+    if spec.vocabulary:
+        listed_words(spec.vocabulary, spec.encoding)
 
 
 def _names(value: str | Sequence[str], known: Sequence[str] = ()) -> tuple[str, ...]:
