@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from command_line import Outcome
 from documents.test_documents import declared, linked, public_rows, rows_of, write
-from small_jobs import small_dataset
-from test_run import job_of
+from small_jobs import job_of, small_dataset
 from test_sharded import at_the_release
 
 from private_graphs.core import entropy
@@ -90,15 +89,15 @@ def shards(run, tmp_path: Path) -> None:
 
 
 RUNS: dict[str, tuple[Callable, tuple[object, ...]]] = {
-    "classify of documents": (documents, ("class_sums",)),
-    "classify of documents by steps": (documents, ("dp_linear",)),
-    "classify of links": (links, ()),
-    "classify of a dataset": (command, ("classify", "synthetic-npz", "--epsilon", 2)),
+    "classify": (documents, ("class_sums",)),
+    "classify_by_steps": (documents, ("dp_linear",)),
+    "classify_links": (links, ()),
+    "classify_dataset": (command, ("classify", "synthetic-npz", "--epsilon", 2)),
     "train": (command, ("train", "--dataset", "synthetic-planetoid", "--optimizer", "sgd",
                         "--epochs", 1, "--lr", 1, "--epsilon", 2)),
-    "a job of compiled steps": (job, ("gcn",)),
-    "a job of sums": (job, ("dp_linear", "text")),
-    "a graph in shards": (shards, ()),
+    "compiled_steps": (job, ("gcn",)),
+    "sums": (job, ("dp_linear", "text")),
+    "shards": (shards, ()),
 }  # fmt: skip
 
 

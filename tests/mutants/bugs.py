@@ -59,6 +59,11 @@ class Bug:
         return text.replace(self.old, self.new)
 
 
+def _fresh(kind: str) -> str:
+    """Return the test that sees a kind of run draw the operating system's bytes."""
+    return test(f"entropy::a_run_with_fresh_noise_draws_32_bytes_of_the_operating_system[{kind}]")
+
+
 _PUBLIC = "public_adjacency=edges[public][:, public] if"
 _PUBLIC_MAP = test("methods/public_text::the_map_is_the_same_for_other_training_nodes")
 _DISCRETE = "discrete_gaussian(lane.generator(stream), steps, row.shape)"
@@ -382,6 +387,30 @@ BUGS = (
     Bug("S2", "streams: a method may draw the noise of its own release", "core/streams.py",
         "if self._opened.setdefault(name, by_door) != by_door:", "if False:",
         (test("mechanisms/door::a_method_cannot_draw_the_noise_of_its_own_release"),)),
+    Bug("L1", "the noise of a value repeats after 64 numbers", "mechanisms/door.py",
+        _NORMAL,
+        "np.resize(lane.generator(stream).standard_normal(64, dtype=dtype), row.shape)",
+        (audit("gaussian"), audit("gaussian_float32")), fast=True),
+    Bug("L2", "DP-APPR: the noise of a step repeats in every block of 4,096 numbers",
+        "training/roots.py", "fill_normals(key, t, begin // 4,", "fill_normals(key, t, 0,",
+        (audit("root_steps"),)),
+    Bug("L3", "the noise of steps is cut off at 4 standard deviations", "mechanisms/door.py",
+        _SUM, "noise = np.clip(noise, -4, 4) * self.stds[:, None]",
+        (audit("steps"), audit("steps_float32"))),
+    Bug("L4", "the noise of a value sums to zero", "mechanisms/door.py",
+        "out += dtype(query.noise_std) * noise",
+        "out += dtype(query.noise_std) * (noise - noise.mean())",
+        (audit("gaussian"), audit("gaussian_float32"))),
+    Bug("L5", "lattice noise repeats after 16 numbers of a value", "mechanisms/door.py",
+        _DISCRETE,
+        "np.resize(discrete_gaussian(lane.generator(stream), steps, 16), row.shape)",
+        (audit("gaussian_lattice"), replay("class_sums", "text"))),
+    Bug("E1", "a release of documents is keyed by bytes that are always the same",
+        "documents/release.py", 'Streams.of({"graph": name}, fresh_bytes())',
+        'Streams.of({"graph": name}, bytes(32))', (_fresh("classify"), _fresh("classify_links"))),
+    Bug("E2", "a graph in shards is keyed by 8 bytes", "workflow/sharded.py",
+        "temporary.write_bytes(fresh_bytes())", "temporary.write_bytes(fresh_bytes(8))",
+        (_fresh("shards"),)),
     Bug("N21", "edge votes: each of the two messages is clipped, not both together",
         "methods/edge_votes.py",
         "norms = np.sqrt((to_first**2).sum(axis=1) + (to_second**2).sum(axis=1))",
@@ -622,8 +651,7 @@ BUGS = (
         "EACH_CONFIDENCE = 1 - (1 - AUDIT_CONFIDENCE) / 2", "EACH_CONFIDENCE = AUDIT_CONFIDENCE",
         (test("attacks/mechanism_audit::bounds_and_verdicts_hold_jointly"),)),
     Bug("Q36", "audits of mechanisms: each of four bounds has the error of all",
-        "attacks/mechanism_audit.py", "tail = (1 - AUDIT_CONFIDENCE) / 4",
-        "tail = 1 - AUDIT_CONFIDENCE",
+        "attacks/mechanism_audit.py", "tail = alarm / 4", "tail = alarm",
         (test("attacks/mechanism_audit::bounds_and_verdicts_hold_jointly"),)),
     Bug("Q37", "replay: a unit may move two parts", "mechanisms/replay.py",
         "            if len(self.parts[name]) > 1:\n",

@@ -88,6 +88,15 @@ class Streams:
         """
         return self._key(self._claimed(_public_name(purpose), by_door=False))
 
+    def public_generators(self) -> dict[str, np.random.Generator]:
+        """Return new generators of all public streams that this replica opened or may open."""
+        names = dict.fromkeys(PUBLIC.values(), False) | self._opened
+        return {
+            name: self._generator(self._digest(name))
+            for name, by_door in names.items()
+            if not by_door
+        }
+
     def _claimed(self, name: str, by_door: bool) -> bytes:
         """Return the digest of a stream, and note who opened it.
 
