@@ -528,8 +528,8 @@ BUGS = (
         "found.append((min(first, second), zcdp_name(), max(first, second)))",
         (test("privacy/queries::concentrated_privacy_by_two_routes"),)),
     Bug("Q13", "prices: other units pay for the runs of one group of several",
-        "privacy/prices.py", "compose_groups([(aside, n_all)], delta)",
-        "compose_groups([(aside, runs[0].n_runs)], delta)",
+        "privacy/prices.py", "((events, aside), number) for events, number in groups]",
+        "((events, aside), number) for events, number in groups[:1]]",
         (test("privacy/statements::what_other_units_cost_counts_in_one_run_and_in_all"),)),
     Bug("Q14", "epsilon: a person's records count once where minibatches were shuffled",
         "privacy/composition.py", "gdp_epsilon(group * twice * math.sqrt(shuffled)",
@@ -742,6 +742,16 @@ BUGS = (
         "return [*([job.chosen.job.id] if job.chosen else []), *job.needs.values()]",
         "return [*job.needs.values()]",
         (test("workflow/workflow::every_job_is_in_one_batch_after_those_that_it_needs"),)),
+    Bug("S1", "epsilon: of a run's parts, the one that costs most alone is composed",
+        "privacy/choices.py", "        if not any(covers(other, part) for other in left):",
+        "        if not left:",
+        (test("privacy/composition::the_costliest_parts_are_those_that_cost_most_together"),
+         test("privacy/statements::"
+              "the_costliest_of_units_that_a_file_or_a_budget_reads_is_chosen_after_composing"))),
+    Bug("S2", "epsilon: answers that are composed with themselves count once",
+        "privacy/composition.py", 'name == "SelfComposedDpEvent" and _answers(tree["event"])',
+        "False",
+        (test("privacy/composition::answers_composed_with_themselves_all_count"),)),
 )  # fmt: skip
 
 

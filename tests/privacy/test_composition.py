@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from types import SimpleNamespace
@@ -58,6 +59,93 @@ def test_event_trees_of_statements_compose(run, tmp_path):
     path.write_text(json.dumps({"event": tree | {"noise_multiplier": 0.01}}))
     found = run("epsilon", "--events", path).json["epsilon"]  # within memory: tables are bounded
     assert 1 < found / gdp_epsilon(100, 1e-5) < 1.001
+
+
+def gaussian(noise: float) -> dict:
+    return {"class": "GaussianDpEvent", "noise_multiplier": noise}
+
+
+def laplace(noise: float) -> dict:
+    return {"class": "LaplaceDpEvent", "noise_multiplier": noise}
+
+
+def sampled(noise: float, rate: float) -> dict:
+    return {
+        "class": "PoissonSampledDpEvent",
+        "sampling_probability": rate,
+        "event": gaussian(noise),
+    }
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        [[gaussian(4.0), laplace(1.1)], [gaussian(4.0)]],
+        [[gaussian(4.0), laplace(1.1)]] * 3,
+        [[gaussian(4.0), laplace(1.1)], [sampled(0.7, 0.1), gaussian(5.0), gaussian(3.0)]],
+        [[laplace(3.0), gaussian(8.0), sampled(0.9, 0.2)]] * 2 + [[laplace(1.3), gaussian(3.5)]],
+    ],
+)
+def test_the_costliest_parts_are_those_that_cost_most_together(run, tmp_path, runs):
+    """Profiles cross: a part that costs less alone can cost more beside others."""
+    path = tmp_path / "events.json"
+    path.write_text(json.dumps([{"dp_events": [{"event": each} for each in one]} for one in runs]))
+    found = run("epsilon", "--events", path).json
+    ways = list(itertools.product(*runs))
+    every = [
+        composition._price([(each, 1) for each in way], "ADD_OR_REMOVE_ONE", 1e-5) for way in ways
+    ]
+    assert found["epsilon"] == pytest.approx(max(every), rel=1e-6)
+    alone = [
+        max(one, key=lambda each: composition._price([(each, 1)], "ADD_OR_REMOVE_ONE", 1e-5))
+        for one in runs
+    ]
+    if len(runs) == 2 and len(runs[1]) == 1:
+        assert every[ways.index(tuple(alone))] < found["epsilon"] - 0.4
+
+
+def test_so_many_parts_that_none_costs_most_are_refused(run, tmp_path):
+    path = tmp_path / "events.json"
+    parts = [{"dp_events": [{"event": gaussian(4.0 + k)}, {"event": laplace(1.1)}]}
+             for k in range(9)]  # fmt: skip
+    path.write_text(json.dumps(parts))
+    refused(run("epsilon", "--events", path), 1, "512 ways")
+    easy = [{"dp_events": [{"event": gaussian(9.0 + k)}, {"event": gaussian(8.0)}]}
+            for k in range(9)]  # fmt: skip
+    path.write_text(json.dumps(easy))
+    assert run("epsilon", "--events", path).json["epsilon"] == pytest.approx(
+        gdp_epsilon(3 / 8, 1e-5), abs=1e-3
+    )
+
+
+def test_answers_composed_with_themselves_all_count(run, tmp_path):
+    answer = {"class": "RandomizedResponseDpEvent", "noise_parameter": 0.5, "num_buckets": 2}
+    inside = {"class": "ComposedDpEvent", "events": [answer, gaussian(9.0)]}
+    found = []
+    for event in ({"class": "ComposedDpEvent", "events": [inside] * 5},
+                  {"class": "SelfComposedDpEvent", "event": inside, "count": 5}):  # fmt: skip
+        part = {"event": event, "neighboring_relation": "REPLACE_ONE"}
+        (tmp_path / "events.json").write_text(json.dumps(part))
+        found.append(run("epsilon", "--events", tmp_path / "events.json").json["epsilon"])
+    assert found[0] == pytest.approx(found[1], abs=1e-6) and found[0] > 5
+
+
+def test_the_largest_part_of_gaussian_runs_together_is_that_of_every_choice():
+    noises = ((4.0, 9.0), (7.0,), (30.0, 5.0, 6.0))
+    runs = [
+        SimpleNamespace(
+            delta=1e-5, unit="person", relation="replace", reads_nothing=False, epsilon_proved=1.0,
+            epsilon_all_runs=1.0, n_runs_released=1, dp_events=[
+                SimpleNamespace(event=gaussian(noise), neighboring_relation="ADD_OR_REMOVE_ONE")
+                for noise in one
+            ],
+        )
+        for one in noises
+    ]  # fmt: skip
+    every = [math.hypot(*(1 / noise for noise in way)) for way in itertools.product(*noises)]
+    assert composition.together(runs)[0] == pytest.approx(
+        max(gdp_epsilon(mu, 1e-5) for mu in every), abs=1e-4
+    )
 
 
 def test_many_lattice_releases_take_their_share_of_delta():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from private_graphs.core.bounded_files import parsed_json, read_bounded
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.privacy.accountants import gdp_epsilon, lattice_epsilon
 from private_graphs.privacy.checks import MOST_STEPS, check
+from private_graphs.privacy.choices import undominated, ways
 from private_graphs.privacy.named_accountants import epsilon_for
 from private_graphs.privacy.queries import LATTICE_RATIO, lattice_distance
 from private_graphs.privacy.query_losses import LaplaceLoss, PureLoss, SampledTerms
@@ -159,10 +161,11 @@ def of_file(path: Path, delta: float) -> dict[str, Any]:
     """Return ε of the event trees in a JSON file, composed by dp-accounting.
 
     The file has ``dp_events`` of one or several statements. Parts of one statement are about
-    different units: the costliest counts.
+    different units: of all ways in which one unit can stand in them, the costliest counts.
 
     Raises:
-        UserError: a file that cannot be read, or an event that dp-accounting has no price for.
+        UserError: a file that cannot be read, an event that dp-accounting has no price for, or
+            parts of too many statements.
     """
     try:
         content = parsed_json(read_bounded(path))
@@ -176,12 +179,19 @@ def of_file(path: Path, delta: float) -> dict[str, Any]:
     # a statement's trees move by the unit of its own relation, whatever the accountant calls it
     named = _RELATIONS.get(relation, relation)
     stated = _one({str(each.get("relation", named)) for each in values}, path)
-    choices = [
-        max(parts, key=lambda part: _price([part["event"]], relation, delta))
-        if len(parts) > 1 else parts[0]
+    counts = Counter(
+        tuple(sorted({json.dumps(part["event"], sort_keys=True) for part in parts}))
         for parts in runs
-    ]  # fmt: skip
-    value = _price([part["event"] for part in choices], relation, delta)
+    )
+    chosen = [
+        (undominated(list(map(json.loads, texts)), _covers), number)
+        for texts, number in counts.items()
+    ]
+    try:
+        every = ways(chosen)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+    value = max(_price(way, relation, delta) for way in every)
     return {
         "epsilon": value, "delta": delta, "relation": stated, "runs": len(runs),
         "accountant": "PLDAccountant of dp-accounting", "bound": "upper",
@@ -212,9 +222,23 @@ def _parts(value: Any, path: Path) -> list[Mapping[str, Any]]:
     return [{"neighboring_relation": "ADD_OR_REMOVE_ONE", **part} for part in parts]
 
 
-def _price(trees: list[Any], relation: str, delta: float) -> float:
+def _covers(tree: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether a tree costs at least as much as another, whatever follows (§0.1)."""
+    try:
+        one, two = (_mu(each, "ADD_OR_REMOVE_ONE") for each in (tree, other))
+        return one is not None and two is not None and one >= two
+    except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError):
+        return False  # no tree of events; its price is refused
+
+
+def _price(runs: Sequence[tuple[Mapping[str, Any], int]], relation: str, delta: float) -> float:
+    """Return ε of event trees, each as often as its number says, by dp-accounting."""
     from dp_accounting import pld, privacy_accountant
 
+    trees = [
+        tree if number == 1 else {"class": "SelfComposedDpEvent", "event": tree, "count": number}
+        for tree, number in runs
+    ]
     try:
         grid = max(_GRID, _largest_loss(trees) / _POINTS)
         accountant = pld.PLDAccountant(privacy_accountant.NeighboringRelation[relation], grid)
@@ -260,14 +284,33 @@ _EVENTS = frozenset(
 
 
 def _event(tree: Mapping[str, Any]) -> Any:
+    """Return the event of a tree, ValueError where it names no event.
+
+    dp-accounting 0.6 counts a randomised response that is composed with itself once: copies of it
+    are listed.
+    """
     from dp_accounting import dp_event
 
     fields = dict(tree)
     name = fields.pop("class")
     if name not in _EVENTS:
         raise ValueError(f"no event {name!r}")
+    if name == "SelfComposedDpEvent" and _answers(tree["event"]):
+        if not 1 <= tree["count"] <= _MOST_ANSWERS:
+            raise ValueError(f"{tree['count']} answers; expected 1 to {_MOST_ANSWERS}")
+        return dp_event.ComposedDpEvent([_event(tree["event"])] * tree["count"])
     for key in ("event", "events"):
         if key in fields:
             value = fields[key]
             fields[key] = list(map(_event, value)) if key == "events" else _event(value)
     return getattr(dp_event, name)(**fields)
+
+
+_MOST_ANSWERS = 1000
+"""Most copies of a randomised response, which compose one by one."""
+
+
+def _answers(tree: Mapping[str, Any]) -> bool:
+    """Return whether a tree has a randomised response."""
+    inner = [*tree.get("events", ()), *([tree["event"]] if "event" in tree else ())]
+    return tree["class"] == "RandomizedResponseDpEvent" or any(map(_answers, inner))
