@@ -28,6 +28,48 @@ def test_papers_numbers_are_priced_and_shuffling_is_not_amplified(run):
     refused(run("epsilon", "--noise-multiplier", 4, "--epochs", 2), 2, "belong together")
 
 
+@pytest.mark.parametrize("relation", ["replace", "zero_out", "add_remove"])
+def test_neighbours_with_other_minibatches_have_no_price(run, relation):
+    """One record more makes a second step of 101 records in batches of 100: anyone sees that."""
+    for n in (100, 101):
+        flags = ("--noise-multiplier", 4, "--epochs", 1, "--batch-size", 100, "--n", n)
+        found = run("epsilon", *flags, "--relation", relation).json
+        assert (found["if_shuffled"] is None) == (relation == "add_remove")
+        assert found["steps"] == n - 99
+        [of_shuffled] = [each for each in found["supposes"] if "if_shuffled" in each]
+        assert ("null" in of_shuffled) == (relation == "add_remove")
+
+
+FULL, SAMPLED = ("--steps", 9), ("--steps", 9, "--sampling-rate", 0.1)
+MINIBATCHES = ("--epochs", 2, "--batch-size", 10, "--n", 95)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        *((("--relation", relation, *more), (moved, coins))
+          for relation, moved in (("replace", "becomes any other"), ("zero_out", "becomes zero"),
+                                  ("add_remove", "appears or vanishes"))
+          for more, coins in ((FULL, "reads all records"), (SAMPLED, "secret coin"),
+                              (MINIBATCHES, "secret coin"))),
+        (("--accountant", "moments", *SAMPLED), ("appears or vanishes", "secret coin")),
+        (("--accountant", "cancelling", *SAMPLED), ("appears or vanishes", "bounds nothing")),
+        (("--accountant", "gdp", *FULL), ("becomes any other", "reads all records")),
+        (("--group", 3, *SAMPLED), ("each of 3 records", "secret coin")),
+        (("--mechanism", "laplace", *FULL), ("one number", "pure_epsilon alone")),
+        (("--mechanism", "laplace", "--group", 2, *FULL), ("each of 2 records", "public")),
+        (("--mechanism", "randomized-response", *FULL), ("each step is an answer", "public")),
+    ],
+)  # fmt: skip
+def test_each_printed_number_says_what_it_supposes(run, flags, words):
+    found = run("epsilon", "--noise-multiplier", 4, *flags).json
+    text = "; ".join(found["supposes"])
+    assert all(word in text for word in words), text
+    assert "the same for neighbours" in text
+    if not {"--mechanism", "--group", "--epochs", "cancelling"} & set(flags):
+        assert run("noise", "--epsilon", 2, *flags).json["supposes"] == found["supposes"]
+
+
 def test_groups_laplace_noise_and_answers():
     one = composition.priced("gaussian", 2 / 0.2680511, 1, group=5, accountant="gdp")
     assert one["epsilon"] == pytest.approx(6.167, abs=1e-3) and one["bound"] == "exact"
@@ -91,6 +133,7 @@ def test_the_costliest_parts_are_those_that_cost_most_together(run, tmp_path, ru
     path = tmp_path / "events.json"
     path.write_text(json.dumps([{"dp_events": [{"event": each} for each in one]} for one in runs]))
     found = run("epsilon", "--events", path).json
+    assert "one part of each" in found["supposes"][0]
     ways = list(itertools.product(*runs))
     every = [
         composition._price([(each, 1) for each in way], "ADD_OR_REMOVE_ONE", 1e-5) for way in ways

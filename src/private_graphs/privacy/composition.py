@@ -48,9 +48,10 @@ def priced(
     mechanism: str, noise: float, steps: int, *, accountant: str = "pld", rate: float = 1.0,
     group: int = 1, delta: float = 1e-5, relation: str | None = None, shuffled: int | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Return ε of ``steps`` releases and what it is about.
+    """Return ε of ``steps`` releases, what it is about and what each number supposes.
 
     ``group``: records of one person; ``shuffled``: epochs, if minibatches may have been shuffled.
+    Their ε is None under add_remove: one record more changes the minibatches of the others.
 
     Raises:
         UsageError: numbers out of range, or a combination that no accountant covers.
@@ -66,7 +67,7 @@ def priced(
         pure = steps * one
         return {
             "epsilon": value, **about, "accountant": name, "sampling": "none", "bound": "upper",
-            "pure_epsilon": pure,
+            "pure_epsilon": pure, "supposes": _supposed_of_pure(mechanism, group),
         }  # fmt: skip
     if group > 1:
         value, name = _of_group(noise, steps, rate, group, delta, relation)
@@ -78,10 +79,71 @@ def priced(
     found = {"epsilon": value, **about, "accountant": name, "sampling": sampling, "bound": bound}
     if group > 1:
         found["group"] = group
+    supposes = supposed(relation, rate, group, shuffled is not None)
+    if bound == "no bound":
+        supposes.append("epsilon is what the authors' code prints, and bounds nothing")
+    found["supposes"] = supposes
     if shuffled is not None:
         twice = 2 if relation == "replace" else 1
-        found["if_shuffled"] = gdp_epsilon(group * twice * math.sqrt(shuffled) / noise, delta)
+        found["if_shuffled"] = (
+            None if relation == "add_remove"
+            else gdp_epsilon(group * twice * math.sqrt(shuffled) / noise, delta)
+        )  # fmt: skip
     return found
+
+
+_MOVES = {
+    "replace": "its term, of norm at most the clip norm, becomes any other such term",
+    "zero_out": "its term, of norm at most the clip norm, becomes zero, and its place stays",
+    "add_remove": "its term, of norm at most the clip norm, appears or vanishes",
+}
+"""Relation -> what a neighbour's record does to a noisy sum."""
+
+
+def supposed(relation: str, rate: float, group: int = 1, minibatches: bool = False) -> list[str]:
+    """Return what the ε of noisy Gaussian steps supposes, in sentences.
+
+    ``minibatches``: rate and steps follow from a number of records.
+    """
+    who = "a record" if group == 1 else f"each of {group} records of one person"
+    listed = [
+        f"{who} changes: {_MOVES[relation]}",
+        "the number of steps and the divisor of the sums are public, fixed in advance, and the "
+        "same for neighbours",
+        "the noise is exactly Gaussian, secret, and independent in each step",
+    ]
+    if rate < 1:
+        listed.append(
+            "each record joins each step by a secret coin of its own (Poisson sampling), at a rate "
+            "that is the same for neighbours; who joined, and how many, is never published"
+        )
+    else:
+        listed.append("each step reads all records")
+    if minibatches:
+        listed += _SUPPOSED_OF_MINIBATCHES[relation == "add_remove"]
+    return listed
+
+
+_SUPPOSED_OF_MINIBATCHES = (
+    ["if_shuffled: minibatches have a fixed size and each record is in one of each epoch, in any "
+     "order; the number of records is the same for neighbours"],
+    ["the number of records, from which rate and steps were computed, is public, and both stay as "
+     "they are for a neighbour with one record more or fewer",
+     "if_shuffled is null: with one record more or fewer there are other minibatches, or more of "
+     "them, so that nothing is proved; --relation replace or zero_out have a price"],
+)  # fmt: skip
+"""Whether a record appears or vanishes -> what the numbers of minibatches suppose."""
+
+
+def _supposed_of_pure(mechanism: str, group: int) -> list[str]:
+    """Return what the ε of Laplace noise or of answers supposes, in sentences."""
+    of_whom = "a record" if group == 1 else f"each of {group} records of one person"
+    one = {
+        "laplace": "each step releases one number with exact Laplace noise, which "
+        f"{of_whom} moves by the sensitivity at most; of several numbers at once, "
+        "pure_epsilon alone holds",
+    }.get(mechanism, f"each step is an answer with the given epsilon for {of_whom}")
+    return [one, "the number of steps is public, fixed in advance, and the same for neighbours"]
 
 
 def _pure(mechanism: str, epsilon: float, steps: int) -> LaplaceLoss | PureLoss:
@@ -195,6 +257,12 @@ def of_file(path: Path, delta: float) -> dict[str, Any]:
     return {
         "epsilon": value, "delta": delta, "relation": stated, "runs": len(runs),
         "accountant": "PLDAccountant of dp-accounting", "bound": "upper",
+        "supposes": [
+            "one unit is in every run, and in one part of each",
+            "each run makes the events that the file names, whose number and rates are public, "
+            "fixed in advance, and the same for neighbours",
+            "where an event is Poisson sampled, who joined is never published",
+        ],
     }  # fmt: skip
 
 
