@@ -133,7 +133,9 @@ def predict(
 ) -> None:  # fmt: skip
     """Classify new documents with a released model: no epsilon is spent, no other file is needed.
 
-    If the release was declared with --model, that public model is needed too.
+    If the release was declared with --model, that public model is needed too. Each class is an
+    exact function of its text, which no epsilon covers: FILE is readable by you alone, and is not
+    to be given away if the texts are protected.
 
     Example: private-graphs predict results/release --nodes new.csv --out predictions.csv
     """
@@ -143,9 +145,10 @@ def predict(
                         model=model, data=data)  # fmt: skip
     if as_json:
         print_json({"documents": len(found.ids), "unknown": found.unknown,
-                    "accuracy": found.accuracy, "out": str(out)})  # fmt: skip
+                    "accuracy": found.accuracy, "protected": found.protected,
+                    "warning": found.warning, "out": str(out)})  # fmt: skip
         return
-    lines = [f"{counted(len(found.ids), 'document')} classified in {out}"]
+    lines = [f"{counted(len(found.ids), 'document')} classified in {out}", found.warning]
     if found.unknown is not None:
         lines.append(f"{100 * found.unknown:.1f} % of their words are unknown to the model")
     if found.accuracy is not None:

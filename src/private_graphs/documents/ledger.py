@@ -177,6 +177,26 @@ class BudgetLedger:
             _entry(line, line["release"] in finished) for line in lines if line["kind"] == "started"
         ]
 
+    def count_protected(self, ids: Sequence[str]) -> int | None:
+        """Return how many ids are of documents that some release protected; None without a ledger.
+
+        Raises:
+            UserError: as ``entries``.
+        """
+        try:
+            entries = self.entries()
+            if not entries:
+                return None
+            with self._locked():
+                hashed = _hashes(self._key(), "document", list(map(seen, ids)))
+        except OSError:  # somebody else's, whom it tells nothing
+            return None
+        found = np.zeros(len(hashed), bool)
+        for entry in entries:
+            sides = entry.people.sides[entry.people.unit_of]
+            found |= np.isin(hashed, entry.people.documents[np.isin(sides, entry.protected)])
+        return int(found.sum())
+
     def _lines(self) -> list[dict[str, Any]]:
         """Return the checked lines; the lock is held."""
         raw = self._path.read_bytes() if self._path.exists() else b""
