@@ -15,6 +15,7 @@ from private_graphs.core.bounded_files import read_bounded
 from private_graphs.core.errors import UserError
 from private_graphs.privacy.audits import Errors, two_point_epsilon
 from private_graphs.privacy.checks import check_delta
+from private_graphs.privacy.rounding import at_least
 from private_graphs.privacy.statements import AUDIT_CONFIDENCE
 
 _FEWEST = 10
@@ -41,7 +42,7 @@ class ScoreBound:
     def sentence(self) -> str:
         """Return the finding in words."""
         said = (
-            f"epsilon is at least {math.floor(1000 * self.epsilon_lower) / 1000:g} at delta "
+            f"epsilon is at least {at_least(self.epsilon_lower)} at delta "
             f"{self.delta:g} and {100 * self.confidence:g} % confidence, from {self.runs[0]:,} "
             f"runs with and {self.runs[1]:,} without the record"
         )

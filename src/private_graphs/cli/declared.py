@@ -12,6 +12,7 @@ import typer
 from private_graphs.cli.options import DATA, AsJson, DataFolder, Seed
 from private_graphs.cli.terminal import print_json, say
 from private_graphs.core.errors import counted
+from private_graphs.privacy.rounding import at_most
 
 Name = Annotated[str, typer.Argument(help="Name for the documents: lower-case letters, digits.")]
 Encoding = Annotated[
@@ -219,10 +220,10 @@ def ledger(
     lines = []
     for each in [found] if name is not None else found:
         budget = "no budget" if each.budget is None else f"budget {each.budget:g}"
-        linked = f", {each.links:.4g} for the most used link" if each.unit != LINK else ""
+        linked = f", {at_most(each.links)} for the most used link" if each.unit != LINK else ""
         spent = each.spent if linked else each.links
         lines.append(
-            f"{each.graph}: spent {spent:.4g} for the most used {each.unit}{linked} at delta "
+            f"{each.graph}: spent {at_most(spent)} for the most used {each.unit}{linked} at delta "
             f"{each.delta:g}; {budget}"
         )
         lines += [

@@ -31,6 +31,7 @@ from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import UserError
 from private_graphs.core.private_files import hide_from_git, private_path
 from private_graphs.datasets.spelling import seen
+from private_graphs.privacy.rounding import at_least, at_most
 
 FOLDER = "ledgers"
 """Folder of the ledger beside the folder of raw files: ``data/raw`` -> ``data/ledgers``."""
@@ -276,8 +277,8 @@ class BudgetLedger:
                     f"{about['graph']}: epsilon {epsilon:g} is over the budget: "
                     f"{left_words(before, budget)}{named if others else ''}; nothing was read or "
                     "drawn. A release may ask "
-                    f"for at most what is left, although all together would be {after:.4g}. Ask "
-                    "for less, or use a release that is paid for: 'private-graphs ledger "
+                    "for at most what is left, although all together would be "
+                    f"{at_most(after)}. Ask for less, or use a release that is paid for: 'private-graphs ledger "
                     f"{about['graph']}'"
                 )
             release = os.urandom(6).hex()
@@ -337,7 +338,8 @@ def over_budget(before: float, after: float, budget: float | None, epsilon: floa
 def left_words(before: float, budget: float) -> str:
     """Return what the most used unit has spent, and what is left, in words."""
     left = max(0.0, budget - before)
-    return f"a unit of these ids has spent {before:.4g} of {budget:g}, so that {left:.4g} is left"
+    spent = f"a unit of these ids has spent {at_most(before)} of {budget:g}"
+    return f"{spent}, so that {at_least(left)} is left"
 
 
 def spent_by_accounts(
