@@ -51,6 +51,7 @@ from private_graphs.privacy.moments import (
     moments_epsilon,
     moments_noise,
 )
+from private_graphs.privacy.rounding import at_most
 from private_graphs.report.claims import claims_table, reasons, write_claims
 from private_graphs.report.exhibit import Column, Table
 from private_graphs.report.leaks import blocks as leak_blocks
@@ -88,7 +89,10 @@ def several_table() -> str:
     """ε of somebody with several units, of which each is promised ε: k μ, exact (§16)."""
     counts = (1, 2, 5, 10, 20)
     rows = [
-        (epsilon, *(at_most(gdp_epsilon(count * gdp_mu(epsilon, DELTA), DELTA)) for count in counts))
+        (
+            epsilon,
+            *(at_most(gdp_epsilon(count * gdp_mu(epsilon, DELTA), DELTA)) for count in counts),
+        )
         for epsilon in (1, 2)
     ]
     return _markdown(("documents", *counts), [(f"ε = {row[0]} each", *row[1:]) for row in rows])

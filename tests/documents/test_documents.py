@@ -48,6 +48,7 @@ from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.mechanisms.replay import replay
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu, lattice_epsilon
 from private_graphs.privacy.composition import together
+from private_graphs.privacy.dp_events import DpEvents
 
 CLASSES = ("bikes", "gardens", "radios")
 WORDS = {"bikes": "chain pedal wheel", "gardens": "rose soil hedge", "radios": "dial tube coil"}
@@ -1057,7 +1058,7 @@ def test_one_id_is_one_document_and_one_spelling_of_a_person_one_person(data, tm
 
 def test_delta_of_several_releases_is_that_of_all_of_them():
     def statement(unit: str, event: dict) -> SimpleNamespace:
-        part = SimpleNamespace(event=event, neighboring_relation="ADD_OR_REMOVE_ONE")
+        part = DpEvents(event=event)
         return SimpleNamespace(
             unit=unit, relation="replace", delta=1e-5, epsilon_proved=1.0, epsilon_all_runs=1.0,
             reads_nothing=False, n_runs_released=1, dp_events=(part,),

@@ -520,7 +520,7 @@ BUGS = (
         "privacy/queries.py", "self.dimension * self.count)", "self.dimension)",
         (test("methods/lattice::the_distance_is_paid_for_in_compositions"),)),
     Bug("Q11", "explain: the distance of lattice noise counts in few of many releases",
-        "privacy/composition.py", "_NUMBERS * max(releases, _RELEASES))", "_NUMBERS * _RELEASES)",
+        "privacy/composition.py", "max(numbers, NUMBERS * _RELEASES))", "NUMBERS * _RELEASES)",
         (test("privacy/composition::many_lattice_releases_take_their_share_of_delta"),)),
     Bug("Q12", "prices: of two conversions of zCDP the smaller is stated",
         "privacy/query_prices.py",

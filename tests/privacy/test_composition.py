@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from command_line import refused
 
+from private_graphs.attacks.scores import _repeated
 from private_graphs.privacy import composition
 from private_graphs.privacy.accountants import gdp_delta, gdp_epsilon
 from private_graphs.privacy.audits import Errors, two_point_epsilon
-from private_graphs.privacy.queries import LATTICE_RATIO, lattice_distance
+from private_graphs.privacy.dp_events import NUMBERS, DpEvents, dp_events
+from private_graphs.privacy.queries import LATTICE_RATIO, GaussianQuery, lattice_distance
 
 
 def test_papers_numbers_are_priced_and_shuffling_is_not_amplified(run):
@@ -179,7 +181,7 @@ def test_the_largest_part_of_gaussian_runs_together_is_that_of_every_choice():
         SimpleNamespace(
             delta=1e-5, unit="person", relation="replace", reads_nothing=False, epsilon_proved=1.0,
             epsilon_all_runs=1.0, n_runs_released=1, dp_events=[
-                SimpleNamespace(event=gaussian(noise), neighboring_relation="ADD_OR_REMOVE_ONE")
+                DpEvents(event=gaussian(noise))
                 for noise in one
             ],
         )
@@ -194,7 +196,7 @@ def test_the_largest_part_of_gaussian_runs_together_is_that_of_every_choice():
 def test_many_lattice_releases_take_their_share_of_delta():
     tree = {"class": "SelfComposedDpEvent", "count": 10**6,
             "event": {"class": "GaussianDpEvent", "noise_multiplier": 1e3}}  # fmt: skip
-    part = SimpleNamespace(event=tree, neighboring_relation="ADD_OR_REMOVE_ONE")
+    part = DpEvents(event=tree)
     one = SimpleNamespace(
         delta=1e-5, unit="person", relation="replace", reads_nothing=False, epsilon_proved=4.4,
         epsilon_all_runs=4.4, n_runs_released=1, dp_events=[part],
@@ -203,6 +205,58 @@ def test_many_lattice_releases_take_their_share_of_delta():
     distance = lattice_distance(LATTICE_RATIO, 2**20 * 10**6)
     assert delta == 1e-5 and distance > 1e-8
     assert gdp_delta(1.0, epsilon) + (1 + math.exp(epsilon)) * distance <= delta
+
+
+@pytest.mark.parametrize("classes", [255, 300, 10**6])
+def test_releases_together_pay_for_all_numbers_of_their_lattices(classes):
+    """Sums of more than 255 classes have more numbers than is supposed of one release."""
+    numbers = 4097 * classes
+    query = GaussianQuery(
+        unit="person", relation="replace", count=1, reason="sums", sensitivity=0.2680511,
+        noise_std=1.0, spacing=LATTICE_RATIO, dimension=numbers,
+    )  # fmt: skip
+    [part] = dp_events([query], (), ("person", "replace", 1e-5), True)
+    assert part.lattice_numbers == (numbers if numbers > NUMBERS else None)
+    again = DpEvents.model_validate_json(part.model_dump_json())
+    assert again == part
+    assert ("lattice_numbers" in part.model_dump()) == (numbers > NUMBERS), "older ones stay"
+    one = SimpleNamespace(
+        delta=1e-5, unit="person", relation="replace", reads_nothing=False, epsilon_proved=1.0,
+        epsilon_all_runs=1.0, n_runs_released=1, dp_events=[again],
+    )  # fmt: skip
+    epsilon, delta = composition.together([one] * 20)
+    distance = 20 * query.total_variation
+    assert (
+        gdp_delta(math.sqrt(20) * 0.2680511, epsilon) + (1 + math.exp(epsilon)) * distance <= delta
+    )
+
+
+def test_runs_that_are_written_twice_are_seen_and_the_verdict_says_so(run, tmp_path):
+    """With each run twice, half of them choose the threshold for themselves: the bound is false."""
+    rng = np.random.default_rng(1)
+    files = tmp_path / "with.csv", tmp_path / "without.csv"
+
+    def found(with_it: np.ndarray, without: np.ndarray) -> dict:
+        for path, scores in zip(files, (with_it, without), strict=True):
+            np.savetxt(path, scores)
+        text = run("audit", "--scores", *files, "--claim", 9).out
+        told = run("audit", "--scores", *files, "--claim", 9, "--json").json
+        assert ("WARNING" in text) == bool(told["warning"]) == bool(told["repeated"])
+        return told
+
+    one, two = rng.normal(1, 1, 100), rng.normal(0, 1, 100)
+    assert found(np.repeat(one, 2), np.repeat(two, 2))["repeated"] == 200
+    assert found(np.repeat(one, 2), rng.normal(0, 1, 200))["repeated"] == 100
+    shifted = np.r_[one[:1], np.repeat(one, 2)[:-1]]  # pairs that begin at even places, too
+    assert found(shifted, np.repeat(two, 2))["repeated"] >= 199
+    coarse = rng.integers(0, 3, 400).astype(float)  # few values repeat by chance
+    assert found(coarse, rng.permutation(coarse))["repeated"] == 0
+    assert found(np.ones(200), np.zeros(200))["repeated"] == 0, "an attack that is never wrong"
+    assert found(one, two)["repeated"] == 0
+    false = sum(
+        bool(_repeated(rng.choice([0.0, 1.0, 2.0], 60, p=[0.6, 0.3, 0.1]))) for _ in range(2000)
+    )
+    assert false == 0
 
 
 def test_scores_of_any_attack_give_a_bound_that_holds(run, tmp_path):

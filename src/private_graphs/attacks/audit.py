@@ -319,6 +319,6 @@ def require_unbroken(audit: CanaryAudit) -> None:
         raise UserError(
             f"the audit of {audit.design.title} shows epsilon >= {at_least(shown, 4)} where "
             f"{at_most(audit.epsilon_proved, 4)} is proved ({audit.design.unit}, "
-            f"{audit.design.relation}, delta {audit.delta:g}): the training code breaks its proof; mend it before "
-            "publishing any result"
+            f"{audit.design.relation}, delta {audit.delta:g}): the training code breaks its "
+            "proof; mend it before publishing any result"
         )

@@ -121,7 +121,8 @@ class Guarantee:
         if proved is not None and least > proved:
             raise UserError(
                 f"an attack shows epsilon >= {at_least(least)} at delta = {delta:g} where "
-                f"{at_most(proved)} is proved: the code breaks its proof; mend it before publishing any result"
+                f"{at_most(proved)} is proved: the code breaks its proof; mend it before "
+                "publishing any result"
             )
         return proved
 

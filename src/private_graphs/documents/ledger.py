@@ -278,8 +278,8 @@ class BudgetLedger:
                     f"{left_words(before, budget)}{named if others else ''}; nothing was read or "
                     "drawn. A release may ask "
                     "for at most what is left, although all together would be "
-                    f"{at_most(after)}. Ask for less, or use a release that is paid for: 'private-graphs ledger "
-                    f"{about['graph']}'"
+                    f"{at_most(after)}. Ask for less, or use a release that is paid for: "
+                    f"'private-graphs ledger {about['graph']}'"
                 )
             release = os.urandom(6).hex()
             self._append(

@@ -14,6 +14,7 @@ from private_graphs.core.errors import UsageError, UserError
 from private_graphs.privacy.accountants import gdp_epsilon, lattice_epsilon
 from private_graphs.privacy.checks import MOST_STEPS, check
 from private_graphs.privacy.choices import undominated, ways
+from private_graphs.privacy.dp_events import NUMBERS, DpEvents
 from private_graphs.privacy.named_accountants import epsilon_for
 from private_graphs.privacy.queries import LATTICE_RATIO, lattice_distance
 from private_graphs.privacy.query_losses import LaplaceLoss, PureLoss, SampledTerms
@@ -22,9 +23,6 @@ from private_graphs.privacy.query_prices import composed
 if TYPE_CHECKING:
     from private_graphs.privacy.statements import PrivacyStatement
 
-_NUMBERS = 2**20
-"""Most numbers in one release with lattice noise; statements do not say how many there are, and
-sums over 4,097 columns for 255 classes have fewer."""
 _RELEASES = 16
 """Fewest releases that ``together`` supposes."""
 
@@ -176,7 +174,7 @@ def together(
     ``for_link``: the unit is a link, which may be there or not. Runs that protect a document with
     its links protect each of them as much.
     """
-    square = total = spent = releases = 0.0
+    square = total = spent = numbers = 0.0
     delta = min(each.delta for each in statements)
     reading = [each for each in statements if not each.reads_nothing]
     if len({(each.unit, each.relation) for each in reading}) > 1 and not for_link:
@@ -188,13 +186,13 @@ def together(
         known = [mu for mu in mus if mu is not None]
         if mus and len(known) == len(mus) and statement.n_runs_released == 1:
             square += max(known) * max(known)  # infinite, where a power would raise
-            releases += sum(_count(part.event or {}) for part in statement.dp_events)
+            numbers += sum(map(_numbers, statement.dp_events))
         else:
             total += statement.epsilon_all_runs
             spent += statement.delta
     if not square:
         return total, spent or delta
-    distance = lattice_distance(LATTICE_RATIO, _NUMBERS * max(releases, _RELEASES))
+    distance = lattice_distance(LATTICE_RATIO, max(numbers, NUMBERS * _RELEASES))
     return total + lattice_epsilon(square**0.5, distance, delta)[0], spent + delta
 
 
@@ -211,6 +209,11 @@ def _mu(event: Mapping[str, Any] | None, relation: str) -> float | None:
         parts = [_mu(each, relation) for each in event["events"]]
         return None if None in parts else sum(each * each for each in parts) ** 0.5  # type: ignore
     return None
+
+
+def _numbers(part: DpEvents) -> float:
+    """Return at least the count of numbers with lattice noise in a part of a run."""
+    return max(part.lattice_numbers or 0, NUMBERS * _count(part.event or {}))
 
 
 def _count(event: Mapping[str, Any]) -> float:
