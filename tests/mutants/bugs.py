@@ -752,6 +752,16 @@ BUGS = (
         "privacy/composition.py", 'name == "SelfComposedDpEvent" and _answers(tree["event"])',
         "False",
         (test("privacy/composition::answers_composed_with_themselves_all_count"),)),
+    Bug("S3", "class sums: residuals of many nodes, which are not kept, are clipped to 4 C",
+        "methods/class_sums.py", "terms = clipped_residuals(logits, labels, norms)",
+        "terms = clipped_residuals(logits, labels, norms if small else norms / 4)",
+        ("tests/mechanisms/test_size_limits.py::test_many_records_are_treated_as_few"
+         "[methods.class_sums-_KEPT-0-class_sums-text]",)),
+    Bug("S4", "predict: the exact classes of protected documents are readable by all",
+        "documents/api.py", "with private_path(out) as temporary:",
+        "with __import__('private_graphs.core.files').core.files.atomic_path(out) as temporary:",
+        (test("documents/documents::"
+              "predicted_classes_are_closed_to_others_and_say_what_they_are"),)),
 )  # fmt: skip
 
 
