@@ -555,7 +555,7 @@ BUGS = (
         "privacy/queries.py", "self.dimension * self.count)", "self.dimension)",
         (test("methods/lattice::the_distance_is_paid_for_in_compositions"),)),
     Bug("Q11", "explain: the distance of lattice noise counts in few of many releases",
-        "privacy/composition.py", "_NUMBERS * max(releases, _RELEASES))", "_NUMBERS * _RELEASES)",
+        "privacy/composition.py", "max(numbers, NUMBERS * _RELEASES))", "NUMBERS * _RELEASES)",
         (test("privacy/composition::many_lattice_releases_take_their_share_of_delta"),)),
     Bug("Q12", "prices: of two conversions of zCDP the smaller is stated",
         "privacy/query_prices.py",
@@ -563,8 +563,8 @@ BUGS = (
         "found.append((min(first, second), zcdp_name(), max(first, second)))",
         (test("privacy/queries::concentrated_privacy_by_two_routes"),)),
     Bug("Q13", "prices: other units pay for the runs of one group of several",
-        "privacy/prices.py", "compose_groups([(aside, n_all)], delta)",
-        "compose_groups([(aside, runs[0].n_runs)], delta)",
+        "privacy/prices.py", "((events, aside), number) for events, number in groups]",
+        "((events, aside), number) for events, number in groups[:1]]",
         (test("privacy/statements::what_other_units_cost_counts_in_one_run_and_in_all"),)),
     Bug("Q14", "epsilon: a person's records count once where minibatches were shuffled",
         "privacy/composition.py", "gdp_epsilon(group * twice * math.sqrt(shuffled)",
@@ -776,6 +776,26 @@ BUGS = (
         "return [*([job.chosen.job.id] if job.chosen else []), *job.needs.values()]",
         "return [*job.needs.values()]",
         (test("workflow/workflow::every_job_is_in_one_batch_after_those_that_it_needs"),)),
+    Bug("S1", "epsilon: of a run's parts, the one that costs most alone is composed",
+        "privacy/choices.py", "        if not any(covers(other, part) for other in left):",
+        "        if not left:",
+        (test("privacy/composition::the_costliest_parts_are_those_that_cost_most_together"),
+         test("privacy/statements::"
+              "the_costliest_of_units_that_a_file_or_a_budget_reads_is_chosen_after_composing"))),
+    Bug("S2", "epsilon: answers that are composed with themselves count once",
+        "privacy/composition.py", 'name == "SelfComposedDpEvent" and _answers(tree["event"])',
+        "False",
+        (test("privacy/composition::answers_composed_with_themselves_all_count"),)),
+    Bug("S3", "class sums: residuals of many nodes, which are not kept, are clipped to 4 C",
+        "methods/class_sums.py", "terms = clipped_residuals(logits, labels, norms)",
+        "terms = clipped_residuals(logits, labels, norms if small else norms / 4)",
+        ("tests/mechanisms/test_size_limits.py::test_many_records_are_treated_as_few"
+         "[methods.class_sums-_KEPT-0-class_sums-text]",)),
+    Bug("S4", "predict: the exact classes of protected documents are readable by all",
+        "documents/api.py", "with private_path(out) as temporary:",
+        "with __import__('private_graphs.core.files').core.files.atomic_path(out) as temporary:",
+        (test("documents/documents::"
+              "predicted_classes_are_closed_to_others_and_say_what_they_are"),)),
 )  # fmt: skip
 
 

@@ -55,6 +55,7 @@ from private_graphs.documents.vectors import ModelVectors
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.privacy.events import Event
 from private_graphs.privacy.queries import GaussianQuery
+from private_graphs.privacy.rounding import at_most
 from private_graphs.privacy.statements import (
     About,
     PrivacyStatement,
@@ -597,8 +598,8 @@ def plan_lines(
     budget = "without a limit" if limit is None else f"of {limit:g}"
     lines = [
         f"noise       {noise}",
-        f"spent       now {before:.4g}, after this release {after:.4g} {budget} (most used "
-        f"{plan.unit_name})",
+        f"spent       now {at_most(before)}, after this release {at_most(after)} {budget} "
+        f"(most used {plan.unit_name})",
         f"files       {files}",
     ]
     if limit is not None and over_budget(before, after, limit, plan.epsilon):
