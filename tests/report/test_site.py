@@ -231,11 +231,11 @@ def test_verdicts_hold_printed_numbers_against_seeds_and_proofs():
 
 
 CLAIMS = pd.DataFrame(
-    [["of_all.cora", "", 2.0, "paper", 70.0, 70.0, 70.0, "fails", ""],
-     ["of_all.pubmed", "", 2.0, "paper", 65.0, 65.0, 65.0, "fails", ""],
-     ["in_part.cora", "", None, "paper", 1.0, 1.0, 1.0, "holds", ""],
-     ["in_part.pubmed", "", None, "paper", 1.0, 0.0, 2.0, "undecided", ""],
-     ["by_hand", "", None, "", 0.001, 0.001, 0.001, "fails", ""]],
+    [["of_all.cora", "text", "", 2.0, "paper", 70.0, 70.0, 70.0, "fails", ""],
+     ["of_all.pubmed", "text", "", 2.0, "paper", 65.0, 65.0, 65.0, "fails", ""],
+     ["in_part.cora", "text", "", None, "paper", 1.0, 1.0, 1.0, "holds", ""],
+     ["in_part.pubmed", "text", "", None, "paper", 1.0, 0.0, 2.0, "undecided", ""],
+     ["by_hand", "text", "", None, "", 0.001, 0.001, 0.001, "fails", ""]],
     columns=COLUMNS,
 )  # fmt: skip
 LOST = Verdict("released", 4, 3, budgets=2, hold=0, refuted=1, shown=4.789, larger=None)

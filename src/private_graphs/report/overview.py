@@ -72,7 +72,10 @@ class Verdict:
         return Cell(", ".join(parts), tone="refuted" if self.refuted else "none")
 
 
-VERDICT_WORDS = {"holds": "hold", "fails": "fail", "undecided": "inconclusive"}
+VERDICT_WORDS = {
+    "holds": "hold", "fails": "fail", "undecided": "inconclusive", "other_data": "on other data",
+    "other_network": "with other networks", "not_printed": "with settings not printed",
+}  # fmt: skip
 """Plural words for the verdicts on claims."""
 
 
@@ -208,7 +211,7 @@ def _listed(texts: Sequence[str]) -> str:
 
 def _of_claims(claims: pd.DataFrame) -> dict[str, str]:
     known = {}
-    decided = claims[~claims["verdict"].isin(["not_run"])]
+    decided = claims[~claims["verdict"].isin(["not_run", "not_asked"])]
     for name, rows in decided.groupby(decided["id"].str.partition(".")[0]):
         values = sorted({round(value, 2) or value for value in rows["measured"].dropna()})
         if len(kinds := set(rows["verdict"])) == 1 and values:
@@ -226,7 +229,7 @@ def _counted_claims(shelf: Shelf, exhibit: Exhibit, claims: pd.DataFrame | None)
     shown = {claim.id for claim in claims_of(shelf.results.study.id)
              if claim.exhibit == exhibit.name}  # fmt: skip
     rows = claims[claims["id"].str.partition(".")[0].isin(shown)]
-    rows = rows[rows["verdict"] != "not_run"]
+    rows = rows[(rows["source"] == "text") & rows["verdict"].isin(VERDICT_WORDS)]
     first = next((name for name in PROTOCOLS if name in set(rows["protocol"])), "")
     counts = rows.loc[rows["protocol"] == first, "verdict"].value_counts()
     texts = [f"{counts[name]} {word}" for name, word in VERDICT_WORDS.items() if name in counts]
