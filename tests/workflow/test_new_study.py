@@ -49,7 +49,7 @@ def test_a_study_of_three_files_and_a_csv_goes_from_yaml_to_its_page(project: Pa
     assert set(own["study"]) == {"tiny"} and len(own) == 2 * (3 + 3)
     private = own[own["epsilon"] == 1]
     assert (private["epsilon_proved"] <= 1).all() and (private["epsilon_proved"] > 0.99).all()
-    assert len(rows[rows["source"] == "published"]) == 2 + 2
+    assert len(rows[rows["source"] == "published"]) == 2 + 1
     text = (results / "exhibits" / "tiny" / "counts.md").read_text(encoding="utf-8")
     assert "noisy majority" in text and "0.25" in text
     claims = pd.read_csv(results / "claims" / "tiny.csv").set_index("id")
