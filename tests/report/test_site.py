@@ -267,6 +267,7 @@ def test_sentences_are_filled_from_rows_claims_and_attacks():
     assert found.instead == "0.55 at 2.00, all 2.00" and found.scores.startswith("not on the data")
     assert found.line("Small").startswith("Small: it prints a bound of 2; true? No: 65")
     assert "holds in_part" not in numbers(held, CLAIMS, [])  # elsewhere it is undecided
+    assert numbers(held, CLAIMS, [])["most by_hand"] == "0.01"
     unproved = {"unproved": {"show": "proved", "where": {"protocol": "released"}}}
     assert "unproved" not in numbers(saying(numbers=unproved), None, [])
 

@@ -173,10 +173,11 @@ def numbers(
     ``printed``: the printed ε, ``printed table1``: those of a table; ``budgets``, ``hold``,
     ``refuted``, ``unproved``, ``shown``, ``larger``, ``scores``, ``met``: of the verdicts
     ``found``, where not 0, and ``none`` for ``budgets`` if none holds; ``fails ID``, ``holds ID``:
-    measured by a claim with that verdict wherever it is decided; ``printed ID``: what the claim
-    prints; the study's own ``Sentences.numbers``, and those of its ``Exhibit.answer``. Rows of
-    synthetic data say nothing of a paper: of these, calculations and attacks alone count.
-    ``of_study`` is the value of ``study_numbers`` where it is known.
+    measured by a claim with that verdict wherever it is decided; ``most ID``: the largest of what
+    is measured, rounded up; ``printed ID``: what the claim prints; the study's own
+    ``Sentences.numbers``, and those of its ``Exhibit.answer``. Rows of synthetic data say nothing
+    of a paper: of these, calculations and attacks alone count. ``of_study`` is the value of
+    ``study_numbers`` where it is known.
     """
     known = {} if shelf.synthetic else _of_verdicts(found)
     return known | (study_numbers(shelf, claims) if of_study is None else of_study)
@@ -217,6 +218,8 @@ def _of_claims(claims: pd.DataFrame) -> dict[str, str]:
         if len(kinds := set(rows["verdict"])) == 1 and values:
             ends = dict.fromkeys(number(float(f"{end:.3g}")) for end in (values[0], values[-1]))
             known[f"{kinds.pop()} {name}"] = " to ".join(ends)
+        if (most := rows["measured"].max()) < math.inf:
+            known[f"most {name}"] = budget(most)
         if not missing(rows["printed"].iloc[0]):
             known[f"printed {name}"] = number(rows["printed"].iloc[0])
     return known
