@@ -52,7 +52,7 @@ from private_graphs.privacy.moments import (
     moments_noise,
 )
 from private_graphs.privacy.rounding import at_most
-from private_graphs.report.claims import claims_table, reasons, write_claims
+from private_graphs.report.claims import SOURCES, claims_table, reasons, write_claims
 from private_graphs.report.exhibit import Column, Table
 from private_graphs.report.leaks import blocks as leak_blocks
 from private_graphs.report.picture import picture
@@ -561,10 +561,16 @@ def claims_in_text(study: str, page: str) -> str:
     ``page`` is where the table stands, below docs/.
     """
     frame = prose.shelf(study).claims
-    table = markdown(claims_table(frame, load_study(study).title))
+    tables = (
+        markdown(
+            claims_table(part, f"{load_study(study).title}: {heading[0].lower()}{heading[1:]}")
+        )
+        for source, heading in SOURCES.items()
+        if len(part := frame[frame["source"] == source])
+    )
     up = "../" * page.count("/")
     whys = (f"- *{claim}*: {why.replace('](', f']({up}')}" for claim, why in reasons(frame))
-    return "\n".join([table, *whys])
+    return "\n".join([*tables, *whys])
 
 
 def commands_text() -> str:
