@@ -51,6 +51,8 @@ _NUMBERS: dict[str, Callable[[Any], Any]] = {
 the same code at every value, with these exceptions: a sample of training nodes or all; one full
 batch (60,000 are all records of MNIST, 30 all of ``small_images``). Rows of the GCN show the visits
 that a run made. All settings that are not listed are as recorded."""
+_CHOSEN = {"progap_staged": {"layers"}}
+"""Settings of which rows show what a run chose, among several that it was given."""
 _OWN: dict[str, dict[str, Any]] = {
     "gcn": {"splits": 3, "epochs": 4, "dtype": "float64", "hidden": 32},
     "unit_gradients": {"network": "softmax", "cells": "hash"},
@@ -78,8 +80,8 @@ def recorded_settings(
     Those that a short job has without being told are left out.
     """
     fields = method.settings.model_fields
-    usual = {name: each.get_default(call_default_factory=True) for name, each in fields.items()}
-    usual |= small_job(method, scenario, protocol).settings
+    short_job = method.settings.model_validate(dict(small_job(method, scenario, protocol).settings))
+    usual = short_job.model_dump(mode="json")
     mine = rows[(rows["method"] == method.name) & (rows["scenario"] == scenario)]
     mine = mine[(mine["protocol"] == protocol) & np.isfinite(mine["epsilon"].astype(float))]
     found: dict[str, dict[str, Any]] = {}
@@ -87,7 +89,7 @@ def recorded_settings(
         settings = {
             name: short
             for name, value in sorted(json.loads(text).items())
-            if name in fields
+            if name in fields.keys() - _CHOSEN.get(method.name, set())
             and (short := _NUMBERS.get(name, lambda value: value)(value)) is not None
             and short != usual[name]
         }
