@@ -241,7 +241,7 @@ def selection_table() -> str:
 
 
 def replay_table() -> str:
-    """docs/audits.md: what `audit --replay --neighbours 20 --json` wrote to docs/replay.json."""
+    """docs/audits.md: what `audit --replay --json` wrote, in docs/replay.json."""
     rows = []
     for each in json.loads((ROOT / "docs" / "replay.json").read_text(encoding="utf-8")):
         rest = "equal" if each["rest_equal"] else "differs"
