@@ -146,9 +146,8 @@ class Recording(Watch):
             if norms.max(initial=0) > clip * (1 + SLACK):
                 self.findings.append(f"a term of norm {norms.max() / clip:.6g} C")
             apart = np.asarray(total)[place] - alone[positions, place].sum(axis=0)
-            if self.adds_terms and np.sqrt(np.square(apart).sum()) > _ROUNDED * clip * max(
-                1, len(positions)
-            ):
+            rounded = _ROUNDED * clip * max(1, len(positions))
+            if self.adds_terms and np.sqrt(np.square(apart).sum()) > rounded:
                 self.findings.append("a step is not the sum of its terms")
 
 
