@@ -27,6 +27,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 from typer.testing import CliRunner
 
+from private_graphs.attacks.replay_audit import in_words
 from private_graphs.cli import COMMANDS, application
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import write_text
@@ -254,20 +255,20 @@ def selection_table() -> str:
 
 
 def replay_table() -> str:
-    """docs/audits.md: what `audit --replay --neighbours 200 --json` wrote to docs/replay.json."""
+    """docs/audits.md: what `audit --replay --json` wrote, in docs/replay.json."""
     rows = []
     for each in json.loads((ROOT / "docs" / "replay.json").read_text(encoding="utf-8")):
         rest = "equal" if each["rest_equal"] else "differs"
         ratio = f"{each['largest_ratio']:.6g}" if each["proves"] else "claims nothing"
         canary = "yes" if isinstance(method_named(each["method"]).canary, Canary) else ""
         rows.append((
-            f"`{each['method']}`", each["scenario"], each["protocol"], each["neighbours"],
-            each["calls"], ratio, rest,
+            f"`{each['method']}`", each["scenario"], each["protocol"], in_words(each["settings"]),
+            each["neighbours"], each["calls"], ratio, rest,
             ", ".join(f"`{kind}`" for kind in each["mechanisms"]), canary,
         ))  # fmt: skip
     header = (
-        "method", "scenario", "protocol", "neighbours", "calls", "largest ratio", "rest",
-        "mechanisms", "canary",
+        "method", "scenario", "protocol", "settings", "neighbours", "calls", "largest ratio",
+        "rest", "mechanisms", "canary",
     )  # fmt: skip
     return _markdown(header, rows)
 

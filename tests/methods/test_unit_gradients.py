@@ -56,7 +56,7 @@ def ask(epsilon: float, seed: int = 0, **settings) -> Request:
 
 
 def all_of(units: Units) -> Groups:
-    return units.groups(np.arange(units.count), 0, np.random.default_rng(0))
+    return units.groups(np.arange(units.count))
 
 
 def convolutional(flat, x, net: Cnn):
@@ -126,20 +126,17 @@ def test_a_record_that_is_not_finite_contributes_nothing_and_harms_nobody():
 
 def test_drawn_records_are_of_their_own_unit_and_an_empty_unit_has_no_weight():
     units = Units.of(np.array([0, 2, 0, 2, 2]), 3)
-    groups = units.groups(np.arange(3), 4, np.random.default_rng(0))
+    groups = units.groups(np.arange(3), np.random.default_rng(0).random((3, 4)))
     assert set(groups.records[0]) <= {0, 2} and set(groups.records[2]) <= {1, 3, 4}
     assert groups.weights.sum(axis=1).tolist() == [1, 0, 1]
 
 
 def test_a_unit_that_loses_its_records_changes_no_draw_of_others():
     """Draws go by the place of a unit, never by how many units have records."""
-    draws = np.random.default_rng(0), np.random.default_rng(0)
+    drawn = np.random.default_rng(0).random((3, 4))
     full, less = (Units.of(np.array([own, own, 1, 1, 2, 2]), 3) for own in (0, -1))
-    before, after = (
-        units.groups(np.arange(3), 4, draw) for units, draw in zip((full, less), draws, strict=True)
-    )
+    before, after = (units.groups(np.arange(3), drawn) for units in (full, less))
     assert np.array_equal(before.records[1:], after.records[1:])
-    assert draws[0].random() == draws[1].random()
 
 
 @pytest.mark.parametrize("net", [Softmax(12, 12, 3), Cnn(12, 12, 3)])
@@ -147,7 +144,7 @@ def test_a_unit_that_loses_its_records_changes_no_draw_of_others():
 def test_without_any_record_a_step_is_zero_before_its_noise(net, draws):
     task, units = image_task(), Units.of(np.full(60, -1), 3)
     rows, labels = net.prepared(task.train_pixels), np.full(60, -1)
-    groups = units.groups(np.arange(3), draws, np.random.default_rng(0))
+    groups = units.groups(np.arange(3), RNG.random((3, draws)) if draws else None)
     parameters = np.ones(net.n_parameters, np.float32)
     assert not net.gradient_sum(parameters, rows, labels, groups, 0.4).any()
 

@@ -16,7 +16,7 @@ from private_graphs.training import mlp
 from private_graphs.training.dpsgd import Watched
 from private_graphs.training.mlp import MlpTraining, Net, TrainedMlp, gradient_sum
 from private_graphs.training.torch_dpsgd import gradient_sums
-from private_graphs.training.torch_noise import random_bytes
+from private_graphs.training.torch_noise import bytes_of
 
 STREAMS = Streams.of({"test": "dpsgd"})
 NET = Net((20, 16, 12, 5))
@@ -327,7 +327,7 @@ def test_dropout_of_a_place_is_the_same_however_lots_are_cut(device: str) -> Non
     first, *others = (
         gradient_sums(
             NET, *given, cut, clip_norm=1.0, chunk=chunk, threshold=128,
-            draw=lambda first, count: random_bytes(key, step, first, count),
+            draw=lambda units: bytes_of(key, step, units),
         )
         for cut, chunk in ((lots, None), (lots, 16), (filled, 24))
     )  # fmt: skip
@@ -364,7 +364,7 @@ def test_dropout_keeps_the_mean_and_can_end_after_some_epochs() -> None:
     inputs = mlp._inputs(ROWS, np.arange(128))
     whole = mlp._forward(layers, inputs)[1]
     kept = [
-        mlp._forward(layers, inputs, lambda shape: draws.random(shape) < 0.75, keep)[1]
+        mlp._forward(layers, inputs, lambda _, units: draws.random((128, units)) < 0.75, keep)[1]
         for _ in range(400)
     ]
     assert np.mean(kept) == pytest.approx(whole.mean(), rel=0.02)

@@ -19,7 +19,7 @@ from private_graphs.core.image_task import ImageTask
 from private_graphs.core.tasks import NodeTask, Task
 from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
 from private_graphs.methods.noisy_sums import adjacency_of
-from private_graphs.methods.unit_gradients import hashed_parts
+from private_graphs.methods.unit_gradients import by_centroids, hashed_parts, unit_of_records
 
 HUGE = 1e6
 """Largest value of an extreme feature."""
@@ -279,12 +279,36 @@ def _class(task: ImageTask, number: int, generator: np.random.Generator, _: Any)
 
 
 def _part(task: ImageTask, number: int, generator: np.random.Generator, settings: Any) -> ImageTask:
-    """Replace all training images of one part of one class, if positions determine parts."""
+    """Replace all training images of one part of one class.
+
+    Where an image's nearest public centroid determines its part, new ones are of the same part; of
+    every third neighbour the part is empty.
+    """
+    if by_centroids(task, settings):
+        return _cell(task, number, generator, settings)
     parts = hashed_parts(len(task.train_labels), settings.parts)
     own = (number % task.n_classes, (number // task.n_classes) % settings.parts)
     mine = (task.train_labels == own[0]) & (parts == own[1])
     pixels = task.train_pixels.copy()
     pixels[mine] = _odd_pixels(pixels[mine].shape, number, generator)
+    return replace(task, train_pixels=pixels)
+
+
+def _cell(task: ImageTask, number: int, generator: np.random.Generator, settings: Any) -> ImageTask:
+    public = np.arange(len(task.validation_labels))
+    units = unit_of_records(task, settings, public)
+    present = np.unique(units[units >= 0])
+    unit = present[number % len(present)]
+    mine = np.flatnonzero(units == unit)
+    pixels, labels = task.train_pixels.copy(), task.train_labels.copy()
+    if number % 3 == 2:
+        labels[mine] = -1
+        return replace(task, train_labels=labels)
+    odd = [_odd_pixels(pixels.shape, kind, generator) for kind in range(4)]
+    pool = np.concatenate([*odd, task.train_pixels, task.validation_pixels])
+    same = np.full(len(pool), labels[mine[0]])
+    found = unit_of_records(replace(task, train_pixels=pool, train_labels=same), settings, public)
+    pixels[mine] = pool[generator.choice(np.flatnonzero(found == unit), len(mine))]
     return replace(task, train_pixels=pixels)
 
 

@@ -1,24 +1,34 @@
 """Replay audit of every method: runs on neighbouring tasks get the noise of the first run.
 
 The comparison covers everything that a method answers: predictions, settings, measured columns,
-artifacts, statements' facts and assumptions, the plan, warnings and log lines.
+artifacts, statements' facts and assumptions, the plan, warnings, log lines, progress, standard
+output and files that are written.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from private_graphs.attacks.mechanism_audit import tape_findings
 from private_graphs.attacks.neighbours import Neighbour, neighbours
-from private_graphs.attacks.small_jobs import OTHERS, all_cases, small_dataset, small_job
+from private_graphs.attacks.small_jobs import (
+    OTHERS,
+    all_cases,
+    recorded_settings,
+    small_dataset,
+    small_job,
+)
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.jobs import Job
 from private_graphs.core.method import Context
@@ -56,6 +66,8 @@ class ReplayAudit:
     mechanisms: tuple[str, ...]
     """Kinds of released values (``docs/audits.md``)."""
     replay: Replay
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that execute code of their own: those of recorded rows, or of ``OTHERS``."""
 
     @property
     def passed(self) -> bool:
@@ -71,6 +83,7 @@ class ReplayAudit:
             "protocol": self.protocol,
             "relation": self.relation,
             "proves": self.proves,
+            "settings": dict(self.settings),
             "mechanisms": list(self.mechanisms),
             "neighbours": replay.neighbours,
             "calls": replay.calls,
@@ -81,28 +94,38 @@ class ReplayAudit:
         }
 
 
-def audit_case(
-    method: str, scenario: str, protocol: str, count: int, seeds: int = 5
-) -> ReplayAudit:
-    """Replay a short job of one method on ``count`` neighbours, with four replicas per seed.
+Case = tuple[str, str, str, Mapping[str, Any]]
+"""Method, scenario, protocol, and settings that execute code of their own."""
 
-    Jobs with other settings, which execute other code, are replayed too.
+
+def cases_of(rows: pd.DataFrame, method: str | None, protocol: str | None) -> list[Case]:
+    """Return the cases of one method, or all, under one protocol, or all.
+
+    There is one with a short job's own settings and, under a protocol that proves its noise, one
+    for each of the distinct settings of recorded ``rows`` and of ``OTHERS``.
     """
-    found, several = method_named(method), tuple(range(seeds))
-    audited = audit(
-        small_job(found, scenario, protocol, seeds=several), small_dataset(found), count
-    )
-    proved = found.protocols[protocol].calibration == "proved"
-    for changed in OTHERS.get(method, ()) if proved else ():
-        job = small_job(found, scenario, protocol, seeds=several, changed=changed)
-        more = audit(job, small_dataset(found), count)
-        audited.replay.join(more.replay)
-        kinds = tuple(sorted({*audited.mechanisms, *more.mechanisms}))
-        audited = replace(audited, proves=audited.proves or more.proves, mechanisms=kinds)
-    return audited
+    found: list[Case] = []
+    for name, scenario, each in all_cases(method, protocol):
+        of, several = method_named(name), [{}]
+        if of.protocols[each].calibration == "proved":
+            several += [*OTHERS.get(name, ()), *recorded_settings(rows, of, scenario, each)]
+        distinct = {json.dumps(settings, sort_keys=True): settings for settings in several}
+        found += [(name, scenario, each, settings) for settings in distinct.values()]
+    return found
+
+
+def audit_case(
+    method: str, scenario: str, protocol: str, settings: Mapping[str, Any] = MappingProxyType({}),
+    *, count: int, seeds: int = 5,
+) -> ReplayAudit:  # fmt: skip
+    """Replay a short job of one method on ``count`` neighbours, with four replicas per seed."""
+    found = method_named(method)
+    job = small_job(found, scenario, protocol, seeds=tuple(range(seeds)), changed=settings)
+    return replace(audit(job, small_dataset(found, settings), count), settings=settings)
 
 
 def audit_methods(
+    rows: pd.DataFrame,
     method: str | None,
     protocol: str | None,
     count: int,
@@ -112,12 +135,14 @@ def audit_methods(
 ) -> list[ReplayAudit]:
     """Replay one method, or all, under one protocol, or all, in ``processes`` processes.
 
+    The settings are those of recorded ``rows`` (``cases_of``).
+
     Raises:
         UsageError: the method does not exist or reads no private data.
     """
     if method is not None:
         method_named(method)
-    cases = all_cases(method, protocol)
+    cases = cases_of(rows, method, protocol)
     if not cases:
         raise UsageError(
             f"nothing to replay of {method or 'any method'} under {protocol or 'any protocol'}; "
@@ -131,15 +156,13 @@ def audit_methods(
     return found
 
 
-def _in_order(
-    cases: Sequence[tuple[str, str, str]], count: int, processes: int
-) -> Iterator[ReplayAudit]:
+def _in_order(cases: Sequence[Case], count: int, processes: int) -> Iterator[ReplayAudit]:
     if processes == 1:
-        yield from (audit_case(*case, count) for case in cases)
+        yield from (audit_case(*case, count=count) for case in cases)
         return
     # Spawned, since forked children would inherit the threads of numerical libraries.
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        waiting = [pool.submit(audit_case, *case, count) for case in cases]
+        waiting = [pool.submit(audit_case, *case, count=count) for case in cases]
         yield from (each.result() for each in waiting)
 
 
@@ -147,19 +170,25 @@ def describe(audits: Sequence[ReplayAudit]) -> str:
     """Return a table for a terminal, and the findings."""
     lines = [
         f"{'method':20} {'scenario':10} {'protocol':9} {'neighbours':>10} {'calls':>7} "
-        f"{'largest ratio':>13}  rest"
+        f"{'largest ratio':>13}  rest, settings"
     ]
     for each in audits:
         replay = each.replay
-        rest = "equal" if replay.rest_equal else "differs"
+        rest = "  ".join(["equal" if replay.rest_equal else "differs", in_words(each.settings)])
         verdict = "" if each.passed else "  FAILED"
         claim = "" if each.proves else "  (claims nothing)"
         lines.append(
             f"{each.method:20} {each.scenario:10} {each.protocol:9} {replay.neighbours:10} "
-            f"{replay.calls:7} {replay.largest_ratio:13.6f}  {rest}{claim}{verdict}"
+            f"{replay.calls:7} {replay.largest_ratio:13.6f}  {rest.rstrip()}{claim}{verdict}"
         )
         lines += [f"    {line}" for line in replay.differs[:3]]
     return "\n".join(lines)
+
+
+def in_words(settings: Mapping[str, Any]) -> str:
+    """Return settings in one line: ``dropout 0.5, splits 10``."""
+    words = {name: json.dumps(value).strip('"') for name, value in settings.items()}
+    return ", ".join(f"{name} {word}" for name, word in words.items())
 
 
 def audit(job: Job, dataset: Any, count: int, seed: int = 0) -> ReplayAudit:
@@ -215,18 +244,25 @@ class Answered:
     answers: list[Answer] | str
     """Answers, or the text of an error."""
     lines: list[str]
-    """Log lines and warnings."""
+    """Log lines, warnings, standard output, files and progress."""
 
 
 def _answers(job: Job, dataset: Any, watch: Watch, task: Task | None = None) -> Answered:
-    """Run a job under a clock that counts its reads, so that durations are equal too."""
-    counting = Context(clock=itertools.count().__next__)
+    """Run a job under a clock that counts its reads, so that durations are equal too.
+
+    Lines contain its progress: whoever sees a terminal sees it.
+    """
+    steps: list[str] = []
+    counting = Context(
+        progress=lambda done, total: steps.append(f"progress: {done} of {total}"),
+        clock=itertools.count().__next__,
+    )
     with said() as lines:
         try:
             task, answers = answer(job, dataset, watch, task, counting)
         except UserError as error:
-            return Answered(task, f"{type(error).__name__}: {error}", lines)
-    return Answered(task, answers, lines)
+            answers = f"{type(error).__name__}: {error}"
+    return Answered(task, answers, [*lines, *steps])
 
 
 def _read_by_others(job: Job, dataset: Any, first: Answered) -> list[str]:

@@ -1,12 +1,18 @@
-"""Small graphs and images, and a short job for every method, scenario and protocol."""
+"""Small graphs and images, and short jobs for every method, scenario and protocol.
+
+A job has settings of its own, or those of recorded rows: shortened in what is only a size or a
+number, so that a replay takes seconds, and as recorded in everything that executes other code.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 
 from private_graphs.core.jobs import Job
@@ -25,6 +31,28 @@ _SHORT: dict[str, Any] = {
 }  # fmt: skip
 """Settings that shorten the runs of any method that has them. Lists are shorter than degrees,
 and votes lie on both sides of the threshold, so that reads beyond a bound are detected."""
+_NUMBERS: dict[str, Callable[[Any], Any]] = {
+    **{
+        name: lambda _: None
+        for name in (
+            *_SHORT, "learning_rate", "weight_decay", "noise_multiplier", "clip_norm", "clip",
+            "row_clip", "entry_clip", "patience", "mean_degree", "training_epsilon", "queries",
+            "answers", "teacher_batch", "alpha", "beta", "tau", "ramp", "generator",
+        )
+    },
+    **dict.fromkeys(
+        ("dropout", "network", "teacher_network", "draws", "parts"), lambda value: value
+    ),
+    "train_fraction": lambda share: share if share == 1 else 0.5,
+    "lot_size": lambda size: 30 if size >= 60_000 else None,
+    "visits": lambda how: "protocol" if how == "full_graph" else how,
+}  # fmt: skip
+"""Of recorded settings, what a short job gets: None for its own value. Sizes and numbers execute
+the same code at every value, with these exceptions: a sample of training nodes or all; one full
+batch (60,000 are all records of MNIST, 30 all of ``small_images``). Rows of the GCN show the visits
+that a run made. All settings that are not listed are as recorded."""
+_CHOSEN = {"progap_staged": {"layers"}}
+"""Settings of which rows show what a run chose, among several that it was given."""
 _OWN: dict[str, dict[str, Any]] = {
     "gcn": {"splits": 3, "epochs": 4, "dtype": "float64", "hidden": 32},
     "unit_gradients": {"network": "softmax", "cells": "hash"},
@@ -34,20 +62,44 @@ _OWN: dict[str, dict[str, Any]] = {
 OTHERS: dict[str, tuple[dict[str, Any], ...]] = {
     "appr_gaussian": ({"root_rate": 0.5, "unit_rows": True, "anchor": 0.2},),
     "class_codes": ({"release": "means"},),
-    "gcn": ({"dropout": 0.5, "splits": 1},),
     "mlp_records": ({"microbatch": 2},),
 }
-"""Settings by method that execute other code and are replayed too; protocols that allow only
-proved noise support all of them."""
+"""Settings by method that execute other code and are replayed, whether or not rows have them;
+protocols that allow only proved noise support all of them."""
 _EPSILONS = {"class_sums": (1.0, 8000.0)}
 """Budgets by method; at the larger one the small graph has the signal for residual steps."""
 _WITH_ARTIFACTS = ("model_inversion",)
 """Methods that read only artifacts of other jobs: their events are those of these jobs."""
 
 
-def small_graph() -> GraphDataset:
+def recorded_settings(
+    rows: pd.DataFrame, method: Method, scenario: str, protocol: str
+) -> list[dict[str, Any]]:
+    """Return the distinct settings of the private ``rows`` of a case, as a short job gets them.
+
+    Those that a short job has without being told are left out.
+    """
+    fields = method.settings.model_fields
+    short_job = method.settings.model_validate(dict(small_job(method, scenario, protocol).settings))
+    usual = short_job.model_dump(mode="json")
+    mine = rows[(rows["method"] == method.name) & (rows["scenario"] == scenario)]
+    mine = mine[(mine["protocol"] == protocol) & np.isfinite(mine["epsilon"].astype(float))]
+    found: dict[str, dict[str, Any]] = {}
+    for text in mine["settings"].dropna().unique():
+        settings = {
+            name: short
+            for name, value in sorted(json.loads(text).items())
+            if name in fields.keys() - _CHOSEN.get(method.name, set())
+            and (short := _NUMBERS.get(name, lambda value: value)(value)) is not None
+            and short != usual[name]
+        }
+        found.setdefault(json.dumps(settings), settings)
+    return list(found.values())
+
+
+def small_graph(train: int = 30) -> GraphDataset:
     """Return a graph of three classes, half of whose nodes train; three of these have no label."""
-    nodes, draws = 60, np.random.default_rng(3)
+    nodes, draws = 2 * train, np.random.default_rng(3)
     labels = draws.integers(0, 3, nodes)
     same = labels[:, None] == labels[None, :]
     upper = np.triu(draws.random((nodes, nodes)) < np.where(same, 9 / nodes, 2 / nodes), 1)
@@ -61,19 +113,26 @@ def small_graph() -> GraphDataset:
     return GraphDataset.generated("small", "abc", features, edges, shown, masks)
 
 
-def small_images() -> ImageDataset:
-    """Return 60 images of 5 x 5 pixels, half of which train; three of these have no label."""
+def small_images(side: int = 5) -> ImageDataset:
+    """Return 60 square images, half of which train; three of these have no label."""
     draws = np.random.default_rng(0)
     labels = draws.integers(3, size=60)
     labels[:3] = -1
-    side = np.arange(60) * 4 // 60
-    pixels = draws.integers(256, size=(60, 1, 5, 5), dtype=np.uint8)
-    return ImageDataset.generated("small", "abc", pixels, labels, (side < 2, side == 2, side == 3))
+    cut = np.arange(60) * 4 // 60
+    pixels = draws.integers(256, size=(60, 1, side, side), dtype=np.uint8)
+    return ImageDataset.generated("small", "abc", pixels, labels, (cut < 2, cut == 2, cut == 3))
 
 
-def small_dataset(method: Method) -> GraphDataset | ImageDataset:
-    """Return the dataset that a method reads."""
-    return small_images() if method.data == "images" else small_graph()
+def small_dataset(
+    method: Method, settings: Mapping[str, Any] = MappingProxyType({})
+) -> GraphDataset | ImageDataset:
+    """Return a dataset that a method can read with ``settings``.
+
+    A convolutional network needs larger images, and each part a training node.
+    """
+    if method.data == "images":
+        return small_images(12 if settings.get("network") == "cnn" else 5)
+    return small_graph(max(30, settings.get("splits", 1)))
 
 
 def small_job(

@@ -190,9 +190,12 @@ def _audit_mechanisms(as_json: bool) -> None:
 def _replay(method: str | None, protocol: str | None, neighbours: int, as_json: bool) -> None:
     """Replay runs, print the findings, and raise UserError for a failed proof."""
     from private_graphs.attacks import replay_audit
+    from private_graphs.core.files import shipped
+    from private_graphs.core.store import recorded_rows
 
+    rows = recorded_rows(shipped(Path("recorded")))
     with ProgressBar("replaying", "method") as progress:
-        found = replay_audit.audit_methods(method, protocol, neighbours, progress=progress)
+        found = replay_audit.audit_methods(rows, method, protocol, neighbours, progress=progress)
     documents = [each.document() for each in found]
     print_json(documents) if as_json else typer.echo(replay_audit.describe(found))
     failed = [each for each in found if not each.passed]

@@ -401,6 +401,11 @@ def read_rows(path: Path) -> pd.DataFrame:
     return tidy([read_frame(path, ROW_COLUMNS)])
 
 
+def recorded_rows(folder: Path) -> pd.DataFrame:
+    """Return the rows of all recorded studies in ``folder``: none if it holds none."""
+    return tidy([read_frame(path, ROW_COLUMNS) for path in sorted(folder.glob(f"*/{ROWS}"))])
+
+
 def read_frame(path: Path, columns: Iterable[str]) -> pd.DataFrame:
     """Read rows; UserError for a file that is damaged or lacks ``columns``."""
     with readable(path):

@@ -32,10 +32,12 @@ PUBLIC = {
     "validation": "validation",
     "voters": "voters",
 }
-"""Purposes (first words of stream names) whose draws need not be secret, since no guarantee
-depends on them, with their names of version 0.1. All others, noise and coins, are drawn by the
-door (``mechanisms.door``). Three of the old names are names of the door too: under a secret the
-door's streams have digests of their own, and a replica opens such a name on one side only."""
+"""Purposes (first words of stream names) whose draws methods make themselves, with their names of
+version 0.1. No guarantee needs these draws to be unknown, with one exception: masks of dropout and
+records drawn from a unit, of runs with a kept seed, whose statements say that they are published
+nowhere (``privacy.assumptions.HIDDEN_MASKS``). All others, noise and coins, are drawn by the door
+(``mechanisms.door``). Three of the old names are names of the door too: under a secret the door's
+streams have digests of their own, and a replica opens such a name on one side only."""
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,7 @@ class Watch:
 
     active = False
     public_places = False
-    """Whether dropout counters must start at public offsets (``training.roots``)."""
+    """Whether draws of the public streams must begin at public places (``Descent``)."""
 
     def passed(self, lane: Lane, part: str, kind: str, query: Any, exact: Any, noisy: Any) -> Any:
         """Return the value to release in place of ``noisy``."""
@@ -372,10 +372,11 @@ class Door:
         *,
         stream: str = "noise",
     ) -> Array:
-        """Return the bits that are set after randomised response, as codes; one replica only.
+        """Return the bits that are set after randomised response, sorted; one replica only.
 
-        ``codes`` are the set ones among ``total`` bits. A set bit stays with probability ``keep``;
-        any other bit is set with probability ``make``. ``sample(generator, size)`` draws about
+        Bits are codes: ``codes`` are the set ones among ``total`` bits. A set bit stays with
+        probability ``keep``; any other bit is set with probability ``make``.
+        ``sample(generator, size)`` draws about
         ``size`` codes uniformly. No array has ``total`` entries: the number of newly set bits is
         binomial, and their positions are uniform.
 
@@ -398,7 +399,7 @@ class Door:
             others = np.concatenate([others, more[~np.isin(more, codes)]])
             _, first = np.unique(others, return_index=True)
             others = others[np.sort(first)]  # the first of equal draws, in the order of drawing
-        flipped = np.concatenate([stay, others[:wanted]])
+        flipped = np.sort(np.concatenate([stay, others[:wanted]]))  # else the true ones are first
         if self.watch.active:
             self._set_by(lane, total, keep, make)
         return self.watch.passed(lane, self.name, "flip", query, np.sort(codes), flipped)
@@ -518,6 +519,17 @@ class Descent:
         self._tossed = 0  # steps whose coins were tossed and whose noise is not added yet
         self._joined: Sequence[Array] | None = None  # positions that the last coins selected
         self._shown = 0  # compiled steps that the watch has seen
+
+    @property
+    def public_places(self) -> bool:
+        """Whether draws of the public streams begin at places that follow from public numbers.
+
+        They do under fresh noise and under a replay. With a kept seed they follow each other, as
+        they did in recorded runs, so that where the draws of a unit begin follows from private
+        sizes or secret coins of others (``privacy.assumptions.HIDDEN_MASKS``).
+        """
+        fresh = all(lane.streams.secret for lane in self.door.lanes)
+        return fresh or self.door.watch.public_places
 
     @property
     def _counts_on_coins(self) -> bool:

@@ -14,13 +14,19 @@ and distribution.
 
 from __future__ import annotations
 
+import io
 import logging
 import math
+import os
+import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -67,6 +73,8 @@ class Recording(Watch):
 
     active = True
     public_places = True
+    adds_terms = True
+    """Whether a step's sum is compared with its terms."""
 
     def __init__(
         self,
@@ -84,8 +92,10 @@ class Recording(Watch):
         self._steps = 0
 
     def passed(self, lane: Lane, part: str, kind: str, query: Any, exact: Any, noisy: Any) -> Any:
-        """Record a value."""
+        """Record a value; a set that is released in another order than its own has a finding."""
         self.streams[lane.streams.public_id] = lane.streams
+        if kind == "flip" and (np.diff(noisy) <= 0).any():
+            self.findings.append("flip: codes in an order of their own; expected them sorted")
         taped = Taped(kind, part, query, _copy(exact), _copy(noisy))
         self.tapes[lane.streams.public_id].append(taped)
         return noisy
@@ -138,7 +148,8 @@ class Recording(Watch):
             if norms.max(initial=0) > clip * (1 + SLACK):
                 self.findings.append(f"a term of norm {norms.max() / clip:.6g} C")
             apart = np.asarray(total)[place] - alone[positions, place].sum(axis=0)
-            if np.sqrt(np.square(apart).sum()) > _ROUNDED * clip * max(1, len(positions)):
+            rounded = _ROUNDED * clip * max(1, len(positions))
+            if self.adds_terms and np.sqrt(np.square(apart).sum()) > rounded:
                 self.findings.append("a step is not the sum of its terms")
 
 
@@ -169,7 +180,7 @@ class Replaying(Recording):
     def __init__(self, first: Recording, relation: str) -> None:
         super().__init__(first.coins, first.unit, first.term_steps)
         self.first, self.relation = first, relation
-        self.public_places = first.public_places
+        self.public_places, self.adds_terms = first.public_places, first.adds_terms
         self.largest, self.worst, self.calls = 0.0, "", 0
         self.position: dict[str, int] = defaultdict(int)
         self.seen: dict[str, int] = defaultdict(int)
@@ -287,6 +298,8 @@ class MadeUp(Recording):
     whose results must not change.
     """
 
+    adds_terms = False  # float32 gradients at weights of a million: rounding is no small share
+
     def __init__(self, kinds: Sequence[str] = MADE_UP, spared: Container[str] = ()) -> None:
         super().__init__()
         self.kinds, self.spared = kinds, spared
@@ -388,22 +401,80 @@ def differences(first: Any, second: Any, at: str = "") -> list[str]:
 
 @contextmanager
 def said() -> Iterator[list[str]]:
-    """Collect log lines and warnings."""
+    """Collect what a run tells beside its answers, in lines.
+
+    These are log lines, warnings, standard output and errors, and the files that Python opens for
+    writing: names, sizes and hashes of what was written. Compiled libraries that write by
+    themselves are not seen.
+    """
     lines: list[str] = []
 
     class Lines(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             lines.append(record.getMessage())
 
-    handler = Lines(0)
+    handler, out, err = Lines(0), io.StringIO(), io.StringIO()
     logging.getLogger("private_graphs").addHandler(handler)
     try:
-        with warnings.catch_warnings(record=True) as caught:
+        with (
+            warnings.catch_warnings(record=True) as caught, _written() as files,
+            redirect_stdout(out), redirect_stderr(err),
+        ):  # fmt: skip
             warnings.simplefilter("always")
             yield lines
-            lines += [f"{each.category.__name__}: {each.message}" for each in caught]
+        lines += [f"{each.category.__name__}: {each.message}" for each in caught]
+        lines += [line for each in (out, err) for line in each.getvalue().splitlines()]
+        lines += [_file_line(*each) for each in files.items()]
     finally:
         logging.getLogger("private_graphs").removeHandler(handler)
+
+
+_opened: list[dict[str, int]] = []
+"""Files that are written while ``_written`` is open: path and size before."""
+
+
+def _heed(event: str, arguments: tuple[Any, ...]) -> None:
+    """Audit hook: note a file that is opened for writing, or the new name of one."""
+    if not _opened or event not in ("open", "os.rename"):
+        return
+    named, flags = arguments[0], os.O_WRONLY
+    if event == "os.rename":
+        named = arguments[1]
+    else:
+        flags = arguments[2]
+    if not (flags & (os.O_WRONLY | os.O_RDWR) and isinstance(named, str | bytes | os.PathLike)):
+        return
+    name = os.path.abspath(os.fsdecode(named))
+    if not (name.startswith("/dev/") or "__pycache__" in name):  # compiled code is no release
+        size = os.path.getsize(name) if flags & os.O_APPEND and os.path.isfile(name) else 0
+        _opened[-1].setdefault(name, size)
+
+
+@cache
+def _hook() -> None:
+    """Install the audit hook, which Python keeps for good."""
+    sys.addaudithook(_heed)
+
+
+@contextmanager
+def _written() -> Iterator[dict[str, int]]:
+    """Collect the files that are written: path, and size before what was appended."""
+    _hook()
+    files: dict[str, int] = {}
+    _opened.append(files)
+    try:
+        yield files
+    finally:
+        _opened.pop()
+
+
+def _file_line(name: str, before: int) -> str:
+    """Return a line on a file that was written; of one that is gone its folder alone is told."""
+    path = Path(name)
+    if not path.is_file():
+        return f"file in {path.parent}, which is gone"
+    content = path.read_bytes()[before:]
+    return f"file {name}: {len(content)} bytes, sha256 {sha256(content).hexdigest()[:16]}"
 
 
 @dataclass

@@ -30,6 +30,7 @@ from private_graphs.methods.gcn_protocols import (
     protocol_of,
     training_event,
 )
+from private_graphs.privacy.assumptions import HIDDEN_MASKS
 from private_graphs.privacy.calibration import refuse_large_delta
 
 if TYPE_CHECKING:
@@ -88,11 +89,21 @@ def stated(task: NodeTask, request: Request, context: Context, chosen: Mapping) 
     }
     if not private:
         return fields
+    if _hides_masks(settings, protocol, request):
+        fields["assumptions"] = (HIDDEN_MASKS,)
     noise = chosen.get("noise_multiplier")
     if noise is None:
         noise = noise_multiplier(request.epsilon, settings, protocol, task.delta)
     event = training_event(settings, protocol, noise, task.graph.info.node_sample)
     return fields | {"events": (event,), "claim": claim(settings, protocol, noise, task.delta)}
+
+
+def _hides_masks(settings: GcnSettings, protocol: GcnProtocol, request: Request) -> bool:
+    """Return whether where a part's masks begin follows from the parts before it in a step."""
+    several = settings.splits > 1 and protocol.visits != "shuffled"
+    if settings.engine:  # one generator for all steps
+        return settings.dropout > 0 and settings.splits > 1
+    return settings.dropout > 0 and several and not request.streams.secret
 
 
 @dataclass(frozen=True)

@@ -142,9 +142,12 @@ def run(
     if private:
         refuse_large_delta(task.delta, task.n_units)
     axes = ScatteringAxes.of(task)
-    labelled = (task.train_labels >= 0) & private
-    rows = axes.rows_of(task, task.train_pixels[labelled], context.report)
-    truth = task.train_labels[labelled]
+    pixels = task.train_pixels if private else task.train_pixels[:0]
+    labels_read = task.train_labels[: len(pixels)]
+    labelled = labels_read >= 0
+    # of all images, since progress is seen and the number of those with a label is private
+    rows = axes.rows_of(task, pixels, context.report)[labelled]
+    truth = labels_read[labelled]
     test = axes.rows_of(task, task.test_pixels)
     model = Linear(axes.rows.shape[1], task.n_classes, bias=0.0)
 

@@ -31,6 +31,7 @@ from private_graphs.core.method import (
 from private_graphs.core.protocols import Protocol
 from private_graphs.datasets import views
 from private_graphs.mechanisms.door import Door
+from private_graphs.privacy.assumptions import HIDDEN_DRAWS
 from private_graphs.privacy.calibration import pld_noise, refuse_large_delta
 from private_graphs.privacy.events import Event, NoisyGradients, Poisson
 from private_graphs.privacy.queries import PoissonSums
@@ -125,7 +126,7 @@ def n_units(task: ImageTask, settings: UnitSettings) -> int:
     return task.n_units * parts
 
 
-def _unit_of_records(task: ImageTask, settings: UnitSettings, known: np.ndarray) -> np.ndarray:
+def unit_of_records(task: ImageTask, settings: UnitSettings, known: np.ndarray) -> np.ndarray:
     """Return (n,) the unit of each record; -1 for one without a label at class level.
 
     ``known`` are the validation records whose labels are public.
@@ -143,6 +144,12 @@ def _unit_of_records(task: ImageTask, settings: UnitSettings, known: np.ndarray)
             mine = np.flatnonzero(task.train_labels == label)
             own[mine] = _nearest(task.train_pixels[mine], centroids)
     return np.where(task.train_labels >= 0, task.train_labels * settings.parts + own, -1)
+
+
+def by_centroids(task: ImageTask, settings: Any) -> bool:
+    """Return whether an image's nearest public centroid determines its part."""
+    public = getattr(task.protocol, "parts", "fitted") == "public"
+    return public and getattr(settings, "cells", "hash") == "centroids"
 
 
 def _hashed(task: ImageTask, settings: UnitSettings) -> bool:
@@ -199,9 +206,16 @@ def _plan(task: ImageTask, request: Request) -> UnitTraining:
         records = len(task.train_labels) * _copies(task, settings)
         rate = min(1.0, settings.plain_lot / records)
         return UnitTraining(settings.plain_steps, rate, settings.learning_rate)
-    draws = 0 if task.scenario.unit == "record" else settings.draws
     _, steps = _noise(task, request)
-    return UnitTraining(steps, settings.rate, settings.learning_rate, settings.clip_norm, draws)
+    return UnitTraining(
+        steps, settings.rate, settings.learning_rate, settings.clip_norm,
+        _draws(task, settings),
+    )  # fmt: skip
+
+
+def _draws(task: ImageTask, settings: UnitSettings) -> int:
+    """Return the number of records that a private step draws from each unit; 0: all of them."""
+    return 0 if task.scenario.unit == "record" else settings.draws
 
 
 def _noise(task: ImageTask, request: Request, noise: float | None = None) -> tuple[float, int]:
@@ -264,6 +278,7 @@ def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping)
         undoubled = len(settings.printed[f"{request.epsilon:g}"]) > 2
         words = f"as printed; T = {steps} gives it by {_BY}{_UNDOUBLED * undoubled}"
         claim = PrintedEpsilon(request.epsilon, words)
+    drawn = private and _draws(task, settings) > 0 and not request.streams.secret
     net = network(task, settings)
     about = {
         "epsilon": "inf" if math.isinf(request.epsilon) else request.epsilon,
@@ -280,6 +295,7 @@ def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping)
     }
     return {
         "events": events,
+        "assumptions": (HIDDEN_DRAWS,) if drawn else (),
         "claim": claim,
         "artifacts": {"about": np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)},
         "public_facts": (
@@ -380,7 +396,7 @@ def _prepared(task: ImageTask, request: Request) -> _Prepared:
         return varied(pixels.reshape(-1, *shape), copies).reshape(len(pixels) * copies, -1)
 
     pixels, labels = copied(task.train_pixels), task.train_labels
-    unit = _unit_of_records(task, settings, request.known)
+    unit = unit_of_records(task, settings, request.known)
     if settings.replaced:
         if task.scenario.unit != "class":
             raise UserError(f"replaced: a {task.scenario.unit} is no class; expected false, or "

@@ -87,6 +87,16 @@ NOISE_GENERATORS: dict[str, dict[NoiseSource, str]] = {
     },
 }
 """Assumption about the noise, by generator and by the source of its bits."""
+HIDDEN_MASKS = (
+    "the masks of dropout are published nowhere: where the bits of a mask begin follows from "
+    "private sizes, or from the secret coins, of others"
+)
+"""Assumption of runs with a kept seed and several clipped terms in a step (docs/privacy.md §2)."""
+HIDDEN_DRAWS = (
+    "which records were drawn from a class or part is published nowhere: where the draws of one "
+    "begin follows from the secret coins of others"
+)
+"""The same of records that are sampled from units."""
 SECRET_SEED = "the guarantee supposes a secret seed; this run's seed is kept"  # noqa: S105 (words)
 ONLY_THIS_FILE = (
     "no other file of results from the same private data is released; epsilon_of_file composes "

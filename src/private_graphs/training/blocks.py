@@ -52,6 +52,7 @@ class _Builder:
         self.graphs: list[sp.csr_array] = []
         self.graph_of: list[int] = []
         self.n_loss: list[int] = []
+        self.part: list[int] = []
         self.closed: list[bool] = []
         self.lists: dict[str, list[np.ndarray]] = {
             "rows0": [], "rows1": [], "rows2": [], "words": [],
@@ -62,8 +63,9 @@ class _Builder:
         return len(self.graphs) - 1
 
     def add_block(
-        self, graph: int, loss_nodes: np.ndarray, scored_nodes: np.ndarray | None = None
-    ) -> int:
+        self, graph: int, loss_nodes: np.ndarray, scored_nodes: np.ndarray | None = None,
+        part: int = 0,
+    ) -> int:  # fmt: skip
         """Add the block whose loss reads ``loss_nodes`` of ``graph``.
 
         ``scored_nodes`` are scored in the same forward pass, without entering the loss.
@@ -79,6 +81,7 @@ class _Builder:
             self.lists[name].append(nodes.astype(np.int32))
         self.graph_of.append(graph)
         self.n_loss.append(len(loss_nodes))
+        self.part.append(part)
         self.closed.append(len(rows0) == len(rows1))  # rows1 are always among rows0
         return len(self.graph_of) - 1
 
@@ -86,6 +89,7 @@ class _Builder:
         fields: dict[str, np.ndarray] = {
             "graph": np.array(self.graph_of, dtype=np.int64),
             "n_loss": np.array(self.n_loss, dtype=np.int64),
+            "part": np.array(self.part, dtype=np.int64),
             "closed": np.array(self.closed, dtype=bool),
         }
         for name, lists in self.lists.items():
@@ -204,7 +208,7 @@ def build_structure(
         scored = validation_nodes if join_validation else None
         parts.append(
             [
-                builder.add_block(graph, loss_nodes[group[loss_nodes] == p], scored)
+                builder.add_block(graph, loss_nodes[group[loss_nodes] == p], scored, p)
                 for p in range(splits)
             ]
         )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from private_graphs.core.errors import UserError
 from private_graphs.core.streams import PublicStreams
 from private_graphs.mechanisms.door import Descent, ReleaseMismatch
 from private_graphs.privacy.events import FullBatch, Poisson, Shuffled
@@ -26,6 +27,8 @@ from private_graphs.training.kernels import Rule, State, Step, aligned_zeros, ro
 if TYPE_CHECKING:
     from private_graphs.methods.gcn_protocols import GcnProtocol
 
+_COUNTERS = 2**32
+"""Number of the counters of one step (``noise.fill_flat_words``)."""
 Progress = Callable[[int, int], None]
 """Called with (replica-epochs done, replica-epochs in all)."""
 
@@ -299,6 +302,20 @@ class _Batch:
         watched = self.descent.door.watch.active  # a watch sees every step
         return settings.lazy_noise and possible and not secret and not watched
 
+    def _apart(self) -> int:
+        """Return ``Rule.apart``, for which the number of nodes is the largest size of a part."""
+        inputs = self.structure.inputs
+        several = self.splits > 1 and self.settings.dropout > 0
+        if not (several and self.descent.public_places):
+            return 0
+        apart = -(-len(inputs.labels) * inputs.n_hidden // 16)
+        if apart * self.splits >= _COUNTERS:
+            raise UserError(
+                f"splits: {self.splits} parts, whose dropout masks have {apart * self.splits:,} "
+                f"counters; expected fewer than {_COUNTERS:,}: give fewer splits, or dropout: 0"
+            )
+        return apart
+
     def _rule(self) -> Rule:
         settings = self.settings
         clips = settings.private and self.protocol.clipping == "global_norm"
@@ -312,6 +329,7 @@ class _Batch:
             lazy=self._lazy(),
             keep_threshold=threshold,
             keep_scale=256 / (256 - threshold),
+            apart=self._apart(),
         )
 
     def run(self, report: Callable[[int], None]) -> None:

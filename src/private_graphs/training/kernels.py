@@ -67,6 +67,7 @@ class Blocks(NamedTuple):
     closed: np.ndarray  # (B,) bool, whether rows0 equals rows1: no edge of Â leaves the block
     words_start: np.ndarray
     words: np.ndarray  # int32 columns of X with a non-zero in rows0
+    part: np.ndarray  # (B,) int64, number of the part of a replica's training graph; 0 for others
 
 
 class Step(NamedTuple):
@@ -93,6 +94,9 @@ class Rule(NamedTuple):
     summed variance."""
     keep_threshold: int  # a hidden unit is dropped if its random byte is smaller
     keep_scale: float
+    apart: int
+    """Distance of the dropout counters of two parts, in units of 16 bytes; 0: a visit's counters
+    follow those of the visit before it, whose number follows from its size."""
 
 
 class State(NamedTuple):
@@ -512,8 +516,9 @@ def accumulate(a, inputs, blocks, step, rule, state, s, scored):
             drawn = catch_up(r, step.number, words, drawn, inputs, state, rule, s)
         gradient = s.visit if several else s.total  # a single visit needs no copy
         square, scored[a] = _visit(
-            inputs, blocks, b, theta, rule, step.dropout, key, step.number, first, gradient, s
-        )
+            inputs, blocks, b, theta, rule, step.dropout, key, step.number,
+            blocks.part[b] * rule.apart if rule.apart > 0 else first, gradient, s,
+        )  # fmt: skip
         stops = not np.isnan(limit) and not scored[a] < limit
         factor = 0.0 if stops else _clip_factor(square, rule.clip, margin)
         if several:

@@ -38,6 +38,11 @@ from private_graphs.training.dpsgd import (
 
 _CHUNK = 2048
 """Approximate number of records whose arrays are in memory at a time."""
+LAYER_BITS = 28
+"""Bits (of 32) of the counter of a hidden layer's random bytes; the others are the layer's
+number."""
+Masks = Callable[[int, np.ndarray, int], np.ndarray]
+"""(number of a hidden layer, records (m,), units) → (m, units) random bytes of dropout."""
 CANCELLED = 2.0**-40
 """Rounding error of a Gram matrix, relative to its largest possible sum; for layers of 8,000
 inputs."""
@@ -46,6 +51,27 @@ inputs."""
 def dropout_threshold(dropout: float) -> int:
     """Return the smallest random byte that keeps a hidden unit."""
     return min(255, round(256 * dropout))
+
+
+def masks_in_turn(generator: np.random.Generator) -> Masks:
+    """Return masks that follow each other: a record's depends on its place in the minibatch."""
+    return lambda layer, records, units: np.frombuffer(
+        generator.bytes(len(records) * units), dtype=np.uint8
+    ).reshape(-1, units)
+
+
+def masks_by_record(key: np.ndarray, step: int) -> Masks:
+    """Return the masks of a step that depend on a record's number alone."""
+    from private_graphs.training.noise import fill_flat_words  # importing Numba takes .5 s
+
+    def drawn(layer: int, records: np.ndarray, units: int) -> np.ndarray:
+        counters = -(-units // 16)
+        words = np.empty((len(records), 4 * counters), dtype=np.uint32)
+        for record, row in zip(records.tolist(), words, strict=True):
+            fill_flat_words(key, step, (layer << LAYER_BITS) + record * counters, row)
+        return words.view(np.uint8)[:, :units]
+
+    return drawn
 
 
 @dataclass(frozen=True)
@@ -178,18 +204,19 @@ def _descend(
     report: Callable[[int], None],
 ) -> TrainedMlp:
     """Train one replica."""
-    lots, dropout = Lots(steps, len(rows), descent), streams.generator("dropout")
+    lots, public = Lots(steps, len(rows), descent), descent.public_places
+    masks = masks_in_turn(streams.generator("dropout"))
     stopping, epochs = Stopping.of(watched, steps.lot_size, streams), 0
     parameters = net.start(streams.generator("initial"))
     drawn = lots.drawn()
 
-    def clipped(drops: bool, groups: Sequence[np.ndarray]) -> np.ndarray:
+    def clipped(drops: bool, masks: Masks, groups: Sequence[np.ndarray]) -> np.ndarray:
         lot = lots.records(np.sort(groups[0]))
         total = gradient_sum(
             net, parameters, rows, labels, lot,
             clip_norm=steps.clip_norm,
             dropout=steps.dropout if drops else 0.0,
-            generator=dropout,
+            masks=masks,
             microbatch=steps.microbatch,
         )  # fmt: skip
         if math.isinf(steps.clip_norm):
@@ -198,11 +225,13 @@ def _descend(
 
     for epoch in range(steps.epochs):
         drops = steps.dropout_epochs is None or epoch < steps.dropout_epochs
-        for _ in descend(
-            parameters[None], partial(clipped, drops), descent,
-            Sgd(steps.learning_rate / steps.divisor), lots.per_epoch, drawn, lots.n_groups,
-        ):  # fmt: skip
-            pass
+        for step in range(epoch * lots.per_epoch, (epoch + 1) * lots.per_epoch):
+            if public:
+                masks = masks_by_record(streams.key("dropout"), step)
+            next(descend(
+                parameters[None], partial(clipped, drops, masks), descent,
+                Sgd(steps.learning_rate / steps.divisor), 1, drawn, lots.n_groups,
+            ))  # fmt: skip
         epochs = epoch + 1
         if stopping and stopping.stops(mean_loss(net, parameters, watched, stopping.batch())):
             break
@@ -266,13 +295,13 @@ def gradient_sum(
     *,
     clip_norm: float = math.inf,
     dropout: float = 0.0,
-    generator: np.random.Generator | None = None,
+    masks: Masks | None = None,
     microbatch: int = 1,
 ) -> np.ndarray:
     """Return the (P,) float64 sum of the clipped cross-entropy gradients of a minibatch.
 
     ``lot`` (m,) are the records; those of a microbatch are adjacent; numbers from n on stand for
-    members that the last microbatch lacks, and contribute nothing. ``generator`` draws dropout. A
+    members that the last microbatch lacks, and contribute nothing. ``masks`` draws dropout. A
     record (microbatch) with a non-finite gradient contributes nothing; without clipping it makes
     the whole sum zero, since nothing else bounds the sum.
     """
@@ -281,7 +310,7 @@ def gradient_sum(
     # overflow and its consequences are handled below
     with np.errstate(over="ignore", invalid="ignore"):
         for at in range(0, len(lot), chunk):
-            part = _Pass(net, parameters, rows, labels, lot[at : at + chunk], dropout, generator)
+            part = _Pass(net, parameters, rows, labels, lot[at : at + chunk], dropout, masks)
             part.add(total, clip_norm, microbatch)
     if not np.isfinite(total).all():
         total[:] = 0.0
@@ -321,10 +350,13 @@ def _inputs(rows: np.ndarray, lot: np.ndarray) -> np.ndarray:
 def _forward(
     layers: list[tuple[np.ndarray, np.ndarray]],
     inputs: np.ndarray,
-    keep: Callable[[tuple[int, int]], np.ndarray] | None = None,
+    keep: Callable[[int, int], np.ndarray] | None = None,
     scale: float = 1.0,
 ) -> list[np.ndarray]:
-    """Return the inputs of all layers, then the logits; ``keep`` draws which units are kept."""
+    """Return the inputs of all layers, then the logits.
+
+    ``keep``: (number of a hidden layer, units) → which units of each record are kept.
+    """
     arrays = [inputs]
     for number, (weights, biases) in enumerate(layers):
         outputs = arrays[-1] @ weights
@@ -332,7 +364,7 @@ def _forward(
         if number < len(layers) - 1:
             np.maximum(outputs, 0, out=outputs)
             if keep is not None:
-                outputs *= keep(outputs.shape)
+                outputs *= keep(number, outputs.shape[1])
                 outputs *= np.float32(scale)
         arrays.append(outputs)
     return arrays
@@ -349,9 +381,9 @@ class _Pass:
         labels: np.ndarray,
         lot: np.ndarray,
         dropout: float,
-        generator: np.random.Generator | None,
+        masks: Masks | None,
     ) -> None:
-        self.net = net
+        self.net, numbers = net, lot
         there = lot < len(rows)  # the last microbatch may lack members
         lot = np.where(there, lot, 0)
         there &= labels[lot] >= 0
@@ -359,9 +391,9 @@ class _Pass:
         threshold = dropout_threshold(dropout)
         self.scale = 256 / (256 - threshold)
 
-        def keep(shape: tuple[int, int]) -> np.ndarray:
-            drawn = np.frombuffer(generator.bytes(math.prod(shape)), dtype=np.uint8)
-            return (drawn >= threshold).reshape(shape)
+        def keep(layer: int, units: int) -> np.ndarray:
+            assert masks is not None
+            return masks(layer, numbers, units) >= threshold
 
         drops = keep if threshold else None
         inputs = _inputs(rows, lot)

@@ -545,9 +545,7 @@ def train(
     dtype = roots.features.values.dtype.type
     theta = start.astype(dtype)
     clip = dtype(safe_norm(plan.clip_norm, dtype))
-    # Where a target's dropout bits begin follows from the sizes of others, which are private.
-    # Other bits are as good (docs/privacy.md §2), but a replay compares runs with equal bits.
-    public = descent.door.watch.public_places
+    public = descent.public_places
     longest, apart = (roots.n_features, _APART) if public else (roots.longest, 0)
     arguments = (
         _LANES, roots.features, roots.rows, roots.labels, roots.grams, plan.batches, theta,

@@ -238,6 +238,7 @@ class TorchBackend:
             for name in ("x", "a")
         }
         self.labels = self._sent(inputs.labels)
+        self.part = blocks.part
         self.dense = self._dense(room)
         self.largest_shelf = room // 8  # building one takes several times its size
         self.trained = self.scored = None
@@ -338,6 +339,8 @@ class TorchBackend:
                 units = -(-self.n_rows[1, taken] * self.hidden // 16)
                 before = np.concatenate([[0], np.cumsum(units)])
                 used = before[:-1] - before[local[of - chunk.start]]
+                if self.rule.apart:
+                    used = self.part[taken] * self.rule.apart
                 made.append((step.number, groups[key]))
                 parts += [np.searchsorted(numbers, taken), used]
         flat = np.concatenate(parts) if parts else np.zeros(0, np.int64)

@@ -21,6 +21,7 @@ from private_graphs.training import torch_noise
 from private_graphs.training.dpsgd import Sgd, Stopping, Watched, clip_factors
 from private_graphs.training.mlp import (
     CANCELLED,
+    LAYER_BITS,
     Lots,
     MlpTraining,
     Net,
@@ -29,9 +30,6 @@ from private_graphs.training.mlp import (
 )
 from private_graphs.training.torch_backend import chunks_that_fit, free_bytes
 
-_LAYER_BITS = 28
-"""Bits (of 32) of the counter of a hidden layer's random bytes; the others are the layer's
-number."""
 _FILLED_TO = 64
 """Minibatches are padded to a multiple of this many groups."""
 _EVALUATED = 8192
@@ -116,9 +114,8 @@ class _DeviceBatch:
                 self.net, self.theta, self.rows, self.labels, lots,
                 clip_norm=steps.clip_norm, microbatch=steps.microbatch, chunk=self.chunk,
                 threshold=dropout_threshold(steps.dropout) if drops else 0,
-                draw=lambda first, count: torch_noise.random_bytes(
-                    self.dropout_key, self.clock, first, count
-                ),
+                draw=lambda units: torch_noise.bytes_of(self.dropout_key, self.clock, units),
+                by_record=self.descent.public_places,
             )  # fmt: skip
             if not math.isfinite(steps.clip_norm):
                 total = total / sizes.clamp(min=1)[:, None]
@@ -179,21 +176,24 @@ def gradient_sums(
     clip_norm: float = math.inf,
     microbatch: int = 1,
     threshold: int = 0,
-    draw: Callable[[torch.Tensor, int], torch.Tensor] | None = None,
+    draw: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    by_record: bool = False,
     chunk: int | None = None,
 ) -> torch.Tensor:
     """Return (R, P) float64 sums of clipped gradients of R minibatches (see ``mlp.gradient_sum``).
 
     ``theta`` (R, P) float32; ``lots`` (R, W) record numbers, padded with numbers outside [0, n).
-    ``draw`` returns random bytes (R, count) from the units (R,) on; a byte below ``threshold``
-    drops. ``chunk``: number of records per minibatch in memory at a time, whole microbatches; None:
-    all.
+    ``draw`` returns 16 random bytes for each of the units (R, U); a byte below ``threshold`` drops.
+    ``by_record``: units follow from the number of a record, not from its place in the minibatch.
+    ``chunk``: number of records per minibatch in memory at a time, whole microbatches; None: all.
     """
     total = torch.zeros(theta.shape, dtype=torch.float64, device=theta.device)
     chunk = chunk or lots.shape[1]
     for at in range(0, lots.shape[1], chunk):
         part = lots[:, at : at + chunk]
-        made = _DevicePass(net, theta, rows, labels, part, threshold, draw, at)
+        places = torch.arange(at, at + part.shape[1], device=part.device).expand_as(part)
+        places = part.clamp(min=0) if by_record else places
+        made = _DevicePass(net, theta, rows, labels, part, threshold, draw, places)
         made.add(total, clip_norm, microbatch)
     return torch.where(torch.isfinite(total).all(dim=1, keepdim=True), total, 0.0)
 
@@ -215,9 +215,9 @@ def _mean_loss(
 
 
 class _DevicePass:
-    """Forward and backward pass of a chunk of each minibatch, from position ``at`` on.
+    """Forward and backward pass of a chunk of each minibatch.
 
-    The random bytes of a hidden layer at a position do not depend on chunks or padding.
+    The random bytes of a hidden layer follow from ``places`` (R, W), never from chunks or padding.
     """
 
     def __init__(
@@ -228,8 +228,8 @@ class _DevicePass:
         labels: torch.Tensor,
         lots: torch.Tensor,
         threshold: int,
-        draw: Callable[[torch.Tensor, int], torch.Tensor] | None,
-        at: int,
+        draw: Callable[[torch.Tensor], torch.Tensor] | None,
+        places: torch.Tensor,
     ) -> None:
         self.net = net
         there = (lots >= 0) & (lots < len(rows))
@@ -245,9 +245,9 @@ class _DevicePass:
             if number < len(layers) - 1:
                 outputs = outputs.relu()
                 if threshold:
-                    units = -(-outputs.shape[2] // 16)
-                    first = torch.full_like(lots[:, 0], (number << _LAYER_BITS) + at * units)
-                    drawn = draw(first, lots.shape[1] * units * 16).unflatten(1, (-1, units * 16))
+                    units = torch.arange(-(-outputs.shape[2] // 16), device=lots.device)
+                    chosen = (number << LAYER_BITS) + places[:, :, None] * len(units) + units
+                    drawn = draw(chosen.flatten(1)).unflatten(1, (-1, 16 * len(units)))
                     outputs = outputs * (drawn[:, :, : outputs.shape[2]] >= threshold) * scale
             self.inputs.append(outputs)
         logits = self.inputs.pop()

@@ -115,6 +115,11 @@ def random_bytes(
 ) -> torch.Tensor:
     """Return bytes (A, count) from the units ``first`` (A,) on."""
     units = first[:, None] + torch.arange(-(-count // 16), device=keys.device)
+    return bytes_of(keys, step, units)[:, :count]
+
+
+def bytes_of(keys: torch.Tensor, step: torch.Tensor, units: torch.Tensor) -> torch.Tensor:
+    """Return the bytes (A, 16 U) of ``units`` (A, U)."""
     drawn = torch.stack(words(keys, step, units), dim=2)
     places = torch.arange(0, 32, 8, device=keys.device)
-    return (drawn[..., None] >> places & 0xFF).flatten(1)[:, :count]
+    return (drawn[..., None] >> places & 0xFF).flatten(1)

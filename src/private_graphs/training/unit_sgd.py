@@ -44,18 +44,19 @@ class Units:
         """Number of units U."""
         return len(self.begins) - 1
 
-    def groups(self, joined: np.ndarray, draws: int, generator: np.random.Generator) -> Groups:
-        """Return the records of the units ``joined``: all of each, or ``draws`` sampled from each.
+    def groups(self, joined: np.ndarray, drawn: np.ndarray | None = None) -> Groups:
+        """Return the records of the units ``joined``: all of each, or a sample from each.
 
-        Sampling is with replacement, so that all groups have equal size; the draws do not depend on
-        the records' contents, and the clipped mean still depends on its own unit alone.
+        ``drawn`` (joined units, sample) are uniform numbers in [0, 1). Sampling is with
+        replacement, so that all groups have equal size; the draws do not depend on the records'
+        contents, and the clipped mean still depends on its own unit alone.
         """
         begins = self.begins[joined]
         sizes = self.begins[joined + 1] - begins
         there = sizes > 0
-        if draws:
-            offsets = (generator.random((len(joined), draws)) * sizes[:, None]).astype(np.int64)
-            weights = np.where(there[:, None], np.full(offsets.shape, 1 / draws), 0.0)
+        if drawn is not None:
+            offsets = (drawn * sizes[:, None]).astype(np.int64)
+            weights = np.where(there[:, None], np.full(offsets.shape, 1 / drawn.shape[1]), 0.0)
         else:
             most = int(sizes.max(initial=1))
             offsets = np.tile(np.arange(most), (len(joined), 1))
@@ -101,12 +102,25 @@ def train(
     """
     descent.check_clip(steps.clip_norm)
     records, parameters = streams.generator("records"), net.start(streams.generator("initial"))
+    of_all: np.ndarray | None = None
+
+    def sampled(joined: np.ndarray) -> np.ndarray:
+        """Return uniform numbers (joined units, draws); of each unit its own if places are public.
+
+        A replay computes a step more than once: it draws the numbers of a step once.
+        """
+        nonlocal of_all
+        if not descent.public_places:
+            return records.random((len(joined), steps.draws))
+        if of_all is None:
+            of_all = records.random((units.count, steps.draws))
+        return of_all[joined]
 
     def clipped(joined: Sequence[np.ndarray]) -> np.ndarray:
         [own] = joined
         if not len(own):
             return np.zeros((1, net.n_parameters))
-        groups = units.groups(own, steps.draws, records)
+        groups = units.groups(own, sampled(own) if steps.draws else None)
         return net.gradient_sum(parameters, rows, labels, groups, steps.clip_norm)[None]
 
     drawn = minibatches(descent, units.count, 0, "poisson", steps.rate)
@@ -114,5 +128,6 @@ def train(
     for step in descend(
         parameters[None], clipped, descent, optimizer, steps.count, drawn, units.count
     ):
+        of_all = None
         report(step + 1)
     return parameters

@@ -26,6 +26,7 @@ from private_graphs.core.streams import PublicStreams, Streams
 from private_graphs.core.tasks import NodeTask
 from private_graphs.mechanisms.door import Descent, Door, ReleaseMismatch
 from private_graphs.privacy.accountants import gdp_epsilon
+from private_graphs.privacy.assumptions import HIDDEN_MASKS
 from private_graphs.privacy.events import Event
 from private_graphs.privacy.losses import SampledGaussian
 from private_graphs.privacy.queries import Query
@@ -545,12 +546,14 @@ def stated(
     plan = plan_of(kind, task, request.settings)
     noise, parts = noise_of(plan, task, request, chosen.get("noise_multiplier"))
     proved = task.protocol.calibration == "proved"
+    drops = task.protocol.dropout > 0 and request.private
+    hidden_masks = drops and not request.streams.secret
     generator = "numpy+philox_float64" if plan.has_rows else "philox_float64"
     return {
         "events": _events(plan, noise, task, request),
         "claim": None if proved or not request.private else claim(plan, *parts),
         "noise_generator": generator if proved else "philox_float32",
-        "assumptions": (ANCHORED,) if request.settings.anchor else (),
+        "assumptions": (ANCHORED,) * bool(request.settings.anchor) + (HIDDEN_MASKS,) * hidden_masks,
     }
 
 

@@ -30,6 +30,7 @@ from private_graphs.core.method import (
 from private_graphs.core.protocols import Protocol
 from private_graphs.datasets import views
 from private_graphs.mechanisms.door import Door
+from private_graphs.privacy.assumptions import HIDDEN_MASKS
 from private_graphs.privacy.calibration import refuse_large_delta
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Shuffled
 from private_graphs.privacy.moments import (
@@ -201,8 +202,16 @@ def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping)
         "claim": claim(task, request.settings) if request.private else None,
         "calibrated_for": None,
         "noise_generator": "numpy" if context.device == "cpu" else "philox_float64",
+        "assumptions": (HIDDEN_MASKS,) if _hides_masks(task, request) else (),
         **_stopped(request.settings, task.protocol.stops_on_test),
     }
+
+
+def _hides_masks(task: ImageTask, request: Request) -> bool:
+    """Return whether a record's masks follow from who else joins a step, by secret coins."""
+    settings: MlpRecordsSettings = request.settings
+    coins = task.protocol.lots == "poisson" and _n_lots(task, settings) > 1
+    return request.private and settings.dropout > 0 and coins and not request.streams.secret
 
 
 def run(
