@@ -36,6 +36,14 @@ def load_data(
         )  # fmt: skip
 
 
+def declared_bound(dataset: str, data: Path) -> int | None:
+    """Return the declared bound on the edges of a dataset."""
+    from private_graphs.datasets.own import OWN_FOLDER
+    from private_graphs.datasets.registry import dataset_spec
+
+    return dataset_spec(dataset, data.parent / OWN_FOLDER).max_edges
+
+
 def refuse_without_memory(job: Job, features: str | None, data: Path) -> None:
     """Raise UsageError for a job that needs more memory than there is."""
     from private_graphs.core.memory import megabytes, refuse_too_large
