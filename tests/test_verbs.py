@@ -74,7 +74,7 @@ def test_what_is_trained_is_printed_saved_and_explained(run, tmp_path, name, sce
     told = run("explain", tmp_path)
     assert told.code == 0, told.err
     assert f", {name} ({scenario}), protocol {protocol}" in " ".join(told.out.split())
-    if protocol == [*method.protocols][-1]:
+    if (scenario, protocol) == (method.scenarios[0], [*method.protocols][-1]):
         words = train()
         assert words.code == 0, words.err
         line, statement = words.out.split("\n", 1)
@@ -100,14 +100,17 @@ def test_what_is_classified_is_printed_saved_and_explained(run, tmp_path, name, 
 
 @pytest.mark.parametrize("name", dict.fromkeys(name for name, _, _ in all_cases()))
 def test_what_reads_private_data_is_replayed(run, monkeypatch, name):
+    """Under its last protocol; ``tests/mechanisms/test_replay.py`` replays all of them."""
     here = partial(replay_audit.audit_methods, processes=1)
     monkeypatch.setattr(replay_audit, "audit_methods", here)
     case = partial(replay_audit.audit_case, seeds=1)
     monkeypatch.setattr(replay_audit, "audit_case", case)
-    answer = run("audit", "--replay", "--method", name, "--neighbours", 1, "--json")
+    protocol = [*all_methods()[name].protocols][-1]
+    flags = ("--method", name, "--protocol", protocol, "--neighbours", 1, "--json")
+    answer = run("audit", "--replay", *flags)
     assert answer.code == 0, answer.err
     replayed = [(each["method"], each["scenario"], each["protocol"]) for each in answer.json]
-    assert replayed == all_cases(name) and all(each["passed"] for each in answer.json)
+    assert replayed == all_cases(name, protocol) and all(each["passed"] for each in answer.json)
 
 
 @pytest.mark.parametrize("name", [each.name for each in METHODS if each.canary is not None])
