@@ -14,7 +14,8 @@ help:
 	@echo "make paper       write a LaTeX folder with every table and figure: paper/"
 	@echo "make test        install, then run every test"
 	@echo "make test-all    also plant every known bug, remove every guard, kill a run at 50 places,"
-	@echo "                 compute the whole demo, audit mechanisms, replay methods, and run on Slurm if installed"
+	@echo "                 compute the whole demo, audit mechanisms, replay methods, compute recorded jobs"
+	@echo "                 again (with PRIVATE_GRAPHS_MIRROR, the raw files), and run on Slurm if installed"
 	@echo "make golden      compute the whole demo and write tests/golden, with which test-all compares"
 	@echo "make install     install the pinned packages into .venv"
 	@echo "make lint        check style and types: ruff, mypy, snakefmt, snakemake --lint"
@@ -52,6 +53,7 @@ test-all: test
 	$(BIN)/python -m pytest tests/workflow/test_demo.py tests/report/test_restate.py --demo
 	$(BIN)/private-graphs audit --mechanisms
 	$(BIN)/private-graphs audit --replay
+	test -z "$$PRIVATE_GRAPHS_MIRROR" || $(BIN)/private-graphs rerun --sample 20 --minutes 10 --mirror "$$PRIVATE_GRAPHS_MIRROR"
 	bash tests/cluster/slurm.sh || test $$? -eq 77
 	bash tests/cluster/container.sh || test $$? -eq 77
 

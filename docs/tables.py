@@ -273,6 +273,26 @@ def replay_table() -> str:
     return _markdown(header, rows)
 
 
+def rerun_table() -> str:
+    """docs/expected.md: what `rerun --json` wrote to docs/rerun.json, by method."""
+    told = json.loads((ROOT / "docs" / "rerun.json").read_text(encoding="utf-8"))
+    jobs = pd.DataFrame(told["jobs"])
+    sums = {"jobs": ("job", "size"), "rows": ("rows", "sum"), "equal": ("equal", "sum"),
+            "largest": ("test_difference", "max"), "others": ("predictions", "max"),
+            "devices": ("recorded_on", lambda values: ", ".join(sorted(set(values))))}  # fmt: skip
+    header = (
+        "method", "recorded on", "jobs", "rows", "equal to the bit",
+        "largest difference of a test micro-F1", "most predictions that differ in a row",
+    )  # fmt: skip
+    rows = [
+        (f"`{each.Index}`", each.devices, each.jobs, each.rows, each.equal,
+         f"{each.largest:.4f}".rstrip("0").rstrip("."), each.others)
+        for each in jobs.groupby("method").agg(**sums).itertuples()
+    ]  # fmt: skip
+    machines = f"Computed again on: {told['machine']}. Recorded on: "
+    return f"{machines}{'; '.join(told['recorded_machines'])}.\n\n{_markdown(header, rows)}"
+
+
 JUDGED = ("citeseer", "cora-ml", "ms-academic", "facebook-harvard1", "facebook-berkeley13",
           "facebook-wisconsin87", "facebook-rutgers89")  # fmt: skip
 """Graphs on which no constant of a method was set."""
@@ -704,6 +724,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/methods.md": {"audited": partial(audited_table, gcn=False), "bars": bars_table},
     "docs/audits.md": {"replay": replay_table},
+    "docs/expected.md": {"rerun": rerun_table},
     "docs/leaks.md": {"leaks": leaks_table},
     "docs/data.md": {"sources": sources},
     "docs/commands.md": {"commands": commands_text},

@@ -67,7 +67,7 @@ FLOORS = (
     ("features",), ("privacy",),
     ("protocols", "tasks", "masks", "graph_task", "image_task", "jobs", "streams"),
     ("training", "mechanisms"), ("method",), ("methods",),
-    ("memory", "manifest", "result", "job_files", "settings_search", "run", "study",
+    ("memory", "manifest", "result", "job_files", "settings_search", "run", "splits", "study",
      "config_values", "store", "attacks"), ("audit",),
     ("report",), ("studies", "plan"), ("documents",), ("workflow",), ("cli", "__main__"),
 )  # fmt: skip

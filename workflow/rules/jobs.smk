@@ -3,9 +3,42 @@
 # with a manifest of its own, which stays where the batch is killed or another job of it fails.
 
 
+# Parts of the training graph of every replica, drawn before training or given (splits=parts.csv): for
+# people to look at (sizes.csv: nodes, edges kept and cut), and for the jobs of the batch to read.
+rule splits:
+    input:
+        unpack(lambda wildcards: WORK.inputs(wildcards.batch)),
+    output:
+        marker=f"{RESULTS}/splits/{{batch}}.json",
+    log:
+        f"{RESULTS}/logs/splits/{{batch}}.log",
+    wildcard_constraints:
+        batch=WORK.names_of("run"),
+    conda:
+        "../../envs/training.yaml"
+    threads: 1
+    resources:
+        mem_mb=more(lambda wildcards: WORK.megabytes(wildcards.batch)),
+        runtime=more(30),
+    params:
+        code=code_of_methods("splits.py"),
+        jobs=lambda wildcards: [
+            job.model_dump_json() for job in WORK.split_jobs(wildcards.batch)
+        ],
+        built=lambda wildcards: WORK.built(wildcards.batch),
+        folder=f"{RESULTS}/splits",
+        finished=JOBS,
+        given=WORK.given_partition,
+        title=lambda wildcards: f"parts of {WORK.title(wildcards.batch)}",
+        noise_source=lambda wildcards: WORK.noise_source(wildcards.batch),
+    script:
+        "../scripts/splits.py"
+
+
 rule run:
     input:
         unpack(lambda wildcards: WORK.inputs(wildcards.batch)),
+        splits=lambda wildcards: WORK.splits(wildcards.batch),
     output:
         marker=f"{RESULTS}/batches/{{batch}}.json",
     log:
@@ -24,6 +57,7 @@ rule run:
         jobs=jobs_of,
         built=lambda wildcards: WORK.built(wildcards.batch),
         folder=JOBS,
+        splits=f"{RESULTS}/splits",
         title=lambda wildcards: WORK.title(wildcards.batch),
         noise_source=lambda wildcards: WORK.noise_source(wildcards.batch),
     script:

@@ -13,8 +13,9 @@ def main(snake):
     from private_graphs.core.job_files import read_artifacts, read_rows
     from private_graphs.core.manifest import MANIFEST
     from private_graphs.core.run import execute
+    from private_graphs.core.splits import read_parts
     from private_graphs.datasets.registry import load_built
-    from private_graphs.methods import module_of
+    from private_graphs.methods import has_splits, module_of
     from private_graphs.workflow.verify import require_whole
 
     load = lru_cache(1)(load_built)
@@ -26,19 +27,25 @@ def main(snake):
     def chosen_in(job):
         return [folder_of(job.chosen.job.id)] if job.chosen else []
 
+    def splits_of(job):
+        return [Path(snake.params.splits, job.id)] if has_splits(job) else []
+
     def made_from(job):
         folders = [Path(built[job.id]), *chosen_in(job), *map(folder_of, job.needs.values())]
+        folders += splits_of(job)
         return [(each / MANIFEST).as_posix() for each in folders]
 
     def compute(job, folder, log):
         require_whole(*(Path(path).parent for path in made_from(job)))
         choice = [read_rows(each) for each in chosen_in(job)]
+        parts = [read_parts(each) for each in splits_of(job)]
         result = execute(
             job,
             load(built[job.id]),
             chosen=choice[0] if choice else None,
             artifacts={name: read_artifacts(folder_of(each)) for name, each in job.needs.items()},
             noise_source=snake.params.noise_source,
+            parts=parts[0] if parts else None,
             device=snake.config.get("device", "cpu"),
             threads=snake.threads,
             progress=log.progress,

@@ -192,7 +192,7 @@ def _streams(design: Design, purpose: str, noise: float, number: int) -> list[St
         "protocol": design.protocol,
         "epsilon": design.epsilon,
         "delta": design.delta,
-        "settings": design.settings.model_dump(mode="json"),
+        "settings": design.settings.model_dump(mode="json", exclude={"partition"}),
         "noise": noise,
         "seed": design.seed,
     }

@@ -31,6 +31,7 @@ COMMANDS = {
     "dataset": "data",
     "train": "train",
     "audit": "audit",
+    "rerun": "rerun",
     "record": "results",
     "restate": "results",
     "site": "results",

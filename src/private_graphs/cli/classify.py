@@ -30,6 +30,7 @@ from private_graphs.cli.run import (
     DEFAULT_METHODS,
     STUDY,
     carry_out,
+    declared_bound,
     load_data,
     named,
     prepare_folder,
@@ -326,14 +327,6 @@ def planned(flags: dict[str, Any]) -> Job:
         delta=flags["delta"],
         max_edges=flags["max_edges"],
     )
-
-
-def declared_bound(dataset: str, data: Path) -> int | None:
-    """Return the declared bound on the edges of a dataset."""
-    from private_graphs.datasets.own import OWN_FOLDER
-    from private_graphs.datasets.registry import dataset_spec
-
-    return dataset_spec(dataset, data.parent / OWN_FOLDER).max_edges
 
 
 def _with_labels(job: Job, known: int | None, built: Any) -> Job:

@@ -36,6 +36,14 @@ def load_data(
         )  # fmt: skip
 
 
+def declared_bound(dataset: str, data: Path) -> int | None:
+    """Return the declared bound on the edges of a dataset."""
+    from private_graphs.datasets.own import OWN_FOLDER
+    from private_graphs.datasets.registry import dataset_spec
+
+    return dataset_spec(dataset, data.parent / OWN_FOLDER).max_edges
+
+
 def refuse_without_memory(job: Job, features: str | None, data: Path) -> None:
     """Raise UsageError for a job that needs more memory than there is."""
     from private_graphs.core.memory import megabytes, refuse_too_large
@@ -66,7 +74,8 @@ def named(job: Job, features: str) -> Job:
 
     method = method_named(job.method)
     settings = method.settings.model_validate(job.settings).model_dump(mode="json")
-    told = {name: settings[name] for name in sorted({*method.named, *job.settings})}
+    told = {name: settings[name] for name in sorted({*method.named, *job.settings})
+            if name in job.settings or settings[name] is not None}  # fmt: skip
     place = (job.dataset, features, job.method, job.scenario, job.protocol)
     return job.model_copy(update={"features": features, "name": job_name(place, told, job.view)})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +20,7 @@ from private_graphs.cli.options import (
     Epsilon,
     FeatureKind,
     FirstSeed,
+    MaxEdges,
     Mirror,
     ProtocolName,
     Threads,
@@ -29,6 +31,7 @@ from private_graphs.cli.run import (
     DEFAULT_METHODS,
     STUDY,
     carry_out,
+    declared_bound,
     load_data,
     named,
     prepare_folder,
@@ -79,6 +82,12 @@ def train(
     method: Annotated[
         str, typer.Option(help="Any method that 'classify' does not have.", metavar="NAME")
     ] = "gcn",
+    scenario: Annotated[
+        str | None,
+        typer.Option(help="What is protected and what is public; default: the method's first.",
+                     metavar="NAME"),
+    ] = None,
+    max_edges: MaxEdges = None,
     splits: Annotated[
         int | None, typer.Option(help="Random parts of the training graph; default 1.")
     ] = None,
@@ -139,6 +148,7 @@ def train(
     """
     job = planned(locals())
     from private_graphs.core.devices import resolve_device
+    from private_graphs.core.tasks import SCENARIOS
     from private_graphs.methods import data_view, method_named
 
     proved = method_named(method).protocols[protocol].calibration == "proved"
@@ -147,6 +157,8 @@ def train(
     used = resolve_device(device)
     if out is not None:
         prepare_folder(out)
+    if SCENARIOS[job.scenario].unit == "edge_undirected" and max_edges is None:
+        job = job.model_copy(update={"max_edges": declared_bound(dataset, data)})
     refuse_without_memory(job, features, data)
     built = load_data(dataset, features, data_view(job), mirror, data, device, threads)
     job = named(job, built.info.features)
@@ -161,17 +173,24 @@ def train(
 def planned(flags: dict[str, Any]) -> Job:
     """Turn the flags of ``train`` into a validated job, without its features and name."""
     from private_graphs.core.jobs import Job
+    from private_graphs.core.tasks import SCENARIOS
     from private_graphs.methods import method_named
 
     method, protocol = method_named(flags["method"]), flags["protocol"]
-    scenario = method.scenarios[0]
-    if scenario in DEFAULT_METHODS:
+    scenario = flags["scenario"] or method.scenarios[0]
+    if method.scenarios[0] in DEFAULT_METHODS:
         raise UsageError(f"--method is {method.name!r}, which 'private-graphs classify' runs")
     if method.noise_is_given:
         raise UsageError(
             f"--method is {method.name!r}, whose noise is given and whose epsilon follows from it "
             "and the data; a study runs it: snakemake"
         )
+    if scenario not in method.scenarios:
+        raise UsageError(
+            f"--scenario is {scenario!r}; {method.name} has {', '.join(method.scenarios)}"
+        )
+    if flags["max_edges"] is not None and SCENARIOS[scenario].unit != "edge_undirected":
+        raise UsageError(f"--max-edges: {scenario} protects no edge; leave the flag out")
     if protocol not in method.protocols:
         raise UsageError(
             f"--protocol is {protocol!r}; {method.name} has {', '.join(method.protocols)}"
@@ -197,6 +216,7 @@ def planned(flags: dict[str, Any]) -> Job:
         seeds=tuple(range(start, start + flags["seeds"])),
         delta=flags["delta"],
         choose=choose,
+        max_edges=flags["max_edges"],
     )
 
 
@@ -234,13 +254,23 @@ def _settings(method: Method, flags: dict[str, Any]) -> tuple[dict[str, Any], di
         name, equals, value = entry.partition("=")
         if not equals:
             raise UsageError(f"--set is {entry!r}; expected NAME=VALUE, such as hidden=64")
-        given[name] = value
+        given[name] = _read(value)
     try:
         read = method.settings.model_validate(given).model_dump(mode="json")
     except ValidationError as error:
         raise UsageError(_message(method, error.errors()[0])) from None
     given = {name: read[name] for name in given}
     return method.completed(given) if method.completed else (given, {})
+
+
+def _read(value: str) -> Any:
+    """Return the value of ``--set``: a list or a mapping is JSON, all else stays text."""
+    if not value.startswith(("[", "{")):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        raise UsageError(f"--set is {value!r}; expected JSON for a list or a mapping") from None
 
 
 def _message(method: Method, error: Any) -> str:
@@ -259,27 +289,19 @@ def _message(method: Method, error: Any) -> str:
 
 
 def _report(result: JobResult, as_json: bool) -> None:
+    """Print scores and statement; what a method has no value of is null, or is not said."""
     rows = result.rows[result.rows["selected"]]
     statement = result.statements[rows["statement_id"].iloc[0]]
-    settings = [json.loads(text) for text in rows["settings"]]
-    scores = [
-        {
-            "seed": row.seed,
-            "lr": chosen["learning_rate"],
-            "test_micro_f1": number(row.test_micro_f1),
-            "validation_micro_f1": number(row.validation_micro_f1),
-            "epochs": row.epochs,
-        }
-        for row, chosen in zip(rows.itertuples(), settings, strict=True)
-    ]
+    scores = [_score(row) for row in rows.to_dict("records")]
     if as_json:
-        seconds = result.rows["seconds"].sum(skipna=False) / result.rows["epochs"].sum()
+        epochs = result.rows["epochs"].sum() if "epochs" in result.rows else math.nan
+        seconds = result.rows["seconds"].sum(skipna=False)
         print_json(
             {
                 "scores": scores,
-                "epochs": settings[0]["epochs"],
-                "noise_multiplier": float(rows["noise_multiplier"].iloc[0]),
-                "seconds_per_epoch": number(seconds),  # None where timing is secret
+                "epochs": json.loads(rows["settings"].iloc[0]).get("epochs"),
+                "noise_multiplier": number(rows["noise_multiplier"].iloc[0]),
+                "seconds_per_epoch": number(seconds / epochs),  # None where timing is secret
                 "statement": statement,
             }
         )
@@ -291,16 +313,31 @@ def _report(result: JobResult, as_json: bool) -> None:
     typer.echo(statement_text(statement))
 
 
+def _score(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is printed of a run; learning rate and epochs are None where it has none."""
+    settings, epochs = json.loads(row["settings"]), row.get("epochs", math.nan)
+    return {
+        "seed": row["seed"],
+        "lr": settings.get("learning_rate"),
+        "test_micro_f1": number(row["test_micro_f1"]),
+        "validation_micro_f1": number(row["validation_micro_f1"]),
+        "epochs": settings.get("epochs") if math.isnan(epochs) else int(epochs),
+    }
+
+
 def _line(
-    seed: int, lr: float, test_micro_f1: float | None, validation_micro_f1: float | None,
-    epochs: int,
+    seed: int, lr: float | None, test_micro_f1: float | None, validation_micro_f1: float | None,
+    epochs: int | None,
 ) -> str:  # fmt: skip
     """Return a run in words, without scores that would read protected nodes."""
     seen = {"test micro-F1": test_micro_f1, "validation": validation_micro_f1}
     told = [f"{name} {value:.3f}" for name, value in seen.items() if value is not None]
     if test_micro_f1 is None:
         told.append("no test score: it would read nodes that are protected")
-    return f"seed {seed}: {', '.join(told)} (lr {lr:g}, {epochs} epochs)"
+    steps = [] if lr is None else [f"lr {lr:g}"]
+    steps += [] if epochs is None else [f"{epochs} epochs"]
+    settings = f" ({', '.join(steps)})" if steps else ""
+    return f"seed {seed}: {', '.join(told)}{settings}"
 
 
 def _means(rows: pd.DataFrame) -> str:

@@ -54,7 +54,9 @@ def _read_seeds(value: object) -> object:
 
 
 def _read_splits(value: object) -> object:
-    """Parse ``1,10``, ``[1,10]``, a list or one number; ``all`` is None."""
+    """Parse ``1,10``, ``[1,10]``, a list or one number; ``all`` is None, ``FILE.csv`` stays."""
+    if isinstance(value, str) and value.endswith(".csv"):
+        return value
     names = _read_names(value)
     if names is None:
         return None
@@ -63,7 +65,7 @@ def _read_splits(value: object) -> object:
     except ValueError:
         numbers = (0,)
     if min(numbers) < 1:
-        raise ValueError("expected numbers of subgraphs such as 1,10")
+        raise ValueError("expected numbers of subgraphs such as 1,10, or a file such as parts.csv")
     return numbers
 
 
@@ -81,6 +83,6 @@ Seeds = Annotated[
 ]
 
 Splits = Annotated[
-    tuple[int, ...] | None,
+    tuple[int, ...] | str | None,
     BeforeValidator(_read_splits, json_schema_input_type=int | str | list[int] | None),
 ]

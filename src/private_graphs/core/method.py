@@ -60,6 +60,9 @@ class Request:
     """``Streams`` in the runner, ``PublicStreams`` in a method; None where nothing is drawn."""
     settings: Any = None
     """Instance of ``Method.settings``."""
+    parts: np.ndarray | None = None
+    """(T,) part of each training node, where it was drawn or given before the run
+    (``core.splits``); None: the method draws it from the same stream."""
 
     @property
     def private(self) -> bool:
@@ -277,6 +280,9 @@ class Method:
     """``completed(settings)``: settings of a single job, with the source's values for those left
     open, and the alternatives that its private runs choose among (``Job.choose``); None: the
     defaults, and no choice."""
+    parts: Callable[[Any, Request], np.ndarray | None] | None = None
+    """``parts(task, request)``: (T,) part of each training node of a run that cuts its training
+    graph into random parts, as its streams draw them; None where the graph stays whole."""
     epsilon_of: Callable[..., float] | None = None
     """``epsilon_of(settings, protocol, delta)``: the ε that the protocol assigns to the noise
     given in ``settings``; None if the user must state the ε."""

@@ -102,7 +102,7 @@ class Plan:
         if empty and (self.run.exhibits is not None or not jobs):
             raise UsageError(f"configuration: {self._why_empty(*empty[0].split('.'))}")
         there = {job.settings["splits"] for job in jobs if "splits" in job.settings}
-        if unused := sorted(set(self.run.splits or ()) - there):
+        if unused := sorted(set(self.run.numbers_of_splits) - there):
             raise UsageError(
                 f"configuration: splits: no run has {', '.join(map(str, unused))}; leave it out, "
                 "or name others"

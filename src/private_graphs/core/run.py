@@ -87,6 +87,7 @@ def execute(
     code_fingerprint: str = "",
     unlabelled: bool = False,
     secret: bytes | None = None,
+    parts: np.ndarray | None = None,
 ) -> JobResult:
     """Run every replica of ``job`` and return rows, statements, predictions and artifacts.
 
@@ -94,11 +95,14 @@ def execute(
     ``job.needs``. ``unlabelled`` also predicts test records without a label; scores use labelled
     ones only. ``device`` auto means a GPU if there is one. Under ``os_entropy`` all draws also
     depend on fresh secret bytes and cannot be repeated, except by the other steps of a run in
-    shards, which keep the bytes (``secret``). Raises UserError for a job that cannot be carried out
+    shards, which keep the bytes (``secret``). ``parts`` (R, T) were drawn before, by
+    ``core.splits``. Raises UserError for a job that cannot be carried out
     (unknown scenario, too many splits, an impossible budget, delta · units >= 1), and for a method
     that releases more than requested.
     """
     runner = Runner.of(job, dataset, chosen, noise_source, unlabelled, secret)
+    if parts is not None:
+        runner = runner.with_parts(parts)
     if device == "auto":
         device = resolve_device(device)
     context = Context(progress, device, threads, artifacts or {})
@@ -320,6 +324,20 @@ class Runner:
             unlabelled, requests, search, noise_source, fingerprint,
         )  # fmt: skip
 
+    def with_parts(self, parts: np.ndarray) -> Runner:
+        """Return the runner whose requests, in order, have (R, T) parts of the training nodes.
+
+        Raises UserError for parts of another job.
+        """
+        shape = (len(self.requests), int(self.dataset.train_mask.sum()))
+        if self.job.test_share is None and not self.job.metis_parts and parts.shape != shape:
+            raise UserError(
+                f"{self.job.id}: parts of shape {parts.shape}; expected {shape}, its runs and its "
+                "training nodes: draw them again (delete its folder below splits)"
+            )
+        pairs = zip(self.requests, parts, strict=True)
+        return replace(self, requests=[replace(each, parts=own) for each, own in pairs])
+
     def answers(
         self, context: Context, watch: Watch = UNSEEN, task: Task | None = None
     ) -> list[Answer]:
@@ -369,6 +387,12 @@ class Runner:
             return self.method.answers(task, asked, door, context)
 
         return in_batches(requests, door, context, lambda request: request.seed, answer)
+
+    def task_of(self, seed: int) -> Task:
+        """Return the task of the requests of a seed."""
+        if self.job.test_share is None:
+            return self.task
+        return _cut(self.job, self.dataset, seed, self.unlabelled)[0]
 
     def all_seeds(self, name: str) -> np.ndarray:
         """Return a field of the evaluation, stacked over requests where each seed has its own."""

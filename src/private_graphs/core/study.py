@@ -32,6 +32,7 @@ from private_graphs.core.tasks import SCENARIOS
 from private_graphs.datasets.registry import dataset_names, dataset_spec
 from private_graphs.datasets.spec import TEXT_FEATURES
 from private_graphs.datasets.views import SOUND_WITH_LABEL
+from private_graphs.graphs.partition import Partition, read_partition
 from private_graphs.methods import all_methods, method_named
 
 SCALES = ("demo", "reduced", "full")
@@ -308,7 +309,10 @@ class Run(Strict):
     features: Names = Field(
         default=None, description="of datasets with texts: some of bow,fasttext,bert,sbert; or all"
     )
-    splits: Splits = Field(default=None, description="some numbers of splits: 1,10; or all")
+    splits: Splits = Field(
+        default=None,
+        description="some numbers of splits: 1,10; all; or a partition of your own: parts.csv",
+    )
     seeds: Seeds = Field(default=None, description="N: seeds 0 to N-1; or 0,3,7; or all")
     mirror: str | None = Field(default=None, description="folder or URL tried first for raw files")
     device: Literal["cpu", "cuda", "auto"] = Field(
@@ -349,6 +353,17 @@ class Run(Strict):
                 "holds planetoid/ind.cora.x and its siblings, or an address such as https://..."
             )
         return run
+
+    @property
+    def partition(self) -> Partition | None:
+        """The partition that the run gives in a file; UserError for a damaged file."""
+        return read_partition(self.splits) if isinstance(self.splits, str) else None
+
+    @property
+    def numbers_of_splits(self) -> tuple[int, ...]:
+        """The numbers of splits that the run names; none: all of them."""
+        given = self.partition
+        return (given.count,) if given else cast("tuple[int, ...]", self.splits or ())
 
     def study_names(self) -> list[str]:
         """Return the studies of this run: the named ones, or the default ones of the scale and
@@ -509,6 +524,7 @@ class _Expansion:
             varied = dict(zip(entry.vary, values, strict=True))
             own = configuration.settings_of.get(dataset, {})
             settings = {**configuration.settings, **own, **entry.settings, **varied}
+            settings |= self._partition(method)
             if not self._has_splits(method, settings):
                 continue
             job = self._job(
@@ -521,7 +537,13 @@ class _Expansion:
     def _has_splits(self, method: Method, settings: Mapping[str, Any]) -> bool:
         """Return whether the run includes the splits of ``settings``; other methods have none."""
         asked = getattr(method.settings.model_validate(settings), "splits", None)
-        return not self.run.splits or asked is None or asked in self.run.splits
+        splits = self.run.numbers_of_splits
+        return not splits or asked is None or asked in splits
+
+    def _partition(self, method: Method) -> dict[str, Any]:
+        """Return the setting that names the partition of the run, if the method takes one."""
+        given = self.run.partition
+        return {} if given is None or method.parts is None else {"partition": given.name}
 
     def _budgets(self, group: str, entry: Entry) -> list[tuple[float, ...]]:
         """Return the budgets per job: all together, but one per audit or attack."""
@@ -569,7 +591,11 @@ class _Expansion:
             group=group,
             name=job_name(
                 (dataset, features, method.name, scenario, protocol),
-                {name: full[name] for name in sorted({*method.named, *varied})}
+                {
+                    name: full[name]
+                    for name in sorted({*method.named, *varied})
+                    if full[name] is not None
+                }
                 | ({"epsilon": entry.epsilons[0]} if single else {}),
                 definition.view,
             ),
@@ -680,7 +706,8 @@ def _words(method_name: str, settings: Mapping[str, Any], view: str) -> str:
     """Return the last part of the name of a job that only chooses settings."""
     method = method_named(method_name)
     full = method.settings.model_validate(settings).model_dump(mode="json")
-    return job_name((), {name: full[name] for name in sorted(method.named)}, view)
+    named = {name: full[name] for name in sorted(method.named) if full[name] is not None}
+    return job_name((), named, view)
 
 
 # --- schemas and messages --------------------------------------------------------------------

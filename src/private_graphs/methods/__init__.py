@@ -58,6 +58,13 @@ def data_view(job: Job) -> DataView:
     return SOUND_WITH_LABEL if dropped else own
 
 
+def has_splits(job: Job) -> bool:
+    """Whether the replicas of a job train on parts of the training graph, drawn before."""
+    if job.kind != "run" or (method := method_named(job.method)).parts is None:
+        return False
+    return bool(method.settings.model_validate(job.settings).model_dump()["splits"] > 1)
+
+
 def methods_of(scenario: str) -> list[str]:
     """Return the methods that run under ``scenario``."""
     return [method.name for method in all_methods().values() if scenario in method.scenarios]

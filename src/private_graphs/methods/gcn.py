@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 
 ROOM = 2**30
 """Bytes of replicas that train at once on the CPU."""
+GIVEN_PARTITION = (
+    "whoever gave the partition of the training nodes made it without looking at an edge, a text "
+    "or a label of theirs"
+)
 _DRAWS = {"epochs", "clip_norm", "weight_decay", "hidden", "dropout"}
 """Settings that identify a replica's streams, in addition to job, noise, learning rate and seed."""
 
@@ -89,8 +93,12 @@ def stated(task: NodeTask, request: Request, context: Context, chosen: Mapping) 
     }
     if not private:
         return fields
-    if _hides_masks(settings, protocol, request):
-        fields["assumptions"] = (HIDDEN_MASKS,)
+    assumptions = (
+        *((HIDDEN_MASKS,) if _hides_masks(settings, protocol, request) else ()),
+        *((GIVEN_PARTITION,) if settings.partition else ()),
+    )
+    if assumptions:
+        fields["assumptions"] = assumptions
     noise = chosen.get("noise_multiplier")
     if noise is None:
         noise = noise_multiplier(request.epsilon, settings, protocol, task.delta)
@@ -133,6 +141,11 @@ def fit(
     private, protocol = requests[0].private, protocol_of(settings, task.protocol)
     if private and protocol.calibration == "proved":
         refuse_large_delta(task.delta, task.n_units)
+    if settings.partition and any(request.parts is None for request in requests):
+        raise UserError(
+            f"partition: {settings.partition} names a partition that somebody gave, and none came; "
+            "expected its parts: snakemake --config splits=FILE"
+        )
     noises = [
         noise_multiplier(request.epsilon, request.settings, protocol, task.delta)
         for request in requests
@@ -150,7 +163,8 @@ def fit(
         device=context.device,
     )
     replicas = [
-        engine.ReplicaSpec(request.streams, request.settings.learning_rate) for request in requests
+        engine.ReplicaSpec(each.streams, each.settings.learning_rate, parts=each.parts)
+        for each in requests
     ]
     events = [
         stated(task, request, context, {"noise_multiplier": noise}).get("events", ())
@@ -178,6 +192,7 @@ def fit(
         protocol,
         **parts,
         streams=[request.streams for request in requests],
+        parts_before=[request.parts for request in requests],
         hidden=settings.hidden,
         dtype=np.dtype(settings.dtype),
         join_validation=members is None
@@ -221,15 +236,28 @@ def _train(
 
 def _partition(task: NodeTask, protocol: GcnProtocol, request: Request) -> dict[str, np.ndarray]:
     """Return the part (N,) of each training node, -1 for all other nodes, where there are parts."""
-    from private_graphs.training.blocks import parts_of, sample_training_nodes
+    from private_graphs.training.blocks import sample_training_nodes
 
     settings: GcnSettings = request.settings
     if settings.splits == 1:
         return {}
     kept = sample_training_nodes(task.graph, protocol, settings.train_fraction, request.streams)
     part = np.full(task.graph.n_nodes, -1, dtype=np.int32)
-    part[kept] = parts_of(task.graph, kept, settings.splits, request.streams)
+    part[task.graph.train_mask] = parts(task, request)
+    left_out = task.graph.train_mask.copy()
+    left_out[kept] = False
+    part[left_out] = -1
     return {"partition": part}
+
+
+def parts(task: NodeTask, request: Request) -> np.ndarray | None:
+    """See ``Method.parts``."""
+    from private_graphs.training.blocks import parts_of
+
+    if request.settings.splits == 1 or request.parts is not None:
+        return request.parts
+    nodes = np.flatnonzero(task.graph.train_mask)
+    return parts_of(task.graph, nodes, request.settings.splits, request.streams)
 
 
 def _curves(losses: np.ndarray) -> dict[str, np.ndarray]:
@@ -255,7 +283,8 @@ def _public_facts(settings: GcnSettings, protocol: GcnProtocol, task: NodeTask) 
     if info.features == "bow":
         facts.append("the number of words that are counted (columns of the features)")
     if settings.splits > 1:
-        facts.append("the partition into parts, drawn without looking at the graph")
+        made = "as given" if settings.partition else "drawn without looking at the graph"
+        facts.append(f"the partition into parts, {made}")
     if settings.train_fraction < 1 and protocol.subsampling == "keyed_coin":
         facts.append("which training nodes are used, drawn without looking at the graph")
     return tuple(facts)
@@ -277,6 +306,8 @@ def _identity(fields: dict[str, Any], job: Any, request: Request) -> dict[str, A
     del cell["setting"]
     if job.view != "protocol":
         cell["view"] = job.view
+    if settings.partition:
+        cell["partition"] = settings.partition
     noise = noise_multiplier(request.epsilon, settings, protocol, job.delta)
     return {
         "data": fields["data"],
@@ -300,7 +331,8 @@ METHODS = (
         settings=GcnSettings,
         protocols=PROTOCOLS,
         one_run=False,
-        named=("optimizer", "splits", "train_fraction"),
+        named=("optimizer", "partition", "splits", "train_fraction"),
+        parts=parts,
         prepares="degrees are counted inside each message-passing graph",
         canary="training",
         identity=_identity,

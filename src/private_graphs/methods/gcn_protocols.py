@@ -156,6 +156,8 @@ class GcnSettings(Settings):
     engine: Literal["reference"] | None = None
     """``reference``: PyTorch Geometric and Opacus alone, one replica after the other; None: the
     compiled engine."""
+    partition: str | None = None
+    """Hash of a partition that somebody gave (``core.splits``); None: random parts."""
 
 
 def protocol_of(settings: GcnSettings, protocol: GcnProtocol) -> GcnProtocol:

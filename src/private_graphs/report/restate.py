@@ -186,12 +186,7 @@ class Statements:
 
     @cached_property
     def _plan(self) -> dict[str, Job]:
-        """By ``<group>/<job>``."""
-        scale = self.scale or load_study(self._study).recorded_scale
-        study, used = load_study(self._study, scale), sorted(set(self.recorded.runs["dataset"]))
-        runs = (Run(scale=scale, datasets=(name,)) for name in used)
-        return dict(_listed(job for run in runs for group in study.groups
-                            for job in group_jobs(study, group, run)))  # fmt: skip
+        return planned_jobs(self.recorded, self.scale)
 
     @cached_property
     def _outlines(self) -> dict[str, Any]:
@@ -217,6 +212,17 @@ class Statements:
         test = len(self.recorded.test_records[records_of(row.to_frame().T)[0]])
         sizes = {"train": train, "validation": 0, "test": test}
         return replace(outline, **masks_of(outline.n_nodes, sizes))
+
+
+def planned_jobs(recorded: Recorded, scale: str = "") -> dict[str, Job]:
+    """Return the jobs of the study file on the recorded datasets by ``<group>/<job>``, those that
+    choose settings too; ``scale`` is by default the one that is recorded."""
+    name = recorded.rows["study"].iloc[0]
+    scale = scale or load_study(name).recorded_scale
+    study, used = load_study(name, scale), sorted(set(recorded.runs["dataset"]))
+    runs = (Run(scale=scale, datasets=(dataset,)) for dataset in used)
+    return dict(_listed(job for run in runs for group in study.groups
+                        for job in group_jobs(study, group, run)))  # fmt: skip
 
 
 def _listed(jobs: Iterable[Job]) -> Iterable[tuple[str, Job]]:

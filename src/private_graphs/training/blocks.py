@@ -168,6 +168,7 @@ def build_structure(
     streams: Sequence[PublicStreams],
     hidden: int,
     dtype,
+    parts_before: Sequence[np.ndarray | None] | None = None,
     join_validation: bool = False,
     members: Sequence[np.ndarray] | None = None,
     left_out: Literal["absent", "unlabelled"] = "absent",
@@ -178,7 +179,8 @@ def build_structure(
     training blocks score the validation nodes too (see ``engine.joins_validation``). Replicas
     share blocks wherever nothing random tells them apart. ``members`` are the training nodes of
     each replica, in place of a drawn sample; the others leave the graph, or stay in it
-    ``unlabelled``, outside every loss. Raises UserError for more splits than training nodes.
+    ``unlabelled``, outside every loss. ``parts_before`` are the (T,) parts of the training nodes of
+    each replica that were drawn before. Raises UserError for more splits than training nodes.
     """
     labels = training_labels(dataset, protocol)
     builder = _Builder(feature_matrix(dataset))
@@ -198,7 +200,8 @@ def build_structure(
             learned = members[row]
             kept = learned if left_out == "absent" else kept
         group = np.full(dataset.n_nodes, -1, dtype=np.int64)
-        group[kept] = parts_of(dataset, kept, splits, stream)
+        before = parts_before[row] if parts_before else None
+        group[kept] = parts_of(dataset, kept, splits, stream, before)
         whole = _whole_graph(builder, dataset, kept, removes, shared)
         if protocol.message_passing == "whole_graph":
             graph = whole
@@ -239,9 +242,13 @@ def build_structure(
 
 
 def parts_of(
-    dataset: GraphDataset, kept: np.ndarray, splits: int, streams: PublicStreams
+    dataset: GraphDataset,
+    kept: np.ndarray,
+    splits: int,
+    streams: PublicStreams,
+    before: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the part of each kept node.
+    """Return the part of each kept node, ``before`` if the (T,) training nodes have theirs.
 
     All training nodes are partitioned first, whichever are kept, so that a node's part depends on
     public facts alone (docs/privacy.md §3).
@@ -250,7 +257,9 @@ def parts_of(
         return np.zeros(len(kept), dtype=np.int64)
     nodes = np.flatnonzero(dataset.train_mask)
     part = np.full(dataset.n_nodes, -1, dtype=np.int64)
-    part[nodes] = random_partition(nodes, splits, streams.generator("partition"))
+    if before is None:
+        before = random_partition(nodes, splits, streams.generator("partition"))
+    part[nodes] = before
     return part[kept]
 
 

@@ -65,6 +65,8 @@ class ReplicaSpec:
     learning_rate: float
     start: np.ndarray | None = None
     """(P,) parameters before the first step; None: ``initial_parameters`` of the streams."""
+    parts: np.ndarray | None = None
+    """(T,) part of each training node, for the reference; None: drawn from the streams."""
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ class Replica:
         self.protocol, self.settings, self.descent = protocol, settings, descent
         labels = training_labels(dataset, protocol)
         kept = sample_training_nodes(dataset, protocol, train_fraction, spec.streams)
-        part = parts_of(dataset, kept, splits, spec.streams)
+        part = parts_of(dataset, kept, splits, spec.streams, spec.parts)
         present = torch.from_numpy(np.union1d(np.flatnonzero(~dataset.train_mask), kept))
         data = dataset.to_pyg()
         x = data.x.to(getattr(torch, settings.dtype))

@@ -30,7 +30,7 @@ from private_graphs.datasets.declared import declare_graphs
 from private_graphs.datasets.readers import DATASETS
 from private_graphs.datasets.views import VIEWS
 from private_graphs.features.models import own_model, own_model_files
-from private_graphs.methods import data_view, module_of
+from private_graphs.methods import data_view, has_splits, module_of
 from private_graphs.studies import claims_module, exhibit_module, exhibits_by_name
 from private_graphs.workflow.cost import Costs, recorded_times
 from private_graphs.workflow.kept import finished_jobs, followers, linked, widened
@@ -135,6 +135,11 @@ class Workflow:
         jobs = (job for job in self.jobs.values() if job.kind == kind)
         return f"(?:{either(sorted({f'{job.study}/{job.group}' for job in jobs}))})/.+"
 
+    @property
+    def given_partition(self) -> str:
+        """The file of a partition that the run gives in place of drawn ones, if any."""
+        return self.run.splits if isinstance(self.run.splits, str) else ""
+
     def marker(self, name: str) -> str:
         """Return the file that says that all jobs of a batch have finished."""
         return (self.results / "batches" / f"{name}.json").as_posix()
@@ -157,6 +162,15 @@ class Workflow:
         needed = dict.fromkeys(self._batch_of[other] for job in jobs for other in needed_by(job))
         datasets = dict.fromkeys(map(dataset_manifest, (job for job in jobs if not job.attack)))
         return {"datasets": list(datasets), "needs": list(map(self.marker, needed))}
+
+    def split_jobs(self, name: str) -> list[Job]:
+        """Return the jobs of a batch whose training graphs are cut into parts."""
+        return [job for job in self.batch(name).jobs if has_splits(job)]
+
+    def splits(self, name: str) -> list[str]:
+        """Return the file that says that the parts of a batch are drawn, if any are."""
+        drawn = (self.results / "splits" / f"{name}.json").as_posix()
+        return [drawn] if self.split_jobs(name) else []
 
     def built(self, name: str) -> list[str]:
         """Return the identifier of each job of a batch with the folder of its dataset."""

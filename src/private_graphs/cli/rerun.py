@@ -1,0 +1,153 @@
+"""``private-graphs rerun``: recorded jobs, computed again and compared row by row."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from private_graphs.cli.options import DATA, AsJson, DataFolder, Mirror, Seed, Threads
+from private_graphs.cli.terminal import ProgressBar, print_json, say
+from private_graphs.core.errors import UsageError, UserError, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from private_graphs.core.jobs import Job
+    from private_graphs.workflow.rerun import JobComparison, Repetition
+
+
+def rerun(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Recorded jobs, STUDY/GROUP/..., or what several of them begin with.",
+                       metavar="[NAME]..."),
+    ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(help="N: seeds 0 to N-1; or 0,3,7. Default: all that are recorded; of a "
+                     "sample one for each job, drawn at random."),
+    ] = None,
+    sample: Annotated[
+        int | None,
+        typer.Option(help="Draw so many of the named jobs at random, or of all.", min=1),
+    ] = None,
+    minutes: Annotated[
+        float, typer.Option(help="With --sample: draw jobs that take no longer together.", min=0)
+    ] = 10,
+    seed: Seed = 0,
+    mirror: Mirror = None,
+    data: DataFolder = DATA,
+    recorded: Annotated[
+        Path, typer.Option(help="What 'record' wrote; else what ships with the package.")
+    ] = Path("recorded"),
+    threads: Threads = 1,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Compute recorded jobs again, and say of every row whether it is equal.
+
+    A row is equal if each of its predictions and numbers is. Processors order sums in different
+    ways, so that on another machine than the recording one a test score may differ by .01 (by how
+    much it did: docs/expected.md). Other noise, another proved epsilon or other draws are always a
+    difference. Rows that were recorded on a GPU are compared, and not judged.
+
+    The data come from data/processed, where snakemake builds them, or are built from raw files.
+
+    Exit code 1: a row differs by more.
+
+    Examples:
+
+    private-graphs rerun pate/teachers --mirror DIR
+
+    private-graphs rerun --sample 20 --minutes 5 --mirror DIR
+    """
+    from private_graphs.core.files import shipped
+    from private_graphs.workflow.rerun import Repetition, summary
+
+    if not names and sample is None:
+        raise UsageError(
+            "expected the name of a recorded job, such as STUDY/GROUP/..., or --sample N"
+        )
+    again = Repetition(shipped(recorded), data, mirror, threads)
+    jobs = _jobs(again, names, seeds, seed if sample else None)
+    seconds = again.seconds(jobs)
+    if sample is not None:
+        jobs = _sampled(jobs, sample, minutes, seconds, seed)
+    total = sum(seconds[job.id] for job in jobs)
+    say(f"{counted(len(jobs), 'job')}, about {max(1, round(total))} s on the recording machine")
+    found = []
+    started = time.monotonic()
+    for number, job in enumerate(jobs, 1):
+        if sample and time.monotonic() - started > 60 * minutes:
+            say(f"{minutes:g} minutes are over: {counted(len(jobs) - number + 1, 'job')} left out")
+            break
+        say(f"[{number}/{len(jobs)}] {job.id}")
+        with ProgressBar(job.method, "step") as progress:
+            found.append(again.compare(job, progress))
+        if not as_json:
+            _print(found[-1])
+    machines = [again.machine(study) for study in dict.fromkeys(job.study for job in jobs)]
+    if as_json:
+        print_json(summary(found, machines))
+    elif len(found) > 1:
+        typer.echo(_sum(found))
+    if broken := [each.job.id for each in found if each.verdict == "differs"]:
+        raise UserError(f"{', '.join(broken)}: rows differ by more than is expected")
+
+
+def _jobs(
+    again: Repetition, names: list[str] | None, seeds: str | None, draws: int | None
+) -> list[Job]:
+    """Return the jobs of ``names``, or all, with the seeds that are asked for.
+
+    ``draws``: without seeds each job gets one of its own, by this seed of a sample.
+    """
+    import numpy as np
+
+    from private_graphs.core.study import Run
+    from private_graphs.workflow.rerun import narrowed
+
+    jobs = [again.job(name) for name in (again.named(names) if names else again.names)]
+    if seeds is not None:
+        asked = Run.parse({"seeds": seeds}).seeds or ()
+        jobs = [narrowed(job, asked or job.seeds) for job in jobs
+                if not asked or {*asked} & {*job.seeds}]  # fmt: skip
+        if not jobs:
+            raise UsageError(f"--seeds is {seeds}: none of them is recorded for {names or 'any'}")
+    elif draws is not None:
+        generator = np.random.default_rng(draws)
+        jobs = [narrowed(job, [generator.choice(job.seeds)]) for job in jobs]
+    return jobs
+
+
+def _sampled(
+    jobs: list[Job], count: int, minutes: float, seconds: dict[str, float], seed: int
+) -> list[Job]:
+    from private_graphs.workflow.rerun import drawn
+
+    found = drawn(jobs, count, minutes, seconds, seed)
+    if not found:
+        raise UsageError(
+            f"--minutes is {minutes:g}: the shortest job takes about "
+            f"{min(seconds.values()) / 60:.2g} minutes; allow more"
+        )
+    if long := sum(each > 60 * minutes for each in seconds.values()):
+        say(f"{long} of {counted(len(jobs), 'job')} take longer than --minutes and are never drawn")
+    return found
+
+
+def _print(found: JobComparison) -> None:
+    typer.echo(f"{found.job.id}")
+    for row in found.rows:
+        mark = {"within": "equal within tolerance", "unjudged": "not judged"}
+        typer.echo(f"  {row.name}  {mark.get(row.verdict, row.verdict)}  {row.words}")
+
+
+def _sum(found: Iterable[JobComparison]) -> str:
+    """Return a line with the numbers of rows by verdict."""
+    from collections import Counter
+
+    counts = Counter(row.verdict for each in found for row in each.rows)
+    return f"rows: {', '.join(f'{count} {name}' for name, count in counts.items())}"

@@ -1,0 +1,345 @@
+"""Recorded jobs computed again, and held row by row against what is recorded.
+
+On the machine that recorded a row it is equal to the bit. Another processor may order sums in other
+ways, so that a few records are classified otherwise: ``TOLERANCE``.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from private_graphs.core.errors import UsageError, UserError, suggest
+from private_graphs.core.jobs import Job
+from private_graphs.core.manifest import MANIFEST
+from private_graphs.core.method import Progress
+from private_graphs.core.result import JobResult
+from private_graphs.core.run import execute
+from private_graphs.core.store import ROWS
+from private_graphs.core.study import load_study
+from private_graphs.datasets.registry import build_name, load_built
+from private_graphs.features.load import load_dataset
+from private_graphs.methods import data_view, method_named
+from private_graphs.report.audits import audit_row
+from private_graphs.report.leaks import leak_rows
+from private_graphs.report.record import Recorded, machine_words, read_recorded
+from private_graphs.report.restate import planned_jobs
+from private_graphs.workflow.cost import Costs, recorded_times
+
+TOLERANCE = 0.01
+"""Largest difference of a test micro-F1 between two machines."""
+_ROUNDING = 2e-6
+"""Relative difference of other numbers that machines round differently."""
+_JUDGED = ("noise_multiplier", "epsilon_proved", "epsilon_claimed", "epsilon_lower")
+"""Numbers that say how private a run is: none may differ by more than rounding."""
+_APART = {"source", "seconds", "device", "code_fingerprint", "noise_source", "statement_id",
+          "selected"}  # fmt: skip
+"""Columns that say when and where a row was made, or depend on the other rows of its job."""
+Pair = tuple[str, dict[str, Any], dict[str, Any] | None, int]
+"""Name, recorded row, row that was computed again or None, predictions that differ."""
+_LEAK = ("sees", "score", "measure", "who")
+"""Columns that tell the rows of a leak apart."""
+
+Verdict = Literal["equal", "within", "differs", "unjudged"]
+
+
+@dataclass(frozen=True)
+class RowComparison:
+    """A recorded row beside the one that was computed again."""
+
+    name: str
+    """``replica_id``; of attacks what is measured."""
+    verdict: Verdict
+    words: str
+    test_difference: float = 0.0
+    """Of the test micro-F1, absolute."""
+    predictions: int = 0
+    """Test records that are classified otherwise."""
+
+
+@dataclass(frozen=True)
+class JobComparison:
+    """A recorded job beside its repetition."""
+
+    job: Job
+    rows: tuple[RowComparison, ...]
+    seconds: float
+    recorded_on: str
+    """Device of the recorded rows."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """That of the row that is worst."""
+        order: tuple[Verdict, ...] = ("differs", "within", "unjudged", "equal")
+        return next(each for each in order if any(row.verdict == each for row in self.rows))
+
+    def document(self) -> dict[str, Any]:
+        """Return JSON-able fields."""
+        return {
+            "job": self.job.id,
+            "method": self.job.method,
+            "kind": self.job.kind,
+            "dataset": self.job.dataset,
+            "recorded_on": self.recorded_on,
+            "verdict": self.verdict,
+            "rows": len(self.rows),
+            "equal": sum(row.verdict == "equal" for row in self.rows),
+            "test_difference": max(row.test_difference for row in self.rows),
+            "predictions": max(row.predictions for row in self.rows),
+            "seconds": round(self.seconds, 1),
+            "differing": {row.name: row.words for row in self.rows if row.verdict != "equal"},
+        }
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """The recorded results of all studies, and where their datasets come from."""
+
+    recorded: Path
+    data: Path
+    """Folder of raw files; built datasets are looked for in ``processed`` beside it."""
+    mirror: str | None = None
+    threads: int = 1
+    _datasets: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Identifiers of all recorded jobs, in order."""
+        parts = ["study", "group", "job"]
+        frames = [pd.read_parquet(path, columns=parts)
+                  for path in sorted(self.recorded.glob(f"*/{ROWS}"))]  # fmt: skip
+        if not frames:
+            raise UserError(
+                f"{self.recorded}: nothing is recorded there; expected STUDY/{ROWS}, as "
+                "'private-graphs record' writes it: name the folder with --recorded"
+            )
+        rows = pd.concat(frames).drop_duplicates()
+        return sorted(rows["study"] + "/" + rows["group"] + "/" + rows["job"])
+
+    def named(self, asked: Sequence[str]) -> list[str]:
+        """Return the recorded jobs of some names, each a job or the folders that it begins with.
+
+        Raises UsageError for a name that is not recorded.
+        """
+        found: dict[str, None] = {}
+        for name in (each.rstrip("/") for each in asked):
+            those = [each for each in self.names if each == name or each.startswith(f"{name}/")]
+            if not those:
+                depth = name.count("/") + 1
+                near = dict.fromkeys("/".join(each.split("/")[:depth]) for each in self.names)
+                raise UsageError(f"{name}: not recorded in {self.recorded}{suggest(name, near)}")
+            found |= dict.fromkeys(those)
+        return list(found)
+
+    def job(self, name: str) -> Job:
+        """Return the plan of a recorded job, with the seeds that are recorded."""
+        study, place = name.split("/", 1)
+        if place not in self._plan(study):
+            raise UserError(
+                f"{name}: recorded, and no job of its study file; expected one: record the "
+                "results again into an empty folder"
+            )
+        rows = self._study(study).rows
+        seeds = rows.loc[rows["group"] + "/" + rows["job"] == place, "seed"]
+        return narrowed(self._plan(study)[place], sorted(set(seeds.dropna())))
+
+    def machine(self, study: str) -> str:
+        """Return the machines that recorded a study, in words."""
+        return self._study(study).made.machine
+
+    def _study(self, study: str) -> Recorded:
+        return self._kept(f"{study} rows", lambda: read_recorded(self.recorded / study))
+
+    def _plan(self, study: str) -> dict[str, Job]:
+        return self._kept(f"{study} plan", lambda: planned_jobs(self._study(study)))
+
+    def _kept(self, name: str, make: Callable[[], Any]) -> Any:
+        if name not in self._datasets:
+            self._datasets[name] = make()
+        return self._datasets[name]
+
+    def seconds(self, jobs: Sequence[Job]) -> dict[str, float]:
+        """Return about how long jobs take, with those that they need, by identifier."""
+        every = {each.id: each for job in jobs for each in self._with_needed(job)}
+        told: list[tuple[Job, float]] = []
+        for study in {job.study for job in every.values()}:
+            own = [job for job in every.values() if job.study == study]
+            told += recorded_times(own, self.recorded, load_study(study).recorded_scale)
+        known, costs = {job.id: seconds for job, seconds in told}, Costs(told)
+        return {job.id: sum(known.get(each.id) or costs.seconds(each)
+                            for each in self._with_needed(job)) for job in jobs}  # fmt: skip
+
+    def _with_needed(self, job: Job) -> list[Job]:
+        needed = (narrowed(self.job(other), job.seeds) for other in job.needs.values())
+        return [job, *(each for other in needed for each in self._with_needed(other))]
+
+    def compare(self, job: Job, progress: Progress | None = None) -> JobComparison:
+        """Compute ``job``, which may have some of its seeds, and compare its recorded rows.
+
+        Raises UserError where its data are not at hand.
+        """
+        started = time.perf_counter()
+        rows = self._study(job.study).rows
+        old = rows[(rows["group"] == job.group) & (rows["job"] == job.name)]
+        on = "; ".join(sorted(set(old["device"].dropna()))) or "cpu"
+        if job.kind != "run":
+            pairs = self._attacked(job, old, progress)
+        else:
+            result = self._computed(job, progress)
+            pairs = self._runs(job, old[old["seed"].isin(job.seeds)], result)
+        compared = [_compared(*pair, judged=on == "cpu") for pair in pairs]
+        return JobComparison(job, tuple(compared), time.perf_counter() - started, on)
+
+    def _computed(self, job: Job, progress: Progress | None = None) -> JobResult:
+        chosen = None
+        if job.chosen is not None:
+            runs = self._study(job.study).runs
+            name = job.chosen.job.id.split("/", 1)[1]
+            chosen = runs[runs["job"] == name].assign(job=job.chosen.job.name)
+        artifacts = {
+            name: self._computed(narrowed(self.job(other), job.seeds), progress).artifacts
+            for name, other in job.needs.items()
+        }
+        return execute(
+            job, self._dataset(job), chosen=chosen, artifacts=artifacts, threads=self.threads,
+            progress=progress,
+        )  # fmt: skip
+
+    def _dataset(self, job: Job) -> Any:
+        view = data_view(job)
+        name = build_name(job.dataset, job.features, view)
+        built = self.data.parent / "processed" / name
+
+        def load() -> Any:
+            for other in [key for key in self._datasets if key.startswith("data ")]:
+                del self._datasets[other]  # a large one is enough
+            if (built / MANIFEST).is_file():
+                return load_built(built)
+            features = None if job.features == "raw" else job.features
+            return load_dataset(job.dataset, features, view, self.data, self.mirror,
+                                threads=self.threads, device="cpu")  # fmt: skip
+
+        return self._kept(f"data {name} {view.name}", load)
+
+    def _runs(self, job: Job, old: pd.DataFrame, result: JobResult) -> Iterator[Pair]:
+        """Yield name, recorded row, new row or None, and how many predictions differ."""
+        recorded = self._study(job.study)
+        place = f"{job.group}/{job.name}"
+        answers = dict(zip(recorded.order[place], recorded.predictions[place], strict=True))
+        rows = result.rows.to_dict("records")
+        found = zip(rows, result.test_predictions, strict=True)
+        new = {row["replica_id"]: (row, classes) for row, classes in found}
+        for row in old.to_dict("records"):
+            name = row["replica_id"]
+            if name not in new:
+                yield name, row, None, 0
+                continue
+            again, classes = new[name]
+            yield name, row, again, int((answers[name] != classes).sum())
+
+    def _attacked(self, job: Job, old: pd.DataFrame, progress: Progress | None) -> Iterator[Pair]:
+        made: list[dict[str, Any]]
+        by: tuple[str, ...]
+        if job.kind == "audit":
+            from private_graphs.attacks.audit import run_job as audit_job
+
+            audit = audit_job(job, threads=self.threads, progress=progress)
+            made, by = [audit_row(job, audit.document())], ("design",)
+        else:
+            from private_graphs.attacks.leaks import run_job
+
+            found = run_job(job, self._dataset(job), threads=self.threads, progress=progress)
+            made, by = leak_rows(job, found), _LEAK
+        again = {tuple(row[name] for name in by): row for row in made}
+        for row in old.to_dict("records"):
+            key = tuple(row[name] for name in by)
+            yield " ".join(map(str, key)), row, again.get(key), 0
+
+
+def narrowed(job: Job, seeds: Sequence[int]) -> Job:
+    """Return ``job`` with those of its seeds that are among ``seeds``, or as it is: with none of
+    them, where all its runs are one, and where it is an attack."""
+    found = tuple(seed for seed in job.seeds if seed in set(seeds))
+    if job.kind != "run" or not found or not method_named(job.method).reads_private:
+        return job
+    return job.model_copy(update={"seeds": found})
+
+
+def drawn(
+    jobs: Sequence[Job], count: int, minutes: float, seconds: Mapping[str, float], seed: int
+) -> list[Job]:
+    """Draw at most ``count`` of ``jobs`` that take at most ``minutes`` together, without order."""
+    spent = 0.0
+    found: list[Job] = []
+    for place in np.random.default_rng(seed).permutation(len(jobs)):
+        job = jobs[place]
+        if len(found) < count and spent + seconds[job.id] <= 60 * minutes:
+            found.append(job)
+            spent += seconds[job.id]
+    return found
+
+
+def _compared(
+    name: str,
+    old: Mapping[str, Any],
+    new: Mapping[str, Any] | None,
+    predictions: int,
+    *,
+    judged: bool,
+) -> RowComparison:
+    """Compare two rows; one that is not ``judged``, as a GPU made it, is only described."""
+    place = f"epsilon {old['epsilon']:g}, seed {old['seed']}"
+    if new is None:
+        return RowComparison(
+            name, "differs", f"{place}: not computed: its draws, which depend on the data "
+            f"({str(old['data_fingerprint'])[:12]} when it was recorded), are others now"
+        )  # fmt: skip
+    columns = [column for column in old if column not in _APART and not _missing(old[column])]
+    told: list[str] = []
+    broken, difference = False, 0.0
+    for column in columns:
+        was, now = old[column], new.get(column)
+        if was == now or (_missing(now) and column not in new):
+            continue
+        if isinstance(was, bool) or not (
+            isinstance(was, int | float) and isinstance(now, int | float)
+        ):
+            broken, told = True, [*told, f"{column} {was!r} is {now!r} now"]
+            continue
+        apart = abs(now - was)
+        close = math.isclose(was, now, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
+        if column == "test_micro_f1":
+            broken, difference = broken or not apart <= TOLERANCE, apart
+        elif column in _JUDGED:
+            broken |= not close
+        if not close or column.startswith("test_"):
+            told.append(f"{column} by {apart:.3g}")
+    told += [f"{predictions} predictions"] if predictions else []
+    verdict: Verdict = "differs" if broken else "within" if told else "equal"
+    words = f"{place}: {', '.join(told) or 'equal'}"
+    return RowComparison(
+        name, verdict if judged or verdict == "equal" else "unjudged",
+        words if judged else f"{words} (recorded on a GPU)", difference, predictions,
+    )  # fmt: skip
+
+
+def _missing(value: Any) -> bool:
+    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
+
+
+def summary(found: Sequence[JobComparison], recorded: Sequence[str]) -> dict[str, Any]:
+    """Return what ``rerun --json`` prints; ``recorded`` are the machines of the recorded rows."""
+    return {
+        "machine": machine_words(),
+        "recorded_machines": list(dict.fromkeys(recorded)),
+        "tolerance": TOLERANCE,
+        "jobs": [each.document() for each in found],
+    }

@@ -1,0 +1,121 @@
+"""Every method through every command that can name it, in its smallest setting."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import pandas as pd
+import pytest
+from command_line import refused
+
+from private_graphs.attacks import replay_audit
+from private_graphs.attacks.small_jobs import all_cases, small_dataset, small_job
+from private_graphs.cli import classify as cli_classify
+from private_graphs.cli import train as cli_train
+from private_graphs.cli.run import DEFAULT_METHODS
+from private_graphs.core.method import Method
+from private_graphs.methods import all_methods
+
+METHODS = all_methods().values()
+TRAINED = [
+    (method.name, scenario, protocol)
+    for method in METHODS
+    if not set(method.scenarios) & set(DEFAULT_METHODS)
+    for scenario in method.scenarios
+    for protocol in method.protocols
+]
+CLASSIFIED = [
+    (method.name, scenario)
+    for method in METHODS
+    for scenario in method.scenarios
+    if scenario in DEFAULT_METHODS
+]
+REFUSED = {"mlp_records": "a study runs it", "model_inversion": "needs"}
+"""Methods that no command but a study's runs: their noise is given, or they read another job."""
+
+
+@pytest.fixture(autouse=True)
+def _small_data(monkeypatch):
+    """Sixty nodes or pictures in place of those of the named dataset."""
+    for module in (cli_train, cli_classify):
+        monkeypatch.setattr(module, "load_data", lambda name, *_: small_dataset(
+            all_methods()["class_codes" if name == "faces" else "gcn"]
+        ))  # fmt: skip
+
+
+def short(method: Method, scenario: str, protocol: str) -> list[str]:
+    """The flags of the settings that make a run short."""
+    settings = small_job(method, scenario, protocol).settings
+    return [f"--set={name}={value if isinstance(value, str) else json.dumps(value)}"
+            for name, value in settings.items()]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "scenario", "protocol"), TRAINED)
+def test_what_is_trained_is_printed_saved_and_explained(run, tmp_path, name, scenario, protocol):
+    method = all_methods()[name]
+    dataset = "faces" if method.data == "images" else "synthetic-planetoid"
+    train = partial(
+        run, "train", "--dataset", dataset, "--method", name, "--scenario", scenario,
+        "--protocol", protocol, "--epsilon", 2, "--seed", 0,
+        *short(method, scenario, protocol),
+    )  # fmt: skip
+    if name in REFUSED:
+        answer = train()
+        refused(answer, answer.code, REFUSED[name])
+        assert answer.code in (1, 2)
+        return
+    answer = train("--json", "--out", tmp_path)
+    assert answer.code == 0, answer.err
+    [row] = pd.read_parquet(tmp_path / "runs.parquet").query("selected").to_dict("records")
+    [score] = answer.json["scores"]
+    assert score["test_micro_f1"] == row["test_micro_f1"]
+    assert (score["lr"] is None) == ("learning_rate" not in json.loads(row["settings"]))
+    told = run("explain", tmp_path)
+    assert told.code == 0, told.err
+    assert f", {name} ({scenario}), protocol {protocol}" in " ".join(told.out.split())
+    if (scenario, protocol) == (method.scenarios[0], [*method.protocols][-1]):
+        words = train()
+        assert words.code == 0, words.err
+        line, statement = words.out.split("\n", 1)
+        assert line.startswith(f"seed 0: test micro-F1 {row['test_micro_f1']:.3f}")
+        assert "nan" not in line and "None" not in line
+        assert ("lr" in line) == (score["lr"] is not None)
+        assert answer.json["statement"]["statement_id"] in statement
+
+
+@pytest.mark.parametrize(("name", "scenario"), CLASSIFIED)
+def test_what_is_classified_is_printed_saved_and_explained(run, tmp_path, name, scenario):
+    budget = ("--epsilon", 2) if all_methods()[name].reads_private else ()
+    answer = run(
+        "classify", "synthetic-planetoid", "--method", name, "--scenario", scenario, *budget,
+        "--seed", 0, "--out", tmp_path,
+    )  # fmt: skip
+    assert answer.code == 0, answer.err
+    assert answer.out.startswith(name) and "nan" not in answer.out
+    told = run("explain", tmp_path)
+    assert told.code == 0, told.err
+    assert f", {name} ({scenario})" in " ".join(told.out.split())
+
+
+@pytest.mark.parametrize("name", dict.fromkeys(name for name, _, _ in all_cases()))
+def test_what_reads_private_data_is_replayed(run, monkeypatch, name):
+    """Under its last protocol; ``tests/mechanisms/test_replay.py`` replays all of them."""
+    here = partial(replay_audit.audit_methods, processes=1)
+    monkeypatch.setattr(replay_audit, "audit_methods", here)
+    case = partial(replay_audit.audit_case, seeds=1)
+    monkeypatch.setattr(replay_audit, "audit_case", case)
+    protocol = [*all_methods()[name].protocols][-1]
+    flags = ("--method", name, "--protocol", protocol, "--neighbours", 1, "--json")
+    answer = run("audit", "--replay", *flags)
+    assert answer.code == 0, answer.err
+    replayed = [(each["method"], each["scenario"], each["protocol"]) for each in answer.json]
+    assert replayed == all_cases(name, protocol) and all(each["passed"] for each in answer.json)
+
+
+@pytest.mark.parametrize("name", [each.name for each in METHODS if each.canary is not None])
+def test_what_has_a_canary_is_attacked(run, name):
+    names = ("--protocol", "sound") if name == "gcn" else ("--method", name)
+    answer = run("audit", *names, "--runs", 10, "--json")
+    assert answer.code == 0, answer.err
+    assert answer.json["verdict"] == "not_refuted"
