@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from private_graphs.core.bounded_files import parsed_json
+from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.errors import UserError
 from private_graphs.core.private_files import hide_from_git, private_path
 from private_graphs.datasets.spelling import seen
@@ -156,7 +157,7 @@ class BudgetLedger:
                 "restore it from a copy"
             )
         with private_path(path) as temporary, open(temporary, "wb") as file:
-            file.write(key := os.urandom(_KEY_BYTES))
+            file.write(key := fresh_bytes(_KEY_BYTES))
             file.flush()
             os.fsync(file.fileno())
         return key
@@ -281,7 +282,7 @@ class BudgetLedger:
                     f"{at_most(after)}. Ask for less, or use a release that is paid for: "
                     f"'private-graphs ledger {about['graph']}'"
                 )
-            release = os.urandom(6).hex()
+            release = fresh_bytes(6).hex()
             self._append(
                 lines,
                 {

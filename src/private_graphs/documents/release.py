@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.errors import UsageError, UserError, counted, suggest
 from private_graphs.core.streams import Streams
 from private_graphs.documents.declaration import Declaration, default_delta, needed
@@ -406,7 +407,7 @@ def classify(
         after = spent_by_accounts(ledger.entries(), *account)
         read_by = f", read by {Path(spec.model).name}," if spec.model else ""
         say(f"adding up the private {'links' if plan.links else 'documents'}{read_by} under noise")
-        door = Door.of([Streams.of({"graph": name}, os.urandom(32))])
+        door = Door.of([Streams.of({"graph": name}, fresh_bytes())])
         drawn = plan.drawn(free, door)
         if tuple(door.part(part).events()[0] for part in ("", _TESTED)) != plan.queries:
             raise ReleaseMismatch("other events were drawn than the ledger was charged for")
@@ -666,7 +667,7 @@ def statement_of(
         about=About(
             study="declared documents", dataset=spec.name, features=features, method=method,
             scenario=scenario, protocol="sound",
-            data_fingerprint=published_fingerprint(sha256_of(spec.nodes), os.urandom(32)),
+            data_fingerprint=published_fingerprint(sha256_of(spec.nodes), fresh_bytes()),
         ),
         file=price_file(claim, (SearchRuns(tuple(events), 1, tuple(apart)),), 0),
         noise_source="os_entropy", noise_generator="discrete_gaussian", **more,
