@@ -88,7 +88,7 @@ def odds_table() -> str:
 
 def several_table() -> str:
     """ε of somebody with several units, of which each is promised ε: k μ, exact (§16)."""
-    counts = (1, 2, 5, 10, 20)
+    counts = (2, 5, 10, 20)
     rows = [
         (
             epsilon,
