@@ -13,21 +13,21 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from small_graphs import four_nodes
 
 from private_graphs.core.errors import UsageError
 from private_graphs.core.jobs import Job
 from private_graphs.core.plan import Plan
 from private_graphs.core.study import Run, load_study, study_ids
+from private_graphs.datasets.graph_files import keep_graph
 from private_graphs.methods import method_named
 from private_graphs.report.published import published_rows
 from private_graphs.studies import exhibits_by_name
 from private_graphs.studies.progap.scores import PRINTED_AS
 
 ROOT = Path(__file__).parents[1]
-RULES = re.findall(
-    r"^rule (\w+):", "\n".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk")),
-    flags=re.MULTILINE,
-)  # fmt: skip
+_RULES = "\n".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))
+RULES = re.findall(r"^rule (\w+):", _RULES, flags=re.MULTILINE)
 
 
 @cache
@@ -80,15 +80,13 @@ def answers(job: Job, row: dict[str, Any]) -> bool:
     if job.dataset != row["dataset"]:
         return False
     settings = method_named(job.method).settings.model_validate(job.settings).model_dump()
-    epsilon = row["epsilon"]
+    epsilon, noise = row["epsilon"], row["noise"]
     return (
         (row["methods"] is None or job.method in row["methods"])
         and row["features"] in (None, job.features)
         and (epsilon is None or any(math.isclose(epsilon, each) for each in job.epsilons))
         and (row["scenarios"] is None or job.scenario in row["scenarios"])
-        and (
-            row["noise"] is None or settings["printed"].get(f"{epsilon:g}", [0])[0] == row["noise"]
-        )
+        and (noise is None or settings["printed"].get(f"{epsilon:g}", [0])[0] == noise)
         and all(
             name in job.choose or settings.get(name) == value
             for name, value in row["settings"].items()
@@ -198,7 +196,9 @@ def commands_of(path: Path) -> list[str]:
     "path", [path for path in documents() if commands_of(path)],
     ids=lambda path: path.relative_to(ROOT).as_posix(),
 )  # fmt: skip
-def test_every_command_of_a_document_plans_something(path: Path) -> None:
+def test_every_command_of_a_document_plans_something(path: Path, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    keep_graph(four_nodes(), Path("data/own/my_campus"), 100_000)  # as docs/data.md makes it
     for command in commands_of(path):
         checked(command)
 

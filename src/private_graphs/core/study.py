@@ -220,6 +220,13 @@ class Study(Strict):
         """What pages call it."""
         return self.called or self.title
 
+    def requested(self, groups: Iterable[str]) -> list[str]:
+        """Return the datasets that a run has to name for ``groups`` that all are on request."""
+        names = [*groups]
+        if not names or not self.on_request(names):
+            return []
+        return [each for name in names for each in self.groups[name].datasets or self.datasets]
+
     def on_request(self, groups: Iterable[str]) -> bool:
         """Whether the jobs of all ``groups`` are made only on request."""
         return all(name in self.groups and self.groups[name].on_request for name in groups)

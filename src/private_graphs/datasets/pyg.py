@@ -54,7 +54,8 @@ def to_pyg(dataset: GraphDataset) -> Data:
 def from_pyg(data: Data, name: str, **told: Any) -> GraphDataset:
     """Return the graph in a ``Data`` with x, edge_index and y.
 
-    Masks are those of ``graph_files.split_masks``. Features of which less than a third is non-zero are stored as CSR. ``told``: fields of
+    Masks are those of ``graph_files.split_masks``. Features of which less than a third is non-zero
+    are stored as CSR. ``told``: fields of
     ``DatasetInfo``.
 
     Raises:

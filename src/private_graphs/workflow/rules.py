@@ -440,7 +440,7 @@ def refuse_other_checkout(folder: str | Path) -> None:
     here = Path(folder, "src", PACKAGE.name)
     if here.is_dir() and not here.samefile(PACKAGE):
         raise UserError(
-            f"the Snakefile is that of {folder}, and the installed package that of {PACKAGE}: their "
+            f"the Snakefile is that of {folder}, and the package that is imported {PACKAGE}: their "
             "code may differ; activate the environment of this folder (make install; "
             ". .venv/bin/activate), or run snakemake in the other one"
         )
