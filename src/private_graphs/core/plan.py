@@ -140,9 +140,11 @@ class Plan:
             if unused := [value for value in given if value not in reached]:
                 free = self.run.model_copy(update={key: None})
                 read = [job for pair in self.groups for job in self._read(*pair, free)]
+                there = _words(self._reached(key, read))
+                expected = f"expected some of {there}" if there else "leave it out"
                 raise UsageError(
-                    f"configuration: {key}: no run has {_words(unused)}; expected some of "
-                    f"{_words(self._reached(key, read))}{self._suggested(key, unused[0])}"
+                    f"configuration: {key}: no run has {_words(unused)}; {expected}"
+                    f"{self._suggested(key, unused[0])}"
                 )
 
     def _reached(self, key: str, jobs: list[Job]) -> list[Any]:

@@ -315,7 +315,7 @@ def check_scores(rows: pd.DataFrame, predictions: np.ndarray, truth: np.ndarray)
         labels = np.maximum(own, 0) if protocol.unlabelled == "class_zero" else own
         scored = labels >= 0
         for name, value in scores(labels[scored], predicted[scored].astype(np.int64)).items():
-            withheld = row["noise_source"] == "os_entropy" and np.isnan(row[f"test_{name}"])
+            withheld = row.get("noise_source") == "os_entropy" and np.isnan(row[f"test_{name}"])
             if not withheld and not np.isclose(row[f"test_{name}"], value, rtol=0, atol=1e-9):
                 raise UserError(
                     f"{row['job']}: row {row['replica_id']} says test_{name} "
