@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 from command_line import refused
@@ -123,6 +124,41 @@ def test_a_dataset_of_pytorch_geometric_is_kept_and_trained_on(run, tmp_path, mo
     for name in ("cora", "Mine"):
         refused(run("dataset", name, "--pyg", "Planetoid:synthetic"), 2, repr(name))
     refused(run("dataset", "mine", "--pyg", "Planetoid:Cora", "--features", "x"), 2, "--features")
+
+
+def test_a_graph_in_a_file_is_kept_classified_and_trained_on(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    draws = np.random.default_rng(0)
+    labels = np.arange(200) % 2
+    near = np.triu(draws.random((200, 200)) < np.where(labels[:, None] == labels, 0.05, 0.01), 1)
+    np.savez("graph.npz", adj_matrix=near | near.T, labels=labels,
+             attr_matrix=labels[:, None] + draws.normal(size=(200, 4)))  # fmt: skip
+    found = run("dataset", "mine", "--file", "graph.npz", "--max-edges", "2000")
+    assert found.code == 0 and found.json["nodes"] == 200, found.err
+    Path("graph.npz").unlink()
+    flags = ("--epsilon", "4", "--seed", "0", "--json")
+    for scenario in ("text", "edges"):
+        told = run("classify", "mine", "--scenario", scenario, *flags)
+        assert told.code == 0, told.err
+    trained = run("train", "--dataset", "mine", "--epsilon", "inf", "--epochs", "2", "--json")
+    assert trained.code == 0 and trained.json["scores"], trained.err
+    refused(run("dataset", "cora", "--file", "graph.npz"), 2, "'cora'")
+    refused(run("dataset", "it", "--file", "graph.npz"), 1, "graph.npz: no such file")
+    refused(
+        run("dataset", "it", "--file", "a.npz", "--pyg", "Planetoid:Cora"), 2, "--pyg with --file"
+    )
+    refused(run("dataset", "cora", "--max-edges", "9"), 2, "--max-edges is for")
+
+
+@pytest.mark.parametrize("command", [("classify",), ("train", "--dataset"), ("dataset",)])
+def test_every_campus_can_be_named_by_every_command(run, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    empty = tmp_path / "mirror"
+    empty.mkdir()
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    further = () if command == ("dataset",) else ("--epsilon", "2")
+    found = run(*command, "facebook-yale4", *further, "--mirror", str(empty))
+    refused(found, 1, "facebook100/Yale4.mat")
 
 
 @pytest.mark.parametrize(

@@ -321,7 +321,31 @@ def test_no_job_is_planned_twice_and_choices_come_first(scale: str) -> None:
             "datasets: lrec2022.table2 has no run of synthetic-npz; expected",
         ),
         ({"exhibits": "lrec2022.figure1", "splits": "4,10"}, "lrec2022.figure1"),
-        ({"splits": "1,7"}, "no run has 7"),
+        ({"splits": "1,7"}, "no run has 7; expected some of 1, 10"),
+        (
+            {"scale": "full", "features": "sbert"},
+            "features: no run has sbert; expected some of raw",
+        ),
+        (
+            {"scale": "full", "exhibits": "lrec2022.table1", "datasets": "cora", "features": "bow"},
+            "features: no run has bow; expected some of raw",
+        ),
+        (
+            {"exhibits": "lrec2022.table1", "epsilons": "2,3"},
+            "epsilons: no run has 3; expected some of inf, 1, 2",
+        ),
+        ({"exhibits": "lrec2022.table1", "methods": "gcn,gap"}, "methods: no run has gap"),
+        ({"methods": "gnc"}, "methods: unknown name 'gnc'.*'gcn'"),
+        ({"exhibits": "lrec2022.audit", "seeds": 3}, "seeds: no run has seeds"),
+        ({"exhibits": "lrec2022.table3", "datasets": "cora"}, "no run has cora; leave it out"),
+        (
+            {"scale": "full", "exhibits": "lrec2022.table1", "datasets": "pokec,digits"},
+            "datasets: no run has digits; expected some of",
+        ),
+        (
+            {"scale": "full", "studies": "lrec2022,pate", "datasets": "cora"},
+            "studies: pate has no run",
+        ),
         (
             {"scale": "full", "exhibits": "lrec2022.table1", "datasets": "mnist"},
             "lrec2022.table1 has no run of mnist; expected cora",
@@ -342,6 +366,52 @@ def test_a_dataset_that_a_study_does_not_list_is_left_out_with_a_line(small) -> 
     assert Plan(run_of(datasets="cora", scale="full")).left_out == []
     (line,) = Plan(run_of(datasets="cora", studies="lrec2022")).left_out
     assert "lrec2022.table2" in line and "table1" not in line, "Pokec's tables have no run"
+
+
+def test_budgets_and_methods_narrow_a_run_and_what_it_needs_stays_complete() -> None:
+    asked = {"scale": "full", "exhibits": "lrec2022.table1,lrec2022.figure2", "datasets": "cora"}
+    found = {job.id: job for job in jobs(**asked, epsilons="inf,5", protocols="paper")}
+    every = {job.id: job for job in jobs(**asked, protocols="paper")}
+    assert found.keys() <= every.keys()
+    choosing = {job.chosen.job.id for job in found.values() if job.chosen}
+    assert choosing, "Adam's learning rate is chosen at another budget"
+    for name, job in found.items():
+        if name in choosing:
+            assert job == every[name] and 2 in job.epsilons
+        else:
+            assert set(job.epsilons) == {*every[name].epsilons} & {math.inf, 5}
+    only = jobs(exhibits="lrec2022.frontier", methods="class_sums", epsilons="1")
+    assert {job.method for job in only} == {"class_sums"}
+    assert {each for job in only for each in (*job.epsilons, *job.validation_epsilons)} == {1}
+
+
+def test_what_no_study_of_a_run_lists_is_taken_by_each_that_reads_its_kind() -> None:
+    campus = {"scale": "full", "datasets": "facebook-yale4"}
+    assert {job.study for job in jobs(**campus, studies="progap,dpappr")} == {"progap", "dpappr"}
+    assert {job.group for job in jobs(**campus, exhibits="lrec2022.table1")} == {"table1"}
+    mixed = jobs(scale="full", studies="lrec2022,progap", datasets="cora,facebook-cornell5")
+    places = {(job.study, job.dataset) for job in mixed}
+    assert ("progap", "cora") not in places, "lrec2022 lists it"
+    assert {("lrec2022", "cora"), ("progap", "facebook-cornell5")} <= places
+    with pytest.raises(UsageError, match="datasets: unknown name 'facebook-yale5'"):
+        jobs(datasets="facebook-yale5")
+
+
+def test_a_group_that_stands_in_for_another_one_shares_no_dataset_with_it() -> None:
+    found = jobs(scale="full", exhibits="lrec2022.all_graphs", datasets="cora,cora-ml")
+    places = {(job.group, job.dataset) for job in found if job.study == "lrec2022"}
+    assert ("frontier", "cora") in places and ("other_citations", "cora-ml") in places
+    assert (
+        not {("frontier", "cora-ml"), ("other_citations", "cora"), ("all_edges", "cora")} & places
+    )
+
+
+def test_other_graphs_than_the_studys_own_are_attacked_where_exhibits_are_named() -> None:
+    alone = jobs(scale="full", datasets="reddit")
+    assert alone and not any(job.leaks for job in alone)
+    named = jobs(scale="full", datasets="reddit", exhibits="lrec2022.what_leaks")
+    assert any(job.leaks for job in named)
+    assert any(job.leaks for job in jobs(scale="full", datasets="cora"))
 
 
 def test_one_private_learning_rate_per_graph_protocol_and_splits_is_chosen_at_epsilon_2() -> None:

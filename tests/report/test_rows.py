@@ -208,6 +208,10 @@ def test_scores_count_only_records_with_a_label(finished):
            **dict.fromkeys(("test_micro_f1", "test_macro_f1", "test_accuracy"), 0.5)}  # fmt: skip
     truth, predicted = np.array([0, 1, 0, 1, -1]), np.array([[0, 1, 1, 0, 0]])
     check_scores(pd.DataFrame([row]), predicted, truth)
+    hidden = row | dict.fromkeys(("test_micro_f1", "test_macro_f1", "test_accuracy"), np.nan)
+    check_scores(pd.DataFrame([hidden | {"noise_source": "os_entropy"}]), predicted, truth)
+    with pytest.raises(UserError, match="test_micro_f1 nan"):
+        check_scores(pd.DataFrame([hidden | {"noise_source": "seeded"}]), predicted, truth)
     with pytest.raises(UserError, match="test_micro_f1"):
         check_scores(
             pd.DataFrame([row | {"method": "gcn", "protocol": "released"}]), predicted, truth

@@ -318,7 +318,7 @@ def test_a_finished_run_prints_what_the_site_says(tmp_path):
     assert site.findings(tmp_path) == []
     build(tmp_path, shelf("recorded"))
     (line,) = site.findings(tmp_path)
-    assert line.startswith("Small (2026): it prints no ε; true? inconclusive")
+    assert line.startswith("recorded: Small (2026): it prints no ε; true? inconclusive")
     assert "inconclusive" in exhibit_page(tmp_path, "index").text
 
 

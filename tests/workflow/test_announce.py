@@ -32,7 +32,7 @@ def test_jobs_runs_audits_and_time_are_said_with_what_the_estimate_comes_from() 
     jobs = [job for job in work.jobs.values() if not job.attack]
     audits, runs = len(work.jobs) - len(jobs), sum(job.n_replicas for job in jobs)
     text = said(work)
-    assert f"To run: {len(jobs)} jobs with {runs} runs and {audits} audits in 2 batches" in text
+    assert f"To run: {len(jobs)} jobs with {runs} runs and {audits} audits in 3 batches" in text
     assert "of one core by a rule" in text
 
 
@@ -46,12 +46,11 @@ def test_finished_jobs_are_counted() -> None:
     assert "To run" not in said(make_workflow(ASKED | {"seeds": 1})), "seeds are kept"
 
 
-def test_a_dataset_that_no_study_uses_is_named() -> None:
+def test_a_dataset_that_a_study_leaves_to_another_one_is_named() -> None:
     work = make_workflow(
-        {"scale": "full", "exhibits": "lrec2022.table1", "datasets": "cora,pokec_demo"}
+        {"scale": "full", "studies": "lrec2022,progap", "datasets": "cora,facebook-cornell5"}
     )
-    assert {job.dataset for job in work.jobs.values()} == {"cora"}
-    assert "lrec2022 does not use pokec_demo: left out there" in said(work)
+    assert "progap does not use cora: left out there" in said(work)
 
 
 def test_failures_are_the_ends_of_the_logs_of_this_run(tmp_path: Path) -> None:

@@ -22,6 +22,14 @@ FOLLOWER = CHOICE.model_copy(
 )  # fmt: skip
 
 
+def test_a_run_for_some_budgets_never_loses_finished_ones() -> None:
+    every = CHOICE.model_copy(update={"epsilons": (1.0, 2.0, 5.0), "seeds": (0, 1, 2)})
+    some = CHOICE.model_copy(update={"epsilons": (2.0,)})
+    assert widened(some, every, budgets=True) == every
+    assert widened(every, some, budgets=True).epsilons == (2.0, 1.0, 5.0)
+    assert widened(some, every) == some, "where a run asks for all, those of the study alone"
+
+
 def with_seeds(job: Job, *seeds: int) -> Job:
     """The job with other seeds."""
     return job.model_copy(update={"seeds": seeds})

@@ -64,7 +64,7 @@ def test_every_rule_has_a_script_of_its_name_a_log_and_an_environment(root: Path
 DOCUMENTED = {
     "snakemake.utils": {"min_version"},
     "snakemake.exceptions": {"WorkflowError"},
-    "workflow": {"cores"},
+    "workflow": {"basedir", "cores"},
 }
 """What Snakemake documents and we use; in scripts also the object ``snakemake``, as ``snake``."""
 SCRIPT = {"input", "output", "params", "wildcards", "threads", "log", "resources", "config"}

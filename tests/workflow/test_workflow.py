@@ -10,11 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from small_graphs import four_nodes
 
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.files import write_json
+from private_graphs.core.imports import PACKAGE
 from private_graphs.core.jobs import Job
 from private_graphs.core.manifest import MANIFEST
+from private_graphs.datasets.graph_files import keep_graph
 from private_graphs.datasets.registry import DECLARED
 from private_graphs.methods import data_view
 from private_graphs.studies import exhibits_by_name
@@ -26,8 +29,10 @@ from private_graphs.workflow.rules import (
     exhibit_modules,
     make_workflow,
     model_receipts,
+    raw_state,
     reader_modules,
     receipt_file,
+    refuse_other_checkout,
     refuse_repeated_keys,
     shown_alone,
     study_files,
@@ -65,8 +70,8 @@ def groups(work: Workflow) -> dict[str, int]:
 def test_the_shipped_demo_is_small_and_has_every_group() -> None:
     work = make_workflow({"studies": "lrec2022"})
     audits = [job for job in work.jobs.values() if job.attack]
-    assert len(work.jobs) - len(audits) <= 125 and len(audits) == 12
-    assert len(work.batches) <= 25
+    assert len(work.jobs) - len(audits) <= 200 and len(audits) == 12
+    assert len(work.batches) <= 32
     assert set(groups(work)) >= {"table1", "table2", "leak", "A", "B", "C", "audit", "frontier"}
     assert {"synthetic-planetoid", "pokec_demo"} <= set(work.datasets)
 
@@ -228,7 +233,7 @@ def test_exhibits_of_a_run_are_those_with_a_job_and_what_earlier_runs_made() -> 
     gone = dataclasses.replace(later, jobs=work.jobs, finished={})
     assert set(gone.shown_exhibits()) == {("lrec2022", name) for name in ("table1", "table5")}
     assert "private_graphs.studies.lrec2022.table1" in exhibit_modules(shown)
-    nothing = make_workflow({"exhibits": "lrec2022.table3", "datasets": PLANETOID, "scale": "full"})
+    nothing = make_workflow({"exhibits": "lrec2022.table3", "scale": "full"})
     assert nothing.shown_exhibits() == [("lrec2022", "table3")]
 
 
@@ -299,3 +304,30 @@ def test_only_the_lock_of_a_killed_run_of_this_machine_is_removed(place: Path, c
     host.write_text(platform.node())
     FolderLock()
     assert not lock.exists() and "removed its lock" in capsys.readouterr().err
+
+
+def test_a_graph_that_a_user_built_is_made_of_its_kept_files_with_noise_that_nobody_knows() -> None:
+    keep_graph(four_nodes(), Path("data/own/mine"), None)
+    work = full(studies="progap", datasets="mine")
+    assert set(work.datasets) == {"mine"} and work.wanted_receipts() == []
+    assert raw_state("mine") == "data/own/mine/manifest.json"
+    assert {work.noise_source(name) for name in work.batches} == {"os_entropy"}
+    assert {job.scenario for job in work.jobs.values()}.isdisjoint({"edges", "links"})
+    keep_graph(four_nodes(), Path("data/own/mine"), 9)
+    assert "links" in {
+        job.scenario for job in full(studies="progap", datasets="mine").jobs.values()
+    }
+    Path("data/own/mine/manifest.json").unlink()
+    with pytest.raises(UserError, match="build mine again"):
+        full(studies="progap", datasets="mine")
+
+
+def test_a_package_of_another_checkout_is_refused_with_both_places(place: Path) -> None:
+    refuse_other_checkout(place)  # a folder without a package, as on a cluster
+    (place / "src").mkdir()
+    (place / "src" / "private_graphs").symlink_to(PACKAGE)
+    refuse_other_checkout(place)
+    other = place / "other"
+    (other / "src" / "private_graphs").mkdir(parents=True)
+    with pytest.raises(UserError, match=f"{other}.*{PACKAGE}"):
+        refuse_other_checkout(other)

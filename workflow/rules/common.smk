@@ -20,6 +20,7 @@ SCRIPTS = resource("workflow/scripts")
 LOCK = FolderLock()
 
 try:
+    flow.refuse_other_checkout(workflow.basedir)
     flow.refuse_repeated_keys(sys.argv)
     WORK = flow.make_workflow(config)
 except (UserError, OSError) as error:

@@ -28,7 +28,7 @@ rule sources:
 
 rule dataset:
     input:
-        receipt=lambda wildcards: flow.receipt_file(wildcards.build.partition("/")[0]),
+        state=lambda wildcards: flow.raw_state(wildcards.build.partition("/")[0]),
     output:
         info=f"{PROCESSED}/{{build}}/dataset.json",
         statistics=f"{PROCESSED}/{{build}}/statistics.json",

@@ -45,6 +45,7 @@ rule run:
         f"{RESULTS}/logs/batches/{{batch}}.log",
     wildcard_constraints:
         batch=WORK.names_of("run"),
+    priority: 10  # tables before attacks
     conda:
         "../../envs/training.yaml"
     threads: 1

@@ -181,11 +181,11 @@ def classify(
             f"declared{near}"
         )
     from private_graphs.datasets.own import OWN_FOLDER
-    from private_graphs.datasets.registry import built_graphs, dataset_names
+    from private_graphs.datasets.registry import dataset_names
     from private_graphs.documents.declaration import folder_of
 
     own = data.parent / OWN_FOLDER
-    known = [*dataset_names(own), *built_graphs(own)]
+    known = dataset_names([dataset], own)
     if dataset not in known:
         raise UsageError(
             f"{dataset!r} is neither declared in {folder_of(data)} (there: "

@@ -1,4 +1,4 @@
-"""``private-graphs dataset``: build a built-in dataset or one of PyG."""
+"""``private-graphs dataset``: build a built-in dataset, one of PyG, or one of a file."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from private_graphs.cli.options import (
     DataFolder,
     Device,
     FeatureKind,
+    MaxEdges,
     Mirror,
     ProtocolName,
     Threads,
@@ -24,7 +25,7 @@ from private_graphs.core.protocols import PROTOCOLS
 
 def dataset(
     name: Annotated[
-        str, typer.Argument(help="Such as cora, or with --pyg a new name.")
+        str, typer.Argument(help="Such as cora, or with --pyg and --file a new name.")
     ],
     features: FeatureKind = None,
     pyg: Annotated[
@@ -32,6 +33,11 @@ def dataset(
         typer.Option(help="A dataset of PyTorch Geometric, such as CitationFull:DBLP.",
                      metavar="CLASS:NAME"),
     ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(help="A graph as .npz, or as .pt of PyTorch Geometric.", metavar="FILE"),
+    ] = None,
+    max_edges: MaxEdges = None,
     protocol: ProtocolName = "sound",
     mirror: Mirror = None,
     data: DataFolder = DATA,
@@ -43,7 +49,12 @@ def dataset(
     With --pyg, PyTorch Geometric downloads a node-level dataset (below raw/pyg of --data) and reads
     it. You trust its readers and the publisher of the files, whose sha256 is shown; pickles, which
     can run code, are read only if this project lists their sha256 (Planetoid). The graph is kept as
-    arrays in own beside --data, and train and classify accept its name.
+    arrays in own beside --data; train, classify and the studies accept its name.
+
+    With --file, the graph comes from a file: .npz with adj_data, adj_indices, adj_indptr, adj_shape
+    (or adj_matrix), attr_... alike, labels from 0 (-1: none) and, if there are any, train_mask,
+    val_mask, test_mask; or .pt, a graph that PyTorch Geometric saved. Nothing in it is run. It is
+    kept likewise; all its validation and test nodes are public.
 
     Missing raw files are taken from --mirror or downloaded, and checked by sha256. Documents of
     your own that must stay private: 'declare'.
@@ -55,31 +66,44 @@ def dataset(
     private-graphs dataset pokec_demo --features fasttext --protocol paper
 
     private-graphs dataset dblp --pyg CitationFull:DBLP
+
+    private-graphs dataset my_campus --file my_campus.npz --max-edges 100000
     """
-    if pyg is not None:
-        if features is not None:
-            raise UsageError("--features with --pyg, expected neither; leave out one of the two")
-        _show(_from_pyg(name, pyg, data))
+    if pyg is not None or file is not None:
+        given = {"--features": features, "--pyg": pyg, "--file": file}
+        if len(both := [flag for flag, value in given.items() if value is not None]) > 1:
+            raise UsageError(f"{' with '.join(both)}, expected one of them; leave out the others")
+        _show(_brought(name, pyg, file, max_edges, data))
         return
+    if max_edges is not None:
+        raise UsageError("--max-edges is for --pyg and --file; leave it out")
     _show(load_data(name, features, PROTOCOLS[protocol].data, mirror, data, device, threads))
 
 
-def _from_pyg(name: str, pyg: str, data: Path):
-    """Build a dataset of PyTorch Geometric, and store it under its name."""
-    from private_graphs.datasets import pyg as reader
+def _brought(
+    name: str, pyg: str | None, file: Path | None, max_edges: int | None, data: Path
+) -> Any:
+    """Build a dataset of PyTorch Geometric or of a file, and store it under its name."""
+    from private_graphs.datasets.graph_files import keep_graph, read_graph
     from private_graphs.datasets.own import OWN_FOLDER, free_name
-    from private_graphs.datasets.registry import dataset_names
+    from private_graphs.datasets.registry import built_graphs, dataset_names
     from private_graphs.documents.declaration import known_names
 
     folder = data.parent / OWN_FOLDER
-    if name in dataset_names(folder) or name in known_names(data):
+    others = {*dataset_names([name], folder)} - {*built_graphs(folder)}
+    if name in others or name in known_names(data):
         raise UsageError(f"{name!r} is the name of another dataset; choose another name")
     try:
         free_name(name)
     except ValueError as error:
         raise UsageError(f"{name!r}: {error}") from None
-    built = reader.read(name, pyg, data)
-    built.save(folder / name)
+    if pyg is not None:
+        from private_graphs.datasets import pyg as reader  # the import takes seconds
+
+        built = reader.read(name, pyg, data)
+    else:
+        built = read_graph(name, file)
+    keep_graph(built, folder / name, max_edges)
     say(f"{name}: {built.n_nodes:,} nodes, kept in {folder / name}")
     return built
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
+from private_graphs.core.jobs import Epsilon
 from private_graphs.core.limits import LARGEST_SEED, MOST_SEEDS
 from private_graphs.datasets.own import OwnGraph
 
@@ -69,6 +70,10 @@ def _read_splits(value: object) -> object:
     return numbers
 
 
+Epsilons = Annotated[
+    tuple[Epsilon, ...] | None,
+    BeforeValidator(_read_names, json_schema_input_type=float | str | list[float | str] | None),
+]
 Names = Annotated[
     tuple[str, ...] | None,
     BeforeValidator(_read_names, json_schema_input_type=str | list[str] | None),

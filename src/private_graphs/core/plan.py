@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from private_graphs.core.errors import UsageError, suggest
 from private_graphs.core.jobs import Job
-from private_graphs.core.study import Run, Study, group_jobs, left_out, load_study
+from private_graphs.core.protocols import PROTOCOLS
+from private_graphs.core.study import (
+    COMPLETE,
+    Run,
+    Study,
+    group_jobs,
+    left_out,
+    listed,
+    load_study,
+    shown_datasets,
+    splits_of,
+)
+from private_graphs.datasets.registry import dataset_spec
 from private_graphs.report.exhibit import Exhibit
 from private_graphs.studies import exhibits_by_name, named
+
+VALUES: dict[str, Callable[[Job], list[Any]]] = {
+    "datasets": lambda job: [] if job.attack else [job.dataset],
+    "protocols": lambda job: [job.protocol],
+    "features": lambda job: [job.features],
+    "methods": lambda job: [job.method],
+    "epsilons": lambda job: [*job.epsilons, *job.validation_epsilons],
+    "splits": splits_of,
+}
+"""Key of a run -> the values that a job has of it."""
 
 
 @dataclass(frozen=True)
@@ -59,30 +82,29 @@ class Plan:
         Raises UsageError if no job is left for exhibits that were named.
         """
         read = [
-            job
-            for study_id, group in self.groups
-            for job in group_jobs(load_study(study_id, self.run.scale), group, self.run)
+            job for study_id, group in self.groups for job in self._read(study_id, group, self.run)
         ]
         self._refuse_empty(read)
         jobs: dict[str, Job] = {}
         for job in read:
             if job.chosen is not None:
-                jobs.setdefault(job.chosen.job.id, job.chosen.job)
+                _add(job.chosen.job, jobs)
             self._add_needed(job, jobs)
-            jobs[job.id] = job
+            _add(job, jobs)
         return list(jobs.values())
 
+    def _read(self, study_id: str, group: str, run: Run) -> list[Job]:
+        return group_jobs(load_study(study_id, self.run.scale), group, run)
+
     def _add_needed(self, job: Job, jobs: dict[str, Job]) -> None:
-        """Add the jobs whose artifacts ``job`` reads, whatever protocols the run names."""
-        every = self.run.model_copy(update={"protocols": None})
+        """Add the jobs whose artifacts ``job`` reads, whatever the run narrows."""
+        every = self.run.model_copy(update=COMPLETE)
         for identifier in job.needs.values():
-            if identifier in jobs:
-                continue
             study_id, group, _ = identifier.split("/", 2)
-            for other in group_jobs(load_study(study_id, self.run.scale), group, every):
+            for other in self._read(study_id, group, every):
                 if other.id == identifier:
                     self._add_needed(other, jobs)
-                    jobs[identifier] = other
+                    _add(other, jobs)
 
     def _without_jobs(self, jobs: list[Job]) -> list[str]:
         """Return the exhibits without jobs, except those that are made only on request."""
@@ -97,46 +119,71 @@ class Plan:
         ]
 
     def _refuse_empty(self, jobs: list[Job]) -> None:
-        """Raise UsageError for exhibits without jobs, and for numbers of splits without a run."""
+        """Raise UsageError for exhibits without jobs, and for values of keys that reach none."""
         empty = self._without_jobs(jobs)
         if empty and (self.run.exhibits is not None or not jobs):
             raise UsageError(f"configuration: {self._why_empty(*empty[0].split('.'))}")
-        there = {job.settings["splits"] for job in jobs if "splits" in job.settings}
-        if unused := sorted(set(self.run.numbers_of_splits) - there):
+        for name, exhibits in self.exhibits.items():
+            if self.run.studies and {f"{name}.{each.name}" for each in exhibits} <= {*empty}:
+                raise UsageError(
+                    f"configuration: studies: {name} has no run of what else is named; leave it "
+                    "out, or name others"
+                )
+        if self.run.seeds and not any(job.seeds == self.run.seeds for job in jobs):
             raise UsageError(
-                f"configuration: splits: no run has {', '.join(map(str, unused))}; leave it out, "
-                "or name others"
+                "configuration: seeds: no run has seeds, as an attack has one of its own; leave "
+                "them out"
             )
+        for key in VALUES:
+            given = self.run.numbers_of_splits if key == "splits" else getattr(self.run, key) or ()
+            reached = self._reached(key, jobs)
+            if unused := [value for value in given if value not in reached]:
+                free = self.run.model_copy(update={key: None})
+                read = [job for pair in self.groups for job in self._read(*pair, free)]
+                there = _words(self._reached(key, read))
+                expected = f"expected some of {there}" if there else "leave it out"
+                raise UsageError(
+                    f"configuration: {key}: no run has {_words(unused)}; {expected}"
+                    f"{self._suggested(key, unused[0])}"
+                )
+
+    def _reached(self, key: str, jobs: list[Job]) -> list[Any]:
+        """Return the values of a key that the jobs have, or the datasets whose sizes are shown."""
+        shown = [
+            name
+            for owner, exhibits in self.exhibits.items()
+            if any(exhibit.statistics for exhibit in exhibits)
+            for name in shown_datasets(self.studies[owner], self.run)
+        ]
+        of_shown: dict[str, list[Any]] = {
+            "datasets": shown,
+            "protocols": [*PROTOCOLS] if shown else [],
+            "features": [kind for name in shown for kind in dataset_spec(name).features],
+        }
+        found = (value for job in jobs for value in VALUES[key](job))
+        return list(dict.fromkeys([*found, *of_shown.get(key, ())]))
+
+    def _suggested(self, key: str, value: object) -> str:
+        names = [name for study in self.studies.values() for name in listed(study)]
+        return suggest(str(value), names) if key == "datasets" else ""
 
     def _why_empty(self, owner: str, name: str) -> str:
         """Return why an exhibit has no jobs: the named values, and the available ones."""
         reads = next(each for each in self.exhibits[owner] if each.name == name).reads(owner)
-        studies = {study_id: load_study(study_id, self.run.scale) for study_id, _ in reads}
-        values: dict[str, Callable[[Job], object]] = {
-            "datasets": lambda job: job.dataset,
-            "protocols": lambda job: job.protocol,
-            "features": lambda job: job.features,
-            "splits": lambda job: job.settings.get("splits"),
-        }
         reasons = []
-        for key, value in values.items():
+        for key, values in VALUES.items():
             if not (given := getattr(self.run, key)):
                 continue
             free = self.run.model_copy(update={key: None})
-            jobs = (
-                job for study, group in reads for job in group_jobs(studies[study], group, free)
-            )
-            there = [str(each) for each in dict.fromkeys(map(value, jobs)) if each is not None]
-            if there:
-                others = self.studies[owner].other_datasets if key == "datasets" else ()
-                more = set(others) - set(map(str, given))
+            jobs = (job for pair in reads for job in self._read(*pair, free))
+            if there := dict.fromkeys(value for job in jobs for value in values(job)):
                 reasons.append(
-                    f"{key}: {owner}.{name} has no run of {', '.join(map(str, given))}; expected "
-                    f"{' or '.join(there)}{suggest(str(given[0]), [*there, *more])}"
+                    f"{key}: {owner}.{name} has no run of {_words(given)}; expected "
+                    f"{_words(there, ' or ')}{self._suggested(key, given[0])}"
                 )
         return "; ".join(reasons) or (
-            f"{owner}.{name} has no run with all of the datasets, features, protocols and splits "
-            "that are named; name others, or leave it out of exhibits"
+            f"{owner}.{name} has no run with all of the values that are named; name others, or "
+            "leave it out of exhibits"
         )
 
     @property
@@ -146,3 +193,14 @@ class Plan:
         empty = self._without_jobs(self.jobs)
         words = f"No run of these exhibits is among those asked for: {', '.join(empty)}"
         return [*lines, *([words] if empty else [])]
+
+
+def _add(job: Job, jobs: dict[str, Job]) -> None:
+    """Add a job, or put it in place of one with fewer runs: what others need is complete."""
+    if job.id not in jobs or jobs[job.id].n_replicas < job.n_replicas:
+        jobs[job.id] = job
+
+
+def _words(values: Iterable[object], between: str = ", ") -> str:
+    """Return values of a key as the configuration writes them."""
+    return between.join(f"{each:g}" if isinstance(each, float) else str(each) for each in values)

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from private_graphs.core.config_values import ALL, Datasets, Names, Seeds, Splits
+from private_graphs.core.config_values import ALL, Datasets, Epsilons, Names, Seeds, Splits
 from private_graphs.core.errors import UsageError, UserError, suggest, wrong_fields
 from private_graphs.core.files import write_text
 from private_graphs.core.imports import STUDIES
@@ -41,6 +41,8 @@ ProtocolName = Literal["released", "paper", "sound"]
 Model = TypeVar("Model", bound=BaseModel)
 SELECTION = "selection"
 """Run group of jobs that only choose settings for other jobs."""
+COMPLETE: dict[str, None] = {"protocols": None, "methods": None, "epsilons": None}
+"""Keys of a run that do not narrow the jobs that other jobs need."""
 _NamesList = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
@@ -111,6 +113,11 @@ class Group(Strict):
     """δ; default: that of the study."""
     deltas: dict[str, Annotated[float, Field(ge=SMALLEST_DELTA, lt=1)]] = {}
     """Dataset -> δ where it differs."""
+    seeds_of: dict[str, Annotated[int, Field(ge=1, le=MOST_SEEDS)]] = {}
+    """Dataset -> number of seeds where it differs from that of the entry or study."""
+    instead_of: str | None = None
+    """Run group that makes more of such jobs on other datasets. This one takes its own datasets
+    alone, and the other one none of them."""
     on_request: bool = False
     """Whether the jobs are made only if a run names their datasets, whose raw files may be hard to
     get; exhibits are drawn without them."""
@@ -127,8 +134,9 @@ class Group(Strict):
     attack: Attack | None = None
     """Audit parameters: the jobs are audits, of methods and not of datasets."""
     leaks: LeakAttack | None = None
-    """Attack parameters: the jobs attack models that are trained on the group's datasets; of users'
-    graphs there are none, as what such an attack finds is private."""
+    """Attack parameters: the jobs attack models that are trained on the group's datasets, and on
+    others of the study than its own where a run names exhibits; of users' graphs there are none, as
+    what such an attack finds is private."""
     jobs: Annotated[tuple[Entry, ...], Field(min_length=1)]
 
 
@@ -191,7 +199,7 @@ class Study(Strict):
     url: str
     datasets: _NamesList
     other_datasets: tuple[str, ...] = ()
-    """Further datasets that a run may name, besides user graphs."""
+    """Further datasets that a run may name, besides those that no study of the run lists."""
     alike: tuple[_NamesList, ...] = ()
     """Sets of interchangeable datasets; a run group accepts datasets of its own set only."""
     seeds: int = Field(ge=1, le=MOST_SEEDS)
@@ -202,6 +210,8 @@ class Study(Strict):
     """Scale of the recorded results: ``reduced`` where the source's own networks take GPU days."""
     exhibits: _NamesList
     """Default exhibits, in the order of reports; other exhibits follow them."""
+    elsewhere: dict[str, str] = {}
+    """Printed tables and figures that another study has: table1 -> ``STUDY.table5``."""
     configurations: dict[str, Configuration] = {}
     groups: dict[str, Group] = Field(min_length=1)
     published: dict[str, Published] = {}
@@ -210,6 +220,13 @@ class Study(Strict):
     def name(self) -> str:
         """What pages call it."""
         return self.called or self.title
+
+    def requested(self, groups: Iterable[str]) -> list[str]:
+        """Return the datasets that a run has to name for ``groups`` that all are on request."""
+        names = [*groups]
+        if not names or not self.on_request(names):
+            return []
+        return [each for name in names for each in self.groups[name].datasets or self.datasets]
 
     def on_request(self, groups: Iterable[str]) -> bool:
         """Whether the jobs of all ``groups`` are made only on request."""
@@ -269,7 +286,9 @@ def _check_names(study: Study, where: str) -> None:
     audited = [key for key, method in all_methods().items() if method.canary is not None]
     for name, group in study.groups.items():
         place = f"{where}groups.{name}: "
-        _known("deltas", group.deltas, dataset_names(), place, UserError)
+        for key in ("deltas", "seeds_of"):
+            _known(key, getattr(group, key), dataset_names(), place, UserError)
+        _known("instead_of", filter(None, [group.instead_of]), study.groups, place, UserError)
         for entry in group.jobs:
             _known("use", entry.use or (), study.configurations, place, UserError)
             _known("needs", entry.needs.values(), study.groups, place, UserError)
@@ -309,6 +328,10 @@ class Run(Strict):
     features: Names = Field(
         default=None, description="of datasets with texts: some of bow,fasttext,bert,sbert; or all"
     )
+    methods: Names = Field(default=None, description="some of the studies' methods: gcn; or all")
+    epsilons: Epsilons = Field(
+        default=None, description="some of the studies' budgets: 1,2,inf; or all"
+    )
     splits: Splits = Field(
         default=None,
         description="some numbers of splits: 1,10; all; or a partition of your own: parts.csv",
@@ -339,9 +362,10 @@ class Run(Strict):
         _known("scale", (raw.get("scale", "demo"),), SCALES)
         run = validated(cls, dict(raw), "configuration", UsageError)
         _known("studies", run.studies or (), study_ids())
-        _known("datasets", run.datasets or (), dataset_names())
+        _known("datasets", run.datasets or (), dataset_names(run.datasets or ()))
         _known("protocols", run.protocols or (), PROTOCOLS)
         _known("features", run.features or (), TEXT_FEATURES)
+        _known("methods", run.methods or (), all_methods())
         if run.mirror is not None and not run.mirror.strip():
             raise UsageError(
                 "configuration: mirror is empty; expected a folder or an address, or no mirror"
@@ -429,9 +453,32 @@ def group_jobs(study: Study, group: str, run: Run) -> list[Job]:
 
 
 def accepted(study: Study, run: Run) -> list[str]:
-    """Return the datasets named by a run that the study accepts; user graphs always are."""
-    own = {*_datasets(study), *study.other_datasets}
-    return [name for name in run.datasets or () if name in own or dataset_spec(name).own]
+    """Return the datasets named by a run that the study accepts: those that it lists, and those of
+    the kind that it reads which no study of the run lists, such as a user's graph."""
+    own = listed(study)
+    others = set().union(*(listed(load_study(name, run.scale)) for name in run.study_names()))
+    kinds = {dataset_spec(name).data for name in own}
+    return [
+        name
+        for name in run.datasets or ()
+        if name in own or (name not in others and dataset_spec(name).data in kinds)
+    ]
+
+
+def listed(study: Study) -> list[str]:
+    """Return the datasets that a study names."""
+    return list(dict.fromkeys([*_datasets(study), *study.other_datasets]))
+
+
+def shown_datasets(study: Study, run: Run) -> list[str]:
+    """Return the datasets whose sizes an exhibit of the study shows."""
+    return accepted(study, run) if run.datasets else list(study.datasets)
+
+
+def splits_of(job: Job) -> list[int]:
+    """Return the number of splits of a job; none for a method that does not split."""
+    settings = method_named(job.method).settings.model_validate(job.settings)
+    return [each for each in [getattr(settings, "splits", None)] if each is not None]
 
 
 def left_out(study: Study, run: Run) -> list[str]:
@@ -447,9 +494,8 @@ def left_out(study: Study, run: Run) -> list[str]:
 def group_datasets(study: Study, group: str, run: Run) -> list[str]:
     """Return the datasets of a run group: those named by the run, else its own.
 
-    A group accepts datasets of its own set (``Study.alike``). Without such sets, a group with none
-    of the study's datasets is separate: it never takes the study's datasets, and groups for these
-    never take the datasets of a separate group.
+    A group accepts datasets of its own set (``Study.alike``), and one that stands in for another
+    group (``Group.instead_of``) its own datasets.
     """
     definition = study.groups[group]
     own = definition.datasets or study.datasets
@@ -462,15 +508,14 @@ def group_datasets(study: Study, group: str, run: Run) -> list[str]:
         kinds = {name: place for place, kind in enumerate(study.alike) for name in kind}
         taken = {kinds.get(name) for name in own}
         found = [name for name in found if kinds.get(name) in taken]
-    else:
-        apart = [
-            group.datasets
-            for group in study.groups.values()
-            if group.datasets and not set(group.datasets) & set(study.datasets)
-        ]
-        elsewhere = set(chain(*apart)) if set(own) & set(study.datasets) else set(study.datasets)
-        found = [name for name in found if name not in elsewhere]
-    return [name for name in found if not (definition.metis_parts and dataset_spec(name).own)]
+    if definition.instead_of:
+        found = [name for name in found if name in own]
+    if definition.leaks and not run.exhibits:  # hours, for a dataset that was named for its tables
+        found = [name for name in found if name in {*own, *study.datasets}]
+    stand_ins = [each for each in study.groups.values() if each.instead_of == group]
+    elsewhere = set(chain(*(each.datasets or () for each in stand_ins)))
+    found = [name for name in found if name not in elsewhere]
+    return [name for name in found if not (definition.metis_parts and dataset_spec(name).users)]
 
 
 def feature_kinds(dataset: str, group: Group, run: Run) -> list[str]:
@@ -499,7 +544,9 @@ class _Expansion:
         """Yield the jobs of a group, in the order of the study file."""
         names: set[str] = set()
         for entry, configuration in _configured(self.study, group):
-            for job in self._entry_jobs(group, entry, configuration):
+            if configuration.method not in (self.run.methods or (configuration.method,)):
+                continue
+            for job in self._entry_jobs(group, self._narrowed(entry), configuration):
                 if job.name in names:
                     raise UserError(
                         f"studies/{self.study.id}/study.yaml: groups.{group}: two jobs are named "
@@ -507,6 +554,17 @@ class _Expansion:
                     )
                 names.add(job.name)
                 yield job
+
+    def _narrowed(self, entry: Entry) -> Entry:
+        """Return an entry with those of its budgets that the run asks for."""
+        if not self.run.epsilons:
+            return entry
+        return entry.model_copy(
+            update={
+                name: tuple(each for each in getattr(entry, name) if each in self.run.epsilons)
+                for name in ("epsilons", "validation_epsilons")
+            }
+        )
 
     def _entry_jobs(self, group: str, entry: Entry, configuration: Configuration) -> Iterator[Job]:
         method = method_named(configuration.method)
@@ -560,7 +618,7 @@ class _Expansion:
             (dataset, features)
             for dataset in group_datasets(self.study, group, self.run)
             if dataset_spec(dataset).data == method.data
-            and not (definition.leaks and dataset_spec(dataset).own)
+            and not (definition.leaks and dataset_spec(dataset).users)
             for features in feature_kinds(dataset, definition, self.run)
         ]
 
@@ -584,8 +642,11 @@ class _Expansion:
             if bound is None:
                 return None  # an own graph without max_edges: the workflow reports it
         full = method.settings.model_validate(settings).model_dump(mode="json")
-        seeds = self.run.seeds or tuple(range(entry.seeds or self.study.seeds))
+        n_seeds = definition.seeds_of.get(dataset, entry.seeds or self.study.seeds)
+        seeds = self.run.seeds or tuple(range(n_seeds))
         labels = () if is_edge else entry.validation_labels  # all labels are public under edges
+        if not entry.epsilons and not (labels and entry.validation_epsilons):
+            return None
         job = Job(
             study=self.study.id,
             group=group,
@@ -626,7 +687,7 @@ class _Expansion:
     def _needed(self, group: str, job: Job) -> Job:
         """Return the job of another group with the same dataset and features; where several have
         them, the job with the same protocol, then with equal values of the settings in common."""
-        every = _Expansion(self.study, self.run.model_copy(update={"protocols": None}))
+        every = _Expansion(self.study, self.run.model_copy(update=COMPLETE))
         key = ("dataset", "features")
         alike = [
             other
@@ -680,9 +741,8 @@ class _Expansion:
 
     def _of(self, job: Job) -> Run:
         """Return the run restricted to the dataset and protocol of ``job``, with its seeds."""
-        return self.run.model_copy(
-            update={"datasets": (job.dataset,), "protocols": (job.protocol,), "splits": None}
-        )
+        only = {"datasets": (job.dataset,), "protocols": (job.protocol,), "splits": None}
+        return self.run.model_copy(update={**COMPLETE, **only})
 
     def entry(self, group: str, entry: Entry, configuration: Configuration) -> list[Job]:
         """Return the jobs of one entry with one configuration."""

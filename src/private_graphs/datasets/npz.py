@@ -15,6 +15,9 @@ import scipy.sparse
 from private_graphs.core.errors import UserError
 from private_graphs.datasets.arrays import checked_csr, undirected_edges
 from private_graphs.datasets.graph_dataset import ParsedGraph, SparseFeatures
+from private_graphs.datasets.graph_files import MASKS as FILE_MASKS
+from private_graphs.datasets.graph_files import split_masks
+from private_graphs.datasets.labelled import MASKS
 from private_graphs.datasets.zipped import opened
 
 N_VALIDATION, N_TEST = 500, 1000
@@ -140,11 +143,14 @@ def read_npz(
     n_validation: int = N_VALIDATION,
     n_test: int = N_TEST,
     n_classes: int | None = None,
+    keyed: bool = True,
 ) -> ParsedGraph:
     """Read a gnn-benchmark graph; directed adjacencies become symmetric, weights are ignored.
 
     An entry of weight 0 is no edge, a label of -1 means none. With ``n_classes`` declared, classes
-    may have no node; otherwise every class from 0 to the largest has to occur.
+    may have no node; otherwise every class from 0 to the largest has to occur. Masks in the file
+    (``train_mask``, ``val_mask``, ``test_mask``) are taken as they are; without, ``keyed`` draws
+    them by the number of nodes (``keyed_masks``), else ``graph_files.split_masks`` does.
 
     Raises:
         UserError: the file is missing or malformed, or its parts contradict each other.
@@ -162,7 +168,13 @@ def read_npz(
     labels, n_classes = _checked_labels(archive, n_nodes, n_classes)
     present = adjacency.data != 0
     edges = undirected_edges(adjacency.row[present], adjacency.col[present], n_nodes)
-    train_mask, validation_mask, test_mask = keyed_masks(n_nodes, n_validation, n_test)
+    given = {key: archive.read(key) for key in FILE_MASKS if key in archive}
+    if given or not keyed:
+        masks, sentence = split_masks(given, n_nodes, str(path))
+        preprocessing = [sentence]
+    else:
+        three = keyed_masks(n_nodes, n_validation, n_test)
+        masks, preprocessing = dict(zip(MASKS, three, strict=True)), []
     return ParsedGraph(
         features=(
             SparseFeatures.from_scipy(attributes)
@@ -171,9 +183,8 @@ def read_npz(
         ),
         edge_index=edges.edge_index,
         labels=labels,
-        train_mask=train_mask,
-        validation_mask=validation_mask,
-        test_mask=test_mask,
+        **masks,
+        preprocessing=tuple(preprocessing),
         n_classes=n_classes,
         loops_dropped=edges.loops,
         duplicates_dropped=edges.duplicates,

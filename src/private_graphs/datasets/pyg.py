@@ -19,18 +19,17 @@ import torch
 from private_graphs.core.errors import UsageError, UserError, from_extra, suggest
 from private_graphs.core.files import sha256_of
 from private_graphs.datasets.arrays import undirected_edges
-from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
+from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
+from private_graphs.datasets.graph_files import MASKS, split_masks, users_graph
 from private_graphs.datasets.labelled import RawFile
-from private_graphs.datasets.own import keyed_split
 from private_graphs.datasets.planetoid import listed
-from private_graphs.datasets.spec import numbered
 
 with from_extra("reference"):
     import torch_geometric
     from torch_geometric.data import Data, InMemoryDataset
+    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+    from torch_geometric.data.storage import GlobalStorage
 
-MASKS = ("train_mask", "val_mask", "test_mask")
-"""Names of the masks in a ``Data``, in the order of a dataset's masks."""
 FOLDER = "pyg"
 """Folder, below the raw folder, of the raw files that PyTorch Geometric downloads."""
 
@@ -55,9 +54,8 @@ def to_pyg(dataset: GraphDataset) -> Data:
 def from_pyg(data: Data, name: str, **told: Any) -> GraphDataset:
     """Return the graph in a ``Data`` with x, edge_index and y.
 
-    Nodes in none of its masks become training nodes: their labels and edges are then protected.
-    Without masks, one node in ten is drawn for testing, one in ten for validation, and the others
-    train. Features of which less than a third is non-zero are stored as CSR. ``told``: fields of
+    Masks are those of ``graph_files.split_masks``. Features of which less than a third is non-zero
+    are stored as CSR. ``told``: fields of
     ``DatasetInfo``.
 
     Raises:
@@ -84,55 +82,13 @@ def from_pyg(data: Data, name: str, **told: Any) -> GraphDataset:
             f"{where}: edge_index: found {edges.one_way} edges of one direction, expected both of "
             "each: apply torch_geometric.transforms.ToUndirected() first"
         )
-    masks, split = _masks(data, n, where)
-    features = _features(data.x)
-    sparse = isinstance(features, SparseFeatures)
-    info = {
-        "title": name,
-        "licence": "not stated",
-        "citation": "not stated",
-        "sources": [],
-        "public_facts": [
-            "the number of nodes, the classes and global statistics",
-            *(["the vocabulary (columns of the features)"] if sparse else []),
-            "the train, validation and test masks",
-            "all validation and test nodes with their features, labels and mutual edges",
-        ],
-    } | told
-    info["preprocessing"] = [*told.get("preprocessing", []), split]
-    return GraphDataset(
-        features=features,
-        edge_index=edges.edge_index,
-        labels=labels.numpy().astype(np.int64),
-        **masks,
-        info=DatasetInfo(
-            name=name, synthetic=False, classes=list(numbered(int(labels.max()) + 1)), units="node",
-            feature_kind="sparse" if sparse else "dense", n_nodes=n,
-            n_edges=edges.edge_index.shape[1], n_features=data.x.shape[1],
-            loops_dropped=edges.loops, duplicates_dropped=edges.duplicates, one_way_edges=0, **info,
-        ),
+    given = {key: data.get(key) for key in MASKS}
+    arrays = {key: None if mask is None else mask.numpy() for key, mask in given.items()}
+    masks, split = split_masks(arrays, n, where)
+    return users_graph(
+        name, _features(data.x), edges, labels.numpy(), masks,
+        **told | {"preprocessing": [*told.get("preprocessing", []), split]},
     )  # fmt: skip
-
-
-def _masks(data: Data, n: int, where: str) -> tuple[dict[str, np.ndarray], str]:
-    """Return the three masks, and a sentence that says where they come from."""
-    given = [data.get(key) for key in MASKS]
-    if all(mask is None for mask in given):
-        split = keyed_split([str(node) for node in range(n)], seed=0)
-        train, validation, test = (split == part for part in range(3))
-        sentence = "masks: 80/10/10 by a keyed permutation of the node numbers"
-    else:
-        for key, mask in zip(MASKS, given, strict=True):
-            if mask is None or mask.shape != (n,) or mask.dtype != torch.bool:
-                found = "none" if mask is None else f"{mask.dtype} of shape {tuple(mask.shape)}"
-                raise UserError(
-                    f"{where}: {key}: found {found}, expected bool of shape ({n},) for each of "
-                    f"{', '.join(MASKS)}, or no mask at all"
-                )
-        validation, test = given[1].numpy(), given[2].numpy()
-        train = ~(validation | test)
-        sentence = "masks: those of the Data; nodes of none of them train"
-    return {"train_mask": train, "validation_mask": validation, "test_mask": test}, sentence
 
 
 def _features(x: torch.Tensor) -> SparseFeatures | np.ndarray:
@@ -202,15 +158,58 @@ def read(name: str, spec: str, raw_dir: Path) -> GraphDataset:
             ) from error
     if len(found) != 1:
         raise UserError(f"--pyg {spec}: found {len(found)} graphs, expected one of labelled nodes")
-    data, preprocessing = found[0], [f"graph: {spec} of PyTorch Geometric, as it is read there"]
+    data = found[0]
+    splits = first_split(data)
+    return from_pyg(
+        data, name, title=f"{spec} of PyTorch Geometric", sources=sources,
+        preprocessing=[f"graph: {spec} of PyTorch Geometric, as it is read there", *splits],
+        citation=f"torch_geometric.datasets.{kind}",
+    )  # fmt: skip
+
+
+def first_split(data: Data) -> list[str]:
+    """Keep the first of several splits, and return sentences that say so."""
+    sentences = []
     for key in MASKS:
         if (mask := data.get(key)) is not None and mask.dim() == 2:
             data[key] = mask[:, 0]
-            preprocessing.append(f"{key}: the first of {mask.shape[1]}")
-    return from_pyg(
-        data, name, title=f"{spec} of PyTorch Geometric", sources=sources,
-        preprocessing=preprocessing, citation=f"torch_geometric.datasets.{kind}",
-    )  # fmt: skip
+            sentences.append(f"{key}: the first of {mask.shape[1]}")
+    return sentences
+
+
+def saved_graph(path: Path) -> Data:
+    """Return the graph that PyTorch Geometric saved: a ``Data``, or a dataset of one graph.
+
+    PyTorch builds tensors, plain values and the classes of a graph alone, and refuses all else of
+    the pickle before it runs.
+
+    Raises:
+        UserError: the file is missing, hostile or malformed, or holds several graphs.
+    """
+    try:
+        with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
+            found = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a malformed file can raise almost anything
+        raise _unreadable(path, error) from error
+    if isinstance(found, tuple):  # of an InMemoryDataset: graph, where graphs begin, class
+        if any(each is not None for each in found[1:2]):
+            raise UserError(f"{path}: holds several graphs, expected one of labelled nodes")
+        found = found[0]
+    try:
+        if isinstance(found, dict):
+            found = Data.from_dict(found)
+        found.to_dict()  # a tensor may lack its storage
+    except Exception as error:
+        raise _unreadable(path, error) from error
+    return found
+
+
+def _unreadable(path: Path, error: Exception) -> UserError:
+    reason = str(error.__context__ or error).partition(". ")[0]  # without PyTorch's advice
+    return UserError(
+        f"{path}: cannot be read as a graph of PyTorch Geometric ({type(error).__name__}: "
+        f"{reason}), nothing of it was run; supply the original file"
+    )
 
 
 def _is_offered(kind: str) -> bool:

@@ -94,6 +94,11 @@ class DatasetSpec:
         ]
 
     @property
+    def users(self) -> bool:
+        """Whether a user brought the graph, which may be private."""
+        return self.own is not None or self.built is not None
+
+    @property
     def has_texts(self) -> bool:
         """Whether the features are made of texts."""
         return self.features[0] != "raw"

@@ -71,7 +71,7 @@ def declare(
         UserError: tables that cannot be used, with file and line.
     """
     from private_graphs.datasets.own import OWN_FOLDER
-    from private_graphs.datasets.registry import built_graphs, dataset_names
+    from private_graphs.datasets.registry import dataset_names
     from private_graphs.datasets.spelling import shown
     from private_graphs.documents.ledger import BudgetLedger
     from private_graphs.documents.release import delta_of, earlier_releases, people_of
@@ -89,7 +89,7 @@ def declare(
     data = Path(data)
     vectors = ModelVectors.find(str(model), data) if model else None
     own = data.parent / OWN_FOLDER
-    if name in (*dataset_names(own), *built_graphs(own)):
+    if name in dataset_names([name], own):
         raise UsageError(f"{name!r} is the name of another dataset; choose another name")
     spec = checked(
         dict(

@@ -23,6 +23,7 @@ from scipy.special import stdtrit
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import write_text
 from private_graphs.core.protocols import PROTOCOLS
+from private_graphs.core.study import Study
 from private_graphs.report.exhibit import Cell, Column, Table
 from private_graphs.report.results import Results
 from private_graphs.report.table import csv
@@ -325,7 +326,8 @@ def _rows(
     for dataset, protocol, measured in found:
         command = f"snakemake --cores all --config scale={_scale(results)}"
         shown = f" exhibits={results.study.id}.{claim.exhibit}" if claim.exhibit else ""
-        graph = f" datasets={dataset}" if dataset and shown else ""
+        graph = dataset or ",".join(_requested(results.study, claim.exhibit))
+        graph = f" datasets={graph}" if graph and shown else ""
         decided = verdict(measured, *claim.bounds(printed))
         if measured:
             place = Place(said, dataset, protocol)
@@ -339,6 +341,13 @@ def _rows(
             "verdict": decided,
             "command": f"{command}{shown}{graph}", "because": _because(claim),
         }  # fmt: skip
+
+
+def _requested(study: Study, exhibit: str) -> list[str]:
+    """Return the datasets without whose names nothing of an exhibit is made."""
+    from private_graphs.studies import exhibits_by_name  # which imports the modules of claims
+
+    return study.requested(exhibits_by_name(study.id)[exhibit].groups) if exhibit else []
 
 
 def _because(claim: Claim) -> str:

@@ -240,7 +240,10 @@ def write_pages(
         style = style.replace(f"/* {mark} */", variables(dark))
     write_text(root / SITE / "site.css", style)
     shutil.copyfile(_TEMPLATES / "site.js", root / SITE / "site.js")
-    lines = (entry.verdict.line(entry.study.name) for entry in entries)
+    lines = [
+        ("recorded: " if entry.judge.made else "") + entry.verdict.line(entry.study.name)
+        for entry in entries
+    ]
     write_text(root / SITE / VERDICTS, "\n".join(lines) + "\n")
     kept = {*pages, *(root / SITE / name for name in ("site.css", "site.js", VERDICTS))}
     ids = {*study_ids(), *(each.study.id for each in entries)}
@@ -331,7 +334,7 @@ class _Site:
                 entry.address(VERDICT), "study", entry.shelves, entry=entry,
                 claims={shelf.name: _counted(entry.claims.get(shelf.name))
                         for shelf in entry.shelves},
-                beside=entry.beside(entry.address(VERDICT)),
+                beside=entry.beside(entry.address(VERDICT)), elsewhere=self.elsewhere(entry),
             )  # fmt: skip
             yield self.appendix(entry, PRIVACY, "What was asked for and claimed, what is proved, "
                                 "and what an attack showed.", guarantees)  # fmt: skip
@@ -424,6 +427,18 @@ class _Site:
         sets = list(self.templates.globals["sets"])
         name = f"{'abcd'[sets.index(shelf.name)]}{place}"
         return _for_page(path.read_text(encoding="utf-8"), name)
+
+    def elsewhere(self, entry: StudyEntry) -> list[tuple[str, str, str]]:
+        """Return (label, address, other label) of a study's tables that another study has."""
+        others = {each.study.id: each for each in self.entries}
+        found = []
+        for name, where in entry.study.elsewhere.items():
+            owner, _, exhibit = where.partition(".")
+            if owner in others and exhibit in others[owner].exhibits:
+                other = others[owner]
+                label = f"{label_of(exhibit)}, {other.study.name}"
+                found.append((label_of(name), other.address(exhibit), label))
+        return found
 
     def with_runs(self, **of: str) -> list[Shelf]:
         """Return the sets of results that have runs with a given value in a column."""

@@ -38,12 +38,13 @@ def announcement(work: Workflow) -> list[str]:
 def unbounded_lines(work: Workflow) -> list[str]:
     """Return a line on graphs for which scenario edges is left out, and how to include it."""
     specs = [registry.dataset_spec(name) for name in work.datasets]
-    names = [spec.name for spec in specs if spec.own and spec.max_edges is None]
+    names = [spec.name for spec in specs if spec.users and spec.max_edges is None]
     if not names:
         return []
     return [
-        f"Scenario edges is left out for {', '.join(names)}: its declaration needs max_edges, a "
-        "public bound on the number of links, known without looking at them."
+        f"Scenario edges is left out for {', '.join(names)}: its declaration needs max_edges "
+        "(private-graphs dataset: --max-edges), a public bound on the number of links, known "
+        "without looking at them."
     ]
 
 

@@ -15,23 +15,27 @@ def finished_jobs(folder: Path) -> dict[str, Job]:
     return {name: job for name, job in jobs.items() if job is not None and job.id == name}
 
 
-def widened(job: Job, earlier: Job | None) -> Job:
+def widened(job: Job, earlier: Job | None, budgets: bool = False) -> Job:
     """Return ``job`` with the seeds of ``earlier`` added, if the two are otherwise equal.
 
-    A run never removes finished seeds; a run for some of them finds its job finished. This is
-    exact: a replica's draws do not depend on the other replicas.
+    ``budgets``: with its budgets, too, as the run asks for some of them alone. A run never removes
+    what has finished; a run for a part of it finds its job finished. This is exact: a replica's
+    draws do not depend on the other replicas.
     """
-    if earlier is None or _without_seeds(earlier) != _without_seeds(job):
+    keys = ("seeds", *(("epsilons", "validation_epsilons") if budgets else ()))
+    if earlier is None or _without(earlier, keys) != _without(job, keys):
         return job
-    seeds = tuple(sorted({*earlier.seeds, *job.seeds}))
-    return job.model_copy(update={"seeds": seeds})
+    wider = {
+        key: tuple(dict.fromkeys([*getattr(earlier, key), *getattr(job, key)])) for key in keys
+    }
+    return job.model_copy(update={**wider, "seeds": tuple(sorted(wider["seeds"]))})
 
 
-def _without_seeds(job: Job) -> Job:
+def _without(job: Job, keys: Collection[str]) -> Job:
     chosen = job.chosen
     if chosen is not None:
-        chosen = chosen.model_copy(update={"job": _without_seeds(chosen.job)})
-    return job.model_copy(update={"seeds": (0,), "chosen": chosen})
+        chosen = chosen.model_copy(update={"job": _without(chosen.job, keys)})
+    return job.model_copy(update={**dict.fromkeys(keys, ()), "chosen": chosen})
 
 
 def linked(job: Job, planned: Mapping[str, Job]) -> Job:

@@ -18,13 +18,13 @@ from typing import Any
 
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.files import resource
-from private_graphs.core.imports import STUDIES
+from private_graphs.core.imports import PACKAGE, STUDIES
 from private_graphs.core.jobs import Job
 from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.memory import COMPILES, megabytes
 from private_graphs.core.plan import Plan
 from private_graphs.core.protocols import PROTOCOLS
-from private_graphs.core.study import Run, accepted, load_study, study_ids
+from private_graphs.core.study import Run, load_study, shown_datasets, study_ids
 from private_graphs.datasets import registry
 from private_graphs.datasets.declared import declare_graphs
 from private_graphs.datasets.readers import DATASETS
@@ -201,8 +201,8 @@ class Workflow:
 
     def noise_source(self, name: str) -> str:
         """Seeds that everybody knows for published data; of a user's graph nobody may know them."""
-        own = registry.dataset_spec(self.batch(name).jobs[0].dataset).own
-        return "os_entropy" if own else "seeded"
+        users = registry.dataset_spec(self.batch(name).jobs[0].dataset).users
+        return "os_entropy" if users else "seeded"
 
     # exhibits
 
@@ -239,7 +239,7 @@ class Workflow:
         for study_id, exhibits in self.plan.exhibits.items():
             if any(exhibit.statistics for exhibit in exhibits):
                 study = self.plan.studies[study_id]
-                names |= {*(accepted(study, self.run) if self.run.datasets else study.datasets)}
+                names |= {*shown_datasets(study, self.run)}
         return tuple(sorted(names))
 
     @cached_property
@@ -272,7 +272,7 @@ class Workflow:
         Others are no output of any rule: a new dataset is no reason to read the raw files of
         another.
         """
-        names = {name for name in self.datasets if not registry.dataset_spec(name).own}
+        names = {name for name in self.datasets if not registry.dataset_spec(name).users}
         for dataset in self.datasets:
             for build in self.builds[dataset]:
                 kind = [*Path(build).parts, ""][1]
@@ -313,7 +313,10 @@ def make_workflow(raw: Mapping[str, Any]) -> Workflow:
     """
     plan = Plan(Run.parse(declare_graphs(raw)))
     finished = finished_jobs(RESULTS / plan.run.scale / "jobs")
-    jobs = {job.id: widened(job, finished.get(job.id)) for job in plan.jobs}
+    jobs = {
+        job.id: widened(job, finished.get(job.id), plan.run.epsilons is not None)
+        for job in plan.jobs
+    }
     jobs = {name: linked(job, jobs) for name, job in jobs.items()}
     following = followers(jobs, finished, {job.study for job in jobs.values()})
     work = Workflow(plan, jobs | following, finished, frozenset(following))
@@ -392,6 +395,14 @@ def receipt_file(name: str) -> str:
     return (RECEIPTS / f"{name}.json").as_posix()
 
 
+def raw_state(name: str) -> str:
+    """Return the file whose hashes tell what a dataset is built of: the receipt of its raw files,
+    or the manifest of a graph that a user built."""
+    if registry.dataset_spec(name).built is not None:
+        return (registry.OWN_FOLDER / name / MANIFEST).as_posix()
+    return receipt_file(name)
+
+
 def shown_alone(name: str, asked: Iterable[str], protocols: Iterable[str]) -> list[str]:
     """Return the builds of a dataset that no job trains on: of each protocol that sees its own.
 
@@ -438,6 +449,17 @@ def embeds(dataset: str, kind: str) -> bool:
 # --- refusals --------------------------------------------------------------------------------
 
 
+def refuse_other_checkout(folder: str | Path) -> None:
+    """Raise UserError where the Snakefile's folder has the package, and another one is imported."""
+    here = Path(folder, "src", PACKAGE.name)
+    if here.is_dir() and not here.samefile(PACKAGE):
+        raise UserError(
+            f"the Snakefile is that of {folder}, and the package that is imported {PACKAGE}: their "
+            "code may differ; activate the environment of this folder (make install; "
+            ". .venv/bin/activate), or run snakemake in the other one"
+        )
+
+
 def refuse_repeated_keys(arguments: Sequence[str]) -> None:
     """Raise UsageError where a command line gives a key of the configuration two values, of which
     Snakemake keeps the last and says nothing."""
@@ -467,8 +489,14 @@ def refuse_repeated_keys(arguments: Sequence[str]) -> None:
 
 
 def refuse_absent_tables(datasets: Iterable[str]) -> None:
-    """Raise UserError for a user's graph whose tables are gone, before its size is asked."""
+    """Raise UserError for a user's graph whose tables are gone, before its size is asked, or one
+    that was built before graphs had manifests."""
     for spec in map(registry.dataset_spec, datasets):
+        if spec.built is not None and not Path(raw_state(spec.name)).is_file():
+            raise UserError(
+                f"{raw_state(spec.name)}: no such file; build {spec.name} again with "
+                "private-graphs dataset"
+            )
         for table in (spec.own.nodes, spec.own.edges) if spec.own else ():
             if not table.is_file():
                 raise UserError(

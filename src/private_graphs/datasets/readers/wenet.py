@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from private_graphs.core.errors import UserError, from_extra
+from private_graphs.core.errors import UserError
 from private_graphs.datasets.arrays import undirected_edges
 from private_graphs.datasets.graph_dataset import ParsedGraph
 from private_graphs.datasets.prepared import prepared
@@ -26,22 +26,11 @@ def read_wenet(path: Path) -> ParsedGraph:
     """
     import torch
 
-    with from_extra("reference"):
-        from torch_geometric.data.data import Data, DataEdgeAttr, DataTensorAttr  # takes seconds
-        from torch_geometric.data.storage import GlobalStorage
+    from private_graphs.datasets.pyg import saved_graph  # the import takes seconds
 
-    of_a_graph = [Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]
-    try:
-        with torch.serialization.safe_globals(of_a_graph):
-            graph = torch.load(path, map_location="cpu", weights_only=True)
-        tensors = {key: each for key, each in graph.to_dict().items() if torch.is_tensor(each)}
-        found = {key: each.numpy() for key, each in tensors.items()}
-    except Exception as error:  # a malformed file can raise almost anything
-        reason = str(error.__context__ or error).partition(". ")[0]  # without PyTorch's advice
-        raise UserError(
-            f"{path}: cannot be read as a graph of PyTorch Geometric ({type(error).__name__}: "
-            f"{reason}), nothing of it was run; supply the authors' file"
-        ) from error
+    graph = saved_graph(path)
+    tensors = {key: each for key, each in graph.to_dict().items() if torch.is_tensor(each)}
+    found = {key: each.numpy() for key, each in tensors.items()}
     if absent := [key for key in ("x", "edge_index", "y") if key not in found]:
         raise UserError(
             f"{path}: {', '.join(absent)} not there, found tensors {sorted(found)}; supply the "

@@ -217,6 +217,15 @@ def plain_words_best(results: Results, place: Place) -> Measured | None:
     return lowest([bow - each for each in by_kind.values()])
 
 
+def sentence_bert_lower(results: Results, place: Place) -> Measured | None:
+    """Score of BERT's features without DP minus that of Sentence-BERT's."""
+    bert, sentence_bert = (
+        scores(results, "table2,sentence_bert", optimizer="sgd", features=kind, epsilon=math.inf)
+        for kind in ("bert", "sbert")
+    )
+    return interval(bert - sentence_bert)
+
+
 def statement(results: Results, **where: Any) -> dict[str, Any] | None:
     """Return the statement of Table 1's runs at a place, if there are any."""
     rows = runs_at(results, "table1", **where)
@@ -415,6 +424,7 @@ CLAIMS = (
           question="Is DP-Adam above DP-SGD in every printed row under DP (the smallest "
           "difference)?"),
     Claim("richer_features", richer, least=0, exhibit="table2", because=NOT_HERE),
+    Claim("sbert_lower", sentence_bert_lower, least=0, exhibit="table2", because=NOT_HERE),
     Claim("words_best", plain_words_best, least=0, exhibit="table2", because=NOT_HERE),
     Claim("more_data_sgd", gain("B", {"epsilon": 2}, QUARTER), least=0, exhibit="figure2"),
     Claim("more_data_adam", change("B", {"epsilon": 2}, QUARTER, "adam"), most=POINTS,
