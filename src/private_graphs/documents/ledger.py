@@ -137,7 +137,7 @@ class BudgetLedger:
         """
         with self._locked():
             key = self._key()
-        documents = _hashes(key, "document", list(map(seen, ids)))
+        documents = _hashes_of_documents(key, ids)
         hashed = np.empty(len(units), np.uint64)
         if alone:
             hashed[unit_of] = documents
@@ -190,7 +190,7 @@ class BudgetLedger:
             if not entries:
                 return None
             with self._locked():
-                hashed = _hashes(self._key(), "document", list(map(seen, ids)))
+                hashed = _hashes_of_documents(self._key(), ids)
         except OSError:  # somebody else's, whom it tells nothing
             return None
         found = np.zeros(len(hashed), bool)
@@ -329,6 +329,11 @@ class BudgetLedger:
             yield
         finally:
             os.close(file)
+
+
+def _hashes_of_documents(key: bytes, ids: Sequence[str]) -> np.ndarray:
+    """Return the keyed hashes of ids in their visible form."""
+    return _hashes(key, "document", list(map(seen, ids)))
 
 
 def over_budget(before: float, after: float, budget: float | None, epsilon: float) -> bool:
