@@ -15,7 +15,6 @@ and distribution.
 from __future__ import annotations
 
 import io
-import itertools
 import logging
 import math
 import os
@@ -32,6 +31,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from private_graphs.core.streams import Streams
 from private_graphs.mechanisms.door import Descent, Lane, Watch, noise_std
 from private_graphs.privacy.events import NoisyGradients, Unnoised
 from private_graphs.privacy.queries import (
@@ -85,6 +85,7 @@ class Recording(Watch):
         self.coins, self.unit, self.term_steps = coins, tuple(sampled), term_steps
         self.tapes: dict[str, list[Taped]] = defaultdict(list)
         self.values: dict[str, list[np.ndarray]] = defaultdict(list)
+        self.streams: dict[str, Streams] = {}
         self.singles: dict[int, np.ndarray] = {}
         self.findings: list[str] = []
         self.redrawn: np.random.Generator | None = None
@@ -94,6 +95,7 @@ class Recording(Watch):
         """Record a value; a set that is released in another order than its own has a finding."""
         if kind == "flip" and (np.diff(noisy) <= 0).any():
             self.findings.append("flip: codes in an order of their own; expected them sorted")
+        self.streams[lane.streams.public_id] = lane.streams
         taped = Taped(kind, part, query, _copy(exact), _copy(noisy))
         self.tapes[lane.streams.public_id].append(taped)
         return noisy
@@ -562,14 +564,15 @@ def replay(
     return found
 
 
-def tape_noise(watch: Recording) -> list[np.ndarray]:
-    """Return the noise of every Gaussian value of a recording, in standard deviations."""
-    found = []
-    for each in itertools.chain(*watch.tapes.values()):
-        exact, query = np.asarray(each.exact), each.query
-        if query is None or each.kind not in ("gaussian", "rows", "step") or not exact.size:
-            continue
-        if np.issubdtype(exact.dtype, np.integer):
-            exact = exact * query.spacing
-        found.append((each.noisy - exact) / noise_std(query))
+def tape_noise(watch: Recording) -> dict[str, list[np.ndarray]]:
+    """Return the noise of the Gaussian values of each replica, in standard deviations."""
+    found = defaultdict(list)
+    for name, tape in watch.tapes.items():
+        for each in tape:
+            exact, query = np.asarray(each.exact), each.query
+            if query is None or each.kind not in ("gaussian", "rows", "step") or not exact.size:
+                continue
+            if np.issubdtype(exact.dtype, np.integer):
+                exact = exact * query.spacing
+            found[name].append((each.noisy - exact) / noise_std(query))
     return found
