@@ -65,6 +65,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
 import lines  # noqa: E402  # beside this script, which tests load by its path
 import prose  # noqa: E402
+import screenshot  # noqa: E402
 
 DELTA = 1e-5
 EPOCHS = 500
@@ -737,6 +738,7 @@ def main() -> None:
     write_text(ROOT / PICTURE, overview_picture())
     write_text(ROOT / PATH, lines.with_lines(text_of(PATH)))
     write_schemas(ROOT / "workflow" / "schemas")
+    print(screenshot.renew())
 
 
 if __name__ == "__main__":

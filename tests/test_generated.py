@@ -50,6 +50,35 @@ def test_the_picture_of_the_finding_is_in_step(tables, root: Path) -> None:
     assert text == tables.overview_picture(), "run: make docs"
 
 
+def test_the_picture_of_the_first_page_has_the_words_of_the_page(tables, tmp_path) -> None:
+    screenshot = tables.screenshot
+    page = screenshot.write_page(tmp_path).read_text(encoding="utf-8")
+    words = screenshot.words_of(page)
+    assert words == screenshot.WORDS.read_text(encoding="utf-8"), "run: make docs, with Chromium"
+    for bars in tables.prose.shelf("lrec2022").answer.bars.values():
+        for bar in bars:
+            shown = f">{bar.value:.2f} "  # in the picture, not in the sentences
+            assert screenshot.words_of(page.replace(shown, ">0.99 ")) != words
+
+
+def test_without_a_browser_the_picture_and_its_words_are_kept(
+    tables, tmp_path, monkeypatch
+) -> None:
+    screenshot = tables.screenshot
+    picture, words = tmp_path / "picture.png", tmp_path / "picture.txt"
+    picture.write_bytes(b"earlier")
+    words.write_text("earlier words\n", encoding="utf-8")
+    for name, value in (("ROOT", tmp_path), ("PICTURE", picture), ("WORDS", words)):
+        monkeypatch.setattr(screenshot, name, value)
+    page = tmp_path / "index.html"
+    page.write_text("<html><body><h1>New words</h1></body></html>", encoding="utf-8")
+    monkeypatch.setattr(screenshot, "write_page", lambda folder: page)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CHROMIUM", raising=False)
+    assert re.search("picture.png is kept and shows earlier words: no Chromium", screenshot.renew())
+    assert picture.read_bytes() == b"earlier" and words.read_text() == "earlier words\n"
+
+
 def test_the_path_of_one_number_names_lines_that_are_there(tables) -> None:
     text = tables.text_of(tables.PATH)
     assert tables.lines.with_lines(text) == text, "run: make docs"
