@@ -422,15 +422,15 @@ def leaks_table() -> str:
 def narrow(columns: Iterable[Column]) -> list[Column]:
     """Return the columns of an attack that fit into a page of text: those below each other on a
     page of results are one column here."""
-    left_out = {"guarantee", "95 %", "ruled out"}
     stacks: list[list[Column]] = []
-    for column in (each for each in columns if each.head not in left_out):
+    for column in columns:
         stacks += [] if column.under else [[]]
         stacks[-1].append(column)
     return [
         Column("; ".join(each.head for each in stack),
                lambda row, stack=stack: "; ".join(str(each.show(row)) for each in stack))
         for stack in stacks
+        if stack[0].head not in ("guarantee", "ruled out")
     ]  # fmt: skip
 
 

@@ -105,6 +105,26 @@ def test_a_sentence_about_no_row_and_about_several_is_refused(tables) -> None:
     assert tables.prose.short(1.25) == "1.25" and tables.prose.short(110, 0) == "110"
 
 
+def test_a_bound_on_epsilon_is_rounded_to_its_side(tables) -> None:
+    place = {"dataset": "cora", "protocol": "paper", "optimizer": "sgd"}
+    place["setting"] = "DP, full graph"
+    file, prose = "lrec2022/table1", tables.prose
+    [value] = prose.rows(file, **place)["epsilon_proved"]
+    assert 0 <= float(prose.proved(file, **place)) - value < 0.01
+    for read in (prose.at, prose.span, prose.most):
+        for column in (*prose.UPPER, *prose.LOWER):
+            with pytest.raises(UserError, match=r"a bound on ε; expected (proved|shown)\("):
+                read(file, column, **place | {"protocol": "released"})
+
+
+def test_no_attack_lies_above_what_a_proof_allows_with_its_whole_interval(tables) -> None:
+    rate = re.compile(r"\| (\S+); (\S+) to (\S+); (\d\S*) (?=\|)")
+    found = [list(map(float, each)) for each in rate.findall(tables.leaks_table())]
+    assert all(low <= value <= high for value, low, high, _ in found)
+    assert any(value > allowed for value, _, _, allowed in found)  # by chance
+    assert all(low <= allowed for _, low, _, allowed in found)
+
+
 def test_the_counts_of_datasets_are_in_step(tables, root: Path, mirror) -> None:
     text = (root / "docs" / "data.md").read_text(encoding="utf-8")
     assert tables.refreshed(text, {"counts": lambda: tables.counts(mirror)}) == text

@@ -116,7 +116,7 @@ def study_verdict(
     known, says = numbers(shelf, claims, found, of_study), shelf.results.study.says
     parts = (filled(each, known) for each in (says.prints, says.truth, says.instead))
     scores = filled("{met} of {scores} printed scores (within 2 s.d.)", known)
-    return StudyVerdict(*parts, scores or "not on the data of the paper", _data(shelf))  # type: ignore[call-arg]
+    return StudyVerdict(*parts, scores or _why_no_scores(shelf), _data(shelf))  # type: ignore[call-arg]
 
 
 def finding(
@@ -290,16 +290,27 @@ def _together(held: Sequence[PrivacyStatement]) -> float:
     return gdp_epsilon(mu, held[0].delta)
 
 
+def _why_no_scores(shelf: Shelf) -> str:
+    """Return why no printed score stands beside one of these runs."""
+    run, theirs = _datasets(shelf)
+    apart = shelf.synthetic or (theirs and not {*run} & {*theirs})
+    return "not on the data of the paper" if apart else "no table of scores is printed"
+
+
+def _datasets(shelf: Shelf) -> tuple[list[str], list[str]]:
+    """Return the datasets with runs, and those of which the paper prints something."""
+    rows = shelf.results.rows
+    run = dict.fromkeys(shelf.own.runs["dataset"]) or dict.fromkeys(shelf.runs["dataset"])
+    printed = rows[(rows["source"] == "published") & (rows["study"] == shelf.results.study.id)]
+    return [*run], list(printed["dataset"].dropna().unique())
+
+
 def _data(shelf: Shelf) -> str:
     """Return the datasets with runs, the paper's own by name, and those that were not run."""
-    rows = shelf.results.rows
-    run = dict.fromkeys(shelf.own.runs["dataset"])
-    run |= dict.fromkeys(shelf.runs["dataset"]) if not run else {}
-    printed = rows[(rows["source"] == "published") & (rows["study"] == shelf.results.study.id)]
-    theirs = list(printed["dataset"].dropna().unique())
+    run, theirs = _datasets(shelf)
     absent = [name for name in theirs if name not in run]
     called = shelf.called([*run, *absent])
-    shown = [name for name in run if name in theirs] or [*run]
+    shown = [name for name in run if name in theirs] or run
     text = ", ".join(called[name] for name in shown)
     if len(shown) < len(run):
         text += f" and {counted(len(run) - len(shown), 'other graph')}"
