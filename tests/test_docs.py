@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from private_graphs.cli import application
+from private_graphs.core.study import Run
 from private_graphs.methods import all_methods
 
 PAGES = ("docs/published-results.md", "docs/privacy.md")
@@ -22,6 +23,7 @@ ROOT = Path(__file__).parents[1]
 LINKING = (
     "README.md",
     "CONTRIBUTING.md",
+    "config/README.md",
     *(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md")),
 )
 
@@ -82,6 +84,11 @@ def test_a_time_of_these_commands_is_named_in_one_place():
         for paragraph in re.split(r"\n\s*\n|^- ", text, flags=re.MULTILINE):
             if re.search(r"`make (reproduce|test)`", paragraph):
                 assert not re.search(r"\bminutes\b", paragraph), f"{page}: {paragraph}"
+
+
+def test_the_catalog_page_names_every_key_of_the_configuration():
+    keys = re.findall(r"`(\w+)`", text_of("config/README.md").partition("The keys are")[2])
+    assert keys[: len(Run.model_fields)] == list(Run.model_fields)
 
 
 def test_the_page_says_of_every_method_what_its_choices_read():
