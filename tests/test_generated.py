@@ -125,6 +125,26 @@ def test_no_attack_lies_above_what_a_proof_allows_with_its_whole_interval(tables
     assert all(low <= allowed for _, low, _, allowed in found)
 
 
+def test_one_job_has_one_number_wherever_it_stands(tables) -> None:
+    """PubMed, SGD, no DP, the authors' code: three run groups made it, five runs each."""
+    place = {"dataset": "pubmed", "protocol": "released", "optimizer": "sgd"}
+    runs = tables.prose.shelf("lrec2022").results.runs
+    for name, value in {**place, "epsilon": float("inf"), "splits": 1, "train_fraction": 1}.items():
+        runs = runs[runs[name] == value]
+    assert list(runs.groupby("group").size()) == [5, 5, 5]
+    at = {
+        "lrec2022/table1": {"setting": "no DP"},
+        "lrec2022/figure1_2": {"train_fraction": 1},
+        "lrec2022/figure3_without_dp_2": {"splits": 1},
+        "preprint2021/table2": {"setting": "no DP"},
+        "preprint2021/figure1_2": {"train_fraction": 1},
+    }
+    for file, more in at.items():
+        [row] = tables.prose.rows(file, **place, **more).to_dict("records")
+        assert row["n"] == 15, file
+        assert row["mean"] == pytest.approx(runs["test_micro_f1"].mean(), abs=1e-6), file
+
+
 def test_the_counts_of_datasets_are_in_step(tables, root: Path, mirror) -> None:
     text = (root / "docs" / "data.md").read_text(encoding="utf-8")
     assert tables.refreshed(text, {"counts": lambda: tables.counts(mirror)}) == text

@@ -260,7 +260,9 @@ def _number(shelf: Shelf, wanted: Number) -> str:
         return ""
     if wanted.show == "score":
         column = "test_micro_f1" if rows["test_micro_f1"].notna().any() else "test_accuracy"
-        means = rows.groupby("dataset")[column].mean().dropna()
+        both = rows.assign(point=rows["dataset"])
+        both = pd.concat([both, shelf.results.others(both)], ignore_index=True)
+        means = both.groupby("dataset")[column].mean().dropna()
         texts = [f"{mean:.2f}" for mean in means]
         if len(means) > 1:
             called = shelf.called(means.index).values()
@@ -379,7 +381,10 @@ def guarantees(shelf: Shelf, method: str = "") -> Table:
     score = "test_micro_f1" if runs["test_micro_f1"].notna().any() else "test_accuracy"
     setting = ["group", "job", "validation_labels"]
     rows = runs[runs["selected"].fillna(True).astype(bool)]
-    scores = rows.groupby([*keys, *setting], dropna=False)[score].mean().groupby(keys)
+    rows = rows.assign(point=rows.groupby([*keys, *setting], dropna=False).ngroup())
+    both = pd.concat([rows, shelf.results.others(rows)], ignore_index=True)
+    means = rows["point"].map(both.groupby("point")[score].mean())
+    scores = means.groupby([rows[name] for name in keys])
     low, high = scores.min(), scores.max()
     found = []
     for place, names in runs.groupby(keys, sort=True)["statement_id"]:

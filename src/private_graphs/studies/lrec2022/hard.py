@@ -25,7 +25,7 @@ NOTES = (
 
 
 def hard_shares(results: Results, group: str, fraction: float | None = None) -> pd.DataFrame:
-    """Return a row per run of SGD in a group: shares of its hard and of all cases still wrong.
+    """Return a row per run of SGD in a group: the share of its hard cases that are still wrong.
 
     ``fraction`` selects runs with that share of the training nodes. Seeds without the run that
     defines hard cases are left out.
@@ -43,9 +43,8 @@ def hard_shares(results: Results, group: str, fraction: float | None = None) -> 
             cases = hard[row["seed"]]
             found.append(row | {
                 "cases": cases.sum(), "kept": 100 * wrong[cases].mean() if cases.any() else np.nan,
-                "error": 100 * wrong.mean(),
             })  # fmt: skip
-    return pd.DataFrame(found, columns=[*POINT, "seed", "cases", "kept", "error"])
+    return pd.DataFrame(found, columns=[*POINT, "seed", "cases", "kept"])
 
 
 def wrong_nodes(results: Results, rows: pd.DataFrame) -> np.ndarray:
@@ -64,9 +63,9 @@ def build(results: Results, figure: str, group: str, x: str) -> list[Block]:
     points = results.with_rows(shown).points(POINT)
     means = shares.groupby(POINT).agg(
         cases=("cases", "mean"), kept=("kept", "mean"), kept_std=("kept", "std"),
-        error=("error", "mean"), error_std=("error", "std"),
     )  # fmt: skip
-    points = points.drop(columns=["mean", "std"]).merge(means.reset_index(), on=POINT)
+    points = points.merge(means.reset_index(), on=POINT)
+    points = points.assign(error=100 * (1 - points.pop("mean")), error_std=100 * points.pop("std"))
     points["published"] = _printed(results, figure, points)
     rank = points["protocol"].map(list(PROTOCOLS).index)
     points = points.assign(rank=rank).sort_values(["dataset", "rank", x], ignore_index=True)
