@@ -6,7 +6,6 @@ import hashlib
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -35,9 +34,7 @@ def test_the_raw_bytes_are_the_same_in_every_process_and_on_every_day(tmp_path, 
         check=True,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    started = time.perf_counter()
     here = embedded.write_raw(name, tmp_path / "here")
-    assert time.perf_counter() - started < 2
     other = [tmp_path / "other" / path.relative_to(tmp_path / "here") for path in here]
     assert combined(here) == combined(other) == COMBINED_SHA256[name]
 

@@ -127,9 +127,10 @@ def test_ids_renumbered_in_place_follow_their_chain(users):
 def test_a_cell_of_broken_markup_takes_linear_time(unit):
     cell = unit * (1_000_000 // len(unit))
     for each in (cell, f"--> {cell}"):
-        start = time.perf_counter()
+        start = time.process_time()
         assert clean_text(each) is not None
-        assert time.perf_counter() - start < 1
+        # processor time: .1 s where it is linear, minutes where it is quadratic
+        assert time.process_time() - start < 10
 
 
 def test_the_label_column_is_dropped_and_said(tmp_path):

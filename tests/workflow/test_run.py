@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import shutil
 import time
+import zipfile
 from pathlib import Path
 
 import pandas as pd
@@ -56,6 +58,38 @@ def test_a_first_run_without_network_leaves_rows_exhibits_and_pages(first_run: F
                          "manifest.json"}  # fmt: skip
     said = r"^\[  1/  1\] Table 1, lrec2022: synthetic-planetoid; released, paper; gcn \(2 jobs"
     assert re.search(said, run.stdout, flags=re.MULTILINE)
+
+
+def test_the_report_of_snakemake_holds_each_table_and_picture(first_run: FirstRun) -> None:
+    project = first_run.project
+    written = project.snakemake("--report", "report.zip")
+    assert written.returncode == 0, written.stdout
+    hashes = json.loads((project.demo / "exhibits" / "manifest.json").read_text())["sha256"]
+    shown = {value for name, value in hashes.items()
+             if name.startswith(STUDY) and name.endswith((".csv", ".svg"))}  # fmt: skip
+    with zipfile.ZipFile(project.path / "report.zip") as archive:
+        embedded = {hashlib.sha256(archive.read(name)).hexdigest() for name in archive.namelist()}
+    assert shown and shown <= embedded
+
+
+def test_the_crate_names_each_file_with_its_hash_and_each_run(first_run: FirstRun) -> None:
+    demo = first_run.project.demo
+    crate = json.loads((demo / "ro-crate-metadata.json").read_text())
+    entities = {entity["@id"]: entity for entity in crate["@graph"]}
+    assert len(entities) == len(crate["@graph"])
+    runs = [entity for entity in entities.values() if entity["@type"] == "CreateAction"]
+    parts = [part["@id"] for part in entities["./"]["hasPart"]]
+    made = [result["@id"] for run in runs for result in run["result"]]
+    assert sorted(made) == sorted(parts) and len(runs) == 3  # two jobs and the exhibits
+    for name in parts:
+        assert hashlib.sha256((demo / name).read_bytes()).hexdigest() == entities[name]["sha256"]
+    on_disk = {path.relative_to(demo).as_posix() for folder in ("jobs", "exhibits", "claims")
+               for path in (demo / folder).rglob("*") if path.is_file()}  # fmt: skip
+    assert on_disk | {"rows.parquet"} == set(parts)
+    assert all(thing["@id"] in entities for run in runs for thing in run["object"])
+    jobs = [run for run in runs if run["@id"] != "#run/exhibits"]
+    assert all(entities[thing["@id"]]["sha256"] for run in jobs for thing in run["object"])
+    assert all(run["object"] and run["endTime"] and run["description"] for run in jobs)
 
 
 @pytest.mark.parametrize("scale", ["demo", "full"])

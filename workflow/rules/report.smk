@@ -34,7 +34,18 @@ rule site:
         recorded=flow.recorded_files(),
         studies=flow.study_files({*WORK.plan.studies, *flow.recorded_studies()}),
     output:
-        report("results/index.html", caption="../report/site.rst", category="Page"),
+        page=report(
+            "results/index.html", caption="../report/site.rst", category="Pages"
+        ),
+        # what `snakemake --report` embeds: every table and picture, by study
+        shown=report(
+            directory(f"{RESULTS}/report"),
+            patterns=["{study}/{exhibit}.svg", "{study}/{exhibit}.csv"],
+            caption="../report/exhibit.rst",
+            category="{study}",
+            labels={"table or figure": "{exhibit}"},
+        ),
+        crate=f"{RESULTS}/ro-crate-metadata.json",
     log:
         f"{RESULTS}/logs/site.log",
     conda:

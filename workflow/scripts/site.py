@@ -7,16 +7,20 @@ from job import reported
 
 def main(snake):
     """Write ``results/index.html`` and what it links to."""
+    from private_graphs.core.files import link_files
     from private_graphs.report.site import write_site
+    from private_graphs.workflow.crate import write_crate
     from private_graphs.workflow.verify import require_whole
 
-    root = Path(snake.output[0]).parent
+    root = Path(snake.output.page).parent
     with reported("site", snake.log[0]) as log:
         # verdicts of this run alone: those of other scales may be older than what judges them
         exhibits = Path(snake.input.exhibits).parent
         require_whole(exhibits)
         written = write_site(root, "recorded", snake.threads, exhibits.parent.name)
-        log.note(f"{snake.output[0]} and {len(written) - 1} pages behind it")
+        link_files(exhibits, Path(snake.output.shown), (".csv", ".svg"))
+        write_crate(exhibits.parent)
+        log.note(f"{snake.output.page} and {len(written) - 1} pages behind it")
 
 
 main(snakemake)  # noqa: F821
