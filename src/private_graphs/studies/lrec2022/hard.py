@@ -25,7 +25,7 @@ NOTES = (
 
 
 def hard_shares(results: Results, group: str, fraction: float | None = None) -> pd.DataFrame:
-    """Return a row per run of SGD in a group: the share of its hard cases that are still wrong.
+    """Return a row per run of SGD in a group: shares of its hard and of all cases still wrong.
 
     ``fraction`` selects runs with that share of the training nodes. Seeds without the run that
     defines hard cases are left out.
@@ -43,8 +43,9 @@ def hard_shares(results: Results, group: str, fraction: float | None = None) -> 
             cases = hard[row["seed"]]
             found.append(row | {
                 "cases": cases.sum(), "kept": 100 * wrong[cases].mean() if cases.any() else np.nan,
+                "error": 100 * wrong.mean(),
             })  # fmt: skip
-    return pd.DataFrame(found, columns=[*POINT, "seed", "cases", "kept"])
+    return pd.DataFrame(found, columns=[*POINT, "seed", "cases", "kept", "error"])
 
 
 def wrong_nodes(results: Results, rows: pd.DataFrame) -> np.ndarray:
