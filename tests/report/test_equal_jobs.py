@@ -17,7 +17,7 @@ from private_graphs.core.jobs import Job
 from private_graphs.core.plan import Plan
 from private_graphs.core.study import Run, load_study, study_ids
 from private_graphs.methods import method_named
-from private_graphs.report.equal_jobs import JOB_NUMBER, RUN_NUMBER, numbered
+from private_graphs.report.equal_jobs import JOB_NUMBER, RUN_NUMBER, number_jobs
 from private_graphs.report.exhibit import Chart, Table
 from private_graphs.report.words import POOLED_WITH, score
 from private_graphs.studies import exhibits_by_name
@@ -82,10 +82,10 @@ def test_a_job_on_other_data_or_with_other_settings_is_another_one(column):
         pool[pool[JOB_NUMBER] == pool[JOB_NUMBER].iloc[0]].drop_duplicates("group").index[:2]
     )
     rows = held.rows.loc[[one, other]].drop(columns=[JOB_NUMBER, RUN_NUMBER])
-    assert numbered(rows, held.statements)[JOB_NUMBER].nunique() == 1
+    assert number_jobs(rows, held.statements)[JOB_NUMBER].nunique() == 1
     changed = 2.5 if column in ("delta", "noise_multiplier") else "another"
     rows.loc[other, column] = changed
-    assert numbered(rows, held.statements)[JOB_NUMBER].nunique() == 2
+    assert number_jobs(rows, held.statements)[JOB_NUMBER].nunique() == 2
 
 
 def test_a_job_that_reads_artifacts_of_others_stays_alone():

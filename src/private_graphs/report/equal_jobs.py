@@ -32,7 +32,7 @@ _OF_OTHER_RUNS = frozenset((
 """Fields of a statement about the other runs of its job, or that others decide."""
 
 
-def numbered(rows: pd.DataFrame, statements: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+def number_jobs(rows: pd.DataFrame, statements: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """Return tidy ``rows`` with the number of each run and of its job; others have none."""
     runs = rows[rows["source"].isin(["own", "recorded"])]
     said = {
@@ -62,7 +62,7 @@ def _reading(runs: pd.DataFrame) -> pd.Series:
     return places.where(places.isin(reading), "")
 
 
-def shared(rows: pd.DataFrame) -> pd.DataFrame:
+def select_shared(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the selected runs of jobs that several run groups made."""
     runs = rows[rows[JOB_NUMBER].notna() & rows["selected"].fillna(True).astype(bool)]
     places = runs["study"] + "." + runs["group"]

@@ -261,7 +261,7 @@ def _number(shelf: Shelf, wanted: Number) -> str:
     if wanted.show == "score":
         column = "test_micro_f1" if rows["test_micro_f1"].notna().any() else "test_accuracy"
         both = rows.assign(point=rows["dataset"])
-        both = pd.concat([both, shelf.results.others(both)], ignore_index=True)
+        both = pd.concat([both, shelf.results.equal_runs(both)], ignore_index=True)
         means = both.groupby("dataset")[column].mean().dropna()
         texts = [f"{mean:.2f}" for mean in means]
         if len(means) > 1:
@@ -382,7 +382,7 @@ def guarantees(shelf: Shelf, method: str = "") -> Table:
     setting = ["group", "job", "validation_labels"]
     rows = runs[runs["selected"].fillna(True).astype(bool)]
     rows = rows.assign(point=rows.groupby([*keys, *setting], dropna=False).ngroup())
-    both = pd.concat([rows, shelf.results.others(rows)], ignore_index=True)
+    both = pd.concat([rows, shelf.results.equal_runs(rows)], ignore_index=True)
     means = rows["point"].map(both.groupby("point")[score].mean())
     scores = means.groupby([rows[name] for name in keys])
     low, high = scores.min(), scores.max()

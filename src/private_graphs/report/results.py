@@ -19,7 +19,7 @@ from private_graphs.core.study import Study
 from private_graphs.datasets.registry import declared_graphs
 from private_graphs.methods import all_methods
 from private_graphs.report.audits import audited
-from private_graphs.report.equal_jobs import JOB_NUMBER, RUN_NUMBER, numbered, shared
+from private_graphs.report.equal_jobs import JOB_NUMBER, RUN_NUMBER, number_jobs, select_shared
 from private_graphs.report.exhibit import Block, Chart, Exhibit, Table
 from private_graphs.report.published import published_rows
 from private_graphs.report.rows import with_settings
@@ -65,7 +65,7 @@ class Results:
     answers: Callable[[str], Answers] | None = None
     """From a job, ``<study>/<group>/<job>``, to what its runs predict."""
     pool: pd.DataFrame | None = None
-    """Runs of jobs that several run groups made (``equal_jobs.shared``), whatever ``rows`` has."""
+    """Runs of jobs that several run groups made (``equal_jobs``), whatever ``rows`` has."""
 
     @classmethod
     def of(
@@ -79,13 +79,13 @@ class Results:
     ) -> Results:
         """Join tidy ``rows`` with what the study's sources print, and statements with audits."""
         # a copy lies in few blocks: without it, a selection of rows takes half as long again
-        whole = numbered(with_settings(tidy([rows, published_rows(study)])), statements).copy()
+        whole = number_jobs(with_settings(tidy([rows, published_rows(study)])), statements).copy()
         own = {*study.datasets, *study.other_datasets}
         own |= {name for group in study.groups.values() for name in group.datasets or ()}
         own |= set(rows.loc[rows["study"] == study.id, "dataset"])
         about = [each for each in statistics if each["name"] in own]
         told = audited(rows, statements)
-        return cls(study, scale, whole, told, about, answers, shared(whole))
+        return cls(study, scale, whole, told, about, answers, select_shared(whole))
 
     def build(self, exhibit: Exhibit) -> list[Block]:
         """Return the blocks of an exhibit, made of the run groups that it reads.
@@ -187,7 +187,7 @@ class Results:
         point = groups.ngroup()
         _check_points(rows, point, by)
         counted = rows.assign(point=point)
-        others = self.others(counted)
+        others = self.equal_runs(counted)
         if "seed" in by or score not in others:
             others = others.iloc[:0]
         both = pd.concat([counted, others]) if len(others) else counted
@@ -212,7 +212,7 @@ class Results:
             frame["noise_multiplier"] = frame["noise_multiplier"].where(private)
         return frame[columns]
 
-    def others(self, rows: pd.DataFrame) -> pd.DataFrame:
+    def equal_runs(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return the runs of equal jobs that are not among ``rows``, of each ``point`` of these."""
         if self.pool is None:
             return rows.iloc[:0]
