@@ -51,7 +51,8 @@ from private_graphs.privacy.moments import (
     moments_epsilon,
     moments_noise,
 )
-from private_graphs.report.claims import claims_table, reasons, write_claims
+from private_graphs.privacy.rounding import at_most
+from private_graphs.report.claims import SOURCES, claims_table, reasons, write_claims
 from private_graphs.report.exhibit import Column, Table
 from private_graphs.report.leaks import blocks as leak_blocks
 from private_graphs.report.picture import picture
@@ -81,8 +82,21 @@ def _markdown(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 def odds_table() -> str:
     """How sure of the true one of two equally likely datasets an attacker can become."""
     budgets = (0.1, 0.5, 1, 2, 4, 8, 20)
-    sure = (f"{100 / (1 + math.exp(-epsilon)):.4g}" for epsilon in budgets)
+    sure = (at_most(100 / (1 + math.exp(-epsilon))) for epsilon in budgets)
     return _markdown(("ε", *budgets), [("at most, %", *sure)])
+
+
+def several_table() -> str:
+    """ε of somebody with several units, of which each is promised ε: k μ, exact (§16)."""
+    counts = (1, 2, 5, 10, 20)
+    rows = [
+        (
+            epsilon,
+            *(at_most(gdp_epsilon(count * gdp_mu(epsilon, DELTA), DELTA)) for count in counts),
+        )
+        for epsilon in (1, 2)
+    ]
+    return _markdown(("documents", *counts), [(f"ε = {row[0]} each", *row[1:]) for row in rows])
 
 
 def routes_table() -> str:
@@ -548,10 +562,16 @@ def claims_in_text(study: str, page: str) -> str:
     ``page`` is where the table stands, below docs/.
     """
     frame = prose.shelf(study).claims
-    table = markdown(claims_table(frame, load_study(study).title))
+    tables = (
+        markdown(
+            claims_table(part, f"{load_study(study).title}: {heading[0].lower()}{heading[1:]}")
+        )
+        for source, heading in SOURCES.items()
+        if len(part := frame[frame["source"] == source])
+    )
     up = "../" * page.count("/")
     whys = (f"- *{claim}*: {why.replace('](', f']({up}')}" for claim, why in reasons(frame))
-    return "\n".join([table, *whys])
+    return "\n".join([*tables, *whys])
 
 
 def commands_text() -> str:
@@ -669,7 +689,7 @@ def claim_pages() -> dict[str, dict[str, Callable[[], str]]]:
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"findings": findings_table},
     "docs/cluster.md": {"plan": plan_table},
-    "docs/epsilon.md": {"odds": odds_table},
+    "docs/epsilon.md": {"odds": odds_table, "several": several_table},
     "docs/privacy.md": {
         "routes": routes_table,
         "table3": table3,

@@ -21,6 +21,11 @@ class Drawn:
     public_id: str = "drawn"
     secret: bool = False
 
+    @property
+    def of_door(self) -> Drawn:
+        """The same streams: all are one."""
+        return self
+
     def generator(self, purpose: str) -> np.random.Generator:
         """Return the generator, whatever the purpose."""
         return self.source

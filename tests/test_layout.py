@@ -61,7 +61,8 @@ def test_nothing_but_their_own_files_names_a_study_or_an_exhibit(root: Path) -> 
 
 
 FLOORS = (
-    ("errors", "limits", "files", "private_files", "bounded_files", "imports", "devices"),
+    ("errors", "entropy", "limits", "files", "private_files", "bounded_files", "imports",
+     "devices"),
     ("datasets", "graphs"),
     ("features",), ("privacy",),
     ("protocols", "tasks", "masks", "graph_task", "image_task", "jobs", "streams"),

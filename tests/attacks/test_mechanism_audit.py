@@ -14,15 +14,21 @@ from private_graphs.attacks.audit import EACH_CONFIDENCE
 from private_graphs.attacks.mechanism_audit import (
     GAUSSIAN,
     LAPLACE,
+    LONG,
     MECHANISMS,
+    Size,
     audit_mechanism,
     tape_findings,
 )
+from private_graphs.attacks.noise_tests import NoiseValues
 from private_graphs.attacks.small_jobs import small_dataset, small_job
 from private_graphs.core.run import answer
+from private_graphs.core.streams import Streams
+from private_graphs.mechanisms.door import Door
 from private_graphs.mechanisms.replay import Recording
 from private_graphs.methods import method_named
 from private_graphs.privacy.audits import Errors, rate_upper_bound
+from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.privacy.statements import AUDIT_CONFIDENCE
 
 FEW = 20
@@ -34,15 +40,15 @@ ORIGINAL = {name: entry for table in TABLES for name, entry in table.items()}
 
 
 @cache
-def drawn(name: str, seed: int) -> np.ndarray:
+def drawn(name: str, seed: int, size: Size) -> np.ndarray:
     """A batch of draws of a mechanism, made once for all tests."""
-    return ORIGINAL[name](seed, 0.0)
+    return ORIGINAL[name](seed, 0.0, size)
 
 
 def plant(monkeypatch, name: str, change) -> None:
     """Let a mechanism draw what ``change`` makes of its draws."""
     table = GAUSSIAN if name in GAUSSIAN else LAPLACE
-    monkeypatch.setitem(table, name, lambda seed, exact: change(drawn(name, seed)))
+    monkeypatch.setitem(table, name, lambda seed, exact, size: change(drawn(name, seed, size)))
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
@@ -74,6 +80,48 @@ def test_noise_that_is_used_twice_is_noticed(name, axis, monkeypatch):
     assert not audit_mechanism(name, FEW).passed
 
 
+LAWS = {
+    "repeats after 64 numbers": lambda row: np.resize(row[:64], row.shape),
+    "repeats in every block of 4,096": lambda row: np.resize(row[:4096], row.shape),
+    "is cut off at 4 sigma": lambda row: np.clip(row, -4, 4),
+    "is drawn again beyond 4 sigma": lambda row: np.where(np.abs(row) > 4, row / 9, row),
+    "sums to zero": lambda row: row - row.mean(),
+    "changes its sign in the second half": lambda row: np.r_[row[: len(row) // 2],
+                                                             -row[: len(row) // 2]],
+    "is reordered in the second half": lambda row: np.r_[row[: len(row) // 2],
+                                                         np.sort(row[: len(row) // 2])],
+    "leans on the number 777 before": lambda row: row + 0.02 * np.roll(row, 777),
+}  # fmt: skip
+"""Bugs of long values alone: noise that ..."""
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("name", ["gaussian_float32", "laplace_lattice", "root_steps"])
+def test_noise_of_another_law_is_noticed(name, law, monkeypatch):
+    """In long values alone, whose standard deviation stays what it was."""
+
+    def broken(draws: np.ndarray) -> np.ndarray:
+        if draws.shape[-1] < LONG.columns:
+            return draws
+        values = draws.reshape(-1, LONG.numbers)
+        return np.stack([LAWS[law](value) for value in values]).reshape(draws.shape)
+
+    plant(monkeypatch, name, broken)
+    found = audit_mechanism(name, FEW)
+    assert not found.passed and found.std_ratio_low < 1 < found.std_ratio_high
+
+
+def test_the_audit_of_true_noise_alarms_as_seldom_as_it_says():
+    """At an alarm of one fifth, of short and long values, of equal and unequal length."""
+    generator, runs = np.random.default_rng(0), 150
+    for sizes in ((2, 5), (40, 60), (1, 999)):
+        alarms = sum(
+            bool(NoiseValues([generator.standard_normal(n) for n in sizes], 2.0**-30).found(0.2))
+            for _ in range(runs)
+        )
+        assert alarms < 0.2 * runs
+
+
 def test_a_choice_at_half_its_scale_is_noticed(monkeypatch):
     counts, rates, epsilon = mechanism_audit.CHOICES["choose_top"](2000)
     monkeypatch.setitem(
@@ -101,13 +149,54 @@ def test_the_noise_of_recorded_tapes_is_fresh_and_as_large_as_planned():
         first = next(iter(reused.tapes.values()))
         noise = next(e for e in first if e.kind == "gaussian")
         tape[place] = replace(one, exact=noise.exact, noisy=noise.noisy)
-    assert any("repeat" in each for each in tape_findings([reused]))
+    assert any("equal pairs" in each for each in tape_findings([reused]))
+
+
+def changed(watch: Recording, change) -> Recording:
+    """The recording, with ``change`` made to the noise of its Gaussian values."""
+    for tape in watch.tapes.values():
+        for place, one in enumerate(tape):
+            if one.kind == "gaussian" and one.query is not None:
+                unit = one.query.spacing if np.issubdtype(one.exact.dtype, np.integer) else 1.0
+                noise = one.noisy - one.exact * unit
+                noisy = one.exact * unit + change(noise.ravel()).reshape(noise.shape)
+                tape[place] = replace(one, noisy=noisy)
+    return watch
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda noise: np.resize(noise[:16], noise.shape),
+     lambda noise: np.r_[noise[:8], np.resize(noise[8:20], len(noise) - 8)],
+     lambda noise: noise - noise.mean()],
+    ids=["repeats after 16", "repeats after the first 8", "sums to zero"],
+)  # fmt: skip
+def test_all_numbers_of_all_values_of_a_tape_are_compared(change):
+    assert tape_findings([changed(recorded("class_sums", "text"), change)])
+
+
+def test_a_method_that_may_draw_the_noise_of_its_release_is_noticed(monkeypatch):
+    """Who subtracts a public stream: the tape's noise is held against all that are open."""
+
+    def either(streams: Streams, name: str, by_door: bool) -> bytes:
+        return streams._digest(name)
+
+    monkeypatch.setattr(Streams, "_claimed", either)
+    watch = Recording()
+    query = GaussianQuery(unit="node", relation="replace", reason="test", count=1, sensitivity=1.0,
+                          noise_std=2.0)  # fmt: skip
+    streams = Streams.of({"replica": 0})
+    door = Door.of([streams], watch)
+    door.plan([(query,)])
+    noisy = door.gaussian(np.zeros((1, 500)), [query])
+    assert not (noisy - 2 * streams.public.generator("diagnostic").standard_normal(500)).any()
+    assert any("the public stream noise" in each for each in tape_findings([watch]))
 
 
 def test_bounds_and_verdicts_hold_jointly():
     """Four error rates bound a pure ε; a verdict of a canary is that of two attacks."""
     tail = (1 - AUDIT_CONFIDENCE) / 4
     often, seldom = 1 - rate_upper_bound(200, 1000, tail), rate_upper_bound(100, 1000, tail)
-    found = mechanism_audit._pure_epsilon(Errors(100, 1000, 200, 1000))
+    found = mechanism_audit._pure_epsilon(Errors(100, 1000, 200, 1000), 1 - AUDIT_CONFIDENCE)
     assert found == pytest.approx(math.log(often / seldom))
     assert 1 - EACH_CONFIDENCE == pytest.approx((1 - AUDIT_CONFIDENCE) / 2)

@@ -24,6 +24,7 @@ from command_line import refused
 from scipy.special import ndtr
 
 import private_graphs
+from private_graphs.core import entropy
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.streams import Streams
 from private_graphs.datasets.own import OwnGraph, remember
@@ -48,6 +49,7 @@ from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.mechanisms.replay import replay
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu, lattice_epsilon
 from private_graphs.privacy.composition import together
+from private_graphs.privacy.dp_events import DpEvents
 
 CLASSES = ("bikes", "gardens", "radios")
 WORDS = {"bikes": "chain pedal wheel", "gardens": "rose soil hedge", "radios": "dial tube coil"}
@@ -130,6 +132,32 @@ def test_the_path_from_declare_to_predict_keeps_the_budget(run, root, data, tmp_
     assert [row["class"] for row in predicted] == list(classes)
     explained = run("explain", "A", "A/release/statement.json", "--full")
     assert explained.code == 0 and "All together" in explained.out and "= 0.9999" in explained.out
+
+
+def test_predicted_classes_are_closed_to_others_and_say_what_they_are(run, data, tmp_path):
+    """They are the bytes of private/predictions.csv: exact functions of protected texts."""
+    rows = rows_of(60)
+    nodes = write(tmp_path / "n.csv", rows)
+    declared("x", nodes, unit="who")
+    classify("x", epsilon=1.5, out="R")
+    more = [*rows, {"id": "new", "body": "chain", "who": "nobody", "topic": ""}]
+    table = write(tmp_path / "more.csv", more)
+    Path("p.csv").write_text("an older file, open to all")
+    for flags in ((), ("--json",)):
+        answer = run("predict", "R/release", "--nodes", table, "--out", "p.csv", *flags)
+        text = answer.json["warning"] if flags else answer.out
+        assert "exact function of its text, which no epsilon covers" in text
+        assert "the ledger protects 60 of these 61 ids" in text
+        assert stat.S_IMODE(Path("p.csv").stat().st_mode) == 0o600
+    assert answer.json["protected"] == 60
+    run("predict", "R/release", "--nodes", nodes, "--out", "p.csv")
+    told = Path("R/private/predictions.csv").read_text().splitlines()
+    assert sorted(Path("p.csv").read_text().splitlines()) == sorted(told)
+    elsewhere = ("--data", tmp_path / "other" / "raw")
+    answer = run("predict", "R/release", "--nodes", nodes, "--out", "p.csv", *elsewhere)
+    assert "no epsilon covers" in answer.out and "ledger" not in answer.out
+    assert not (tmp_path / "other").exists(), "a ledger is made by a release alone"
+    assert "no epsilon covers" in run("predict", "--help").out
 
 
 def test_odd_tables_go_unedited_from_declare_to_explain(run, root, data, tmp_path):
@@ -398,7 +426,7 @@ def test_a_replayed_release_reads_a_person_through_the_door_alone(
         given |= {"model": tmp_path / "m.bin"}
     classify = ("classify", "x", "--epsilon", 2, "--method", method)
     of, fresh = Door.of, iter(range(10**6))
-    monkeypatch.setattr(os, "urandom", bytes)  # equal keys and names of releases
+    monkeypatch.setattr(entropy, "urandom", bytes)  # equal keys and names of releases
     hidden = "private_graphs.core.result.published_fingerprint"  # by a key that nobody keeps
     monkeypatch.setattr(hidden, lambda _, key: "0" * 2 * len(key))
 
@@ -1031,7 +1059,7 @@ def test_one_id_is_one_document_and_one_spelling_of_a_person_one_person(data, tm
 
 def test_delta_of_several_releases_is_that_of_all_of_them():
     def statement(unit: str, event: dict) -> SimpleNamespace:
-        part = SimpleNamespace(event=event, neighboring_relation="ADD_OR_REMOVE_ONE")
+        part = DpEvents(event=event)
         return SimpleNamespace(
             unit=unit, relation="replace", delta=1e-5, epsilon_proved=1.0, epsilon_all_runs=1.0,
             reads_nothing=False, n_runs_released=1, dp_events=(part,),

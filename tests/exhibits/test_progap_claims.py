@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import csv
+import math
+from functools import partial
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
 from private_graphs.core.imports import STUDIES
-from private_graphs.report.claims import Place
+from private_graphs.core.study import load_study
+from private_graphs.report.claims import Place, verdict
+from private_graphs.report.results import Results
 from private_graphs.studies.progap import claims
-from private_graphs.studies.progap.scores import PRINTED_AS
+from private_graphs.studies.progap.scores import PRINTED_AS, choose_depth
 
 PUBLISHED = STUDIES / "progap/published/text_claims.csv"
 
@@ -62,3 +66,66 @@ def test_depth_counts_the_sums_that_are_named():
     assert claims.deeper("edge", 5, 1, table, at(4)).value == pytest.approx(22)
     assert claims.diminishing(table, at(4)).value == pytest.approx(8)
     assert claims.deeper("edge", 5, 3, table, at(4)) is None
+
+
+def test_each_method_has_the_number_of_sums_that_validates_best():
+    """As the paper chooses it: at a small ε few sums, at a large one many; a rival too."""
+    scores = {  # (method, ε, K): validation and test accuracies of two seeds
+        ("progap", 2, 1): (0.50, (0.51, 0.53)), ("progap", 2, 4): (0.45, (0.46, 0.46)),
+        ("progap", 8, 1): (0.60, (0.61, 0.61)), ("progap", 8, 4): (0.70, (0.71, 0.73)),
+        ("gap", 2, 1): (0.40, (0.90, 0.90)), ("gap", 2, 3): (0.48, (0.49, 0.49)),
+        ("gap", 8, 3): (0.65, (0.66, 0.66)),
+    }  # fmt: skip
+    rows = pd.DataFrame([
+        {"source": "own", "study": "progap", "group": "list_budgets", "method": method,
+         "dataset": "campus", "scenario": "lists", "protocol": "paper", "epsilon": epsilon,
+         "hops": hops, "job": f"{method} {hops}", "seed": seed, "test_accuracy": accuracy,
+         "validation_micro_f1": validation}
+        for (method, epsilon, hops), (validation, pair) in scores.items()
+        for seed, accuracy in enumerate(pair)
+    ])  # fmt: skip
+    held = Results(load_study("progap"), "full", rows, {})
+    left = choose_depth(held).runs
+    chosen = {(row.method, row.epsilon): row.hops for row in left.itertuples()}
+    assert chosen == {("progap", 2): 1, ("progap", 8): 4, ("gap", 2): 3, ("gap", 8): 3}
+    assert len(left) == 8
+    assert claims.above_gap("node", held, at()).value == pytest.approx(3)  # at ε = 2; 6 at 8
+    unknown = held.with_rows(rows.assign(validation_micro_f1=float("nan")))
+    assert len(choose_depth(unknown).runs) == len(rows), "without validation nothing is chosen"
+
+
+STATEMENTS = {
+    "edge": {"delta": 1e-7, "epsilon_proved": 1.4476, "mechanisms": [
+        {"noise_multiplier": 10.4618 / 2**0.5, "sensitivity": 2**0.5, "count": 5},
+    ]},
+    "node": {"delta": 1e-5, "epsilon_proved": 17.39, "mechanisms": [
+        {"noise_multiplier": 1.3438 / 2, "sensitivity": 20.0, "count": 4},
+        {"noise_multiplier": 1.3438, "count": 1925, "sampling": f"poisson({256 / 19804:g})"},
+    ]},
+}  # fmt: skip
+"""Statements of the authors' code at ε = 1 and 8."""
+
+
+@pytest.mark.parametrize(
+    ("rule", "level", "epsilon", "expected"),
+    [
+        (claims.price_directed_edge, "edge", 1, 1.0),
+        (partial(claims.proved_epsilon, "edge"), "edge", 1, 1.4476),
+        (claims.price_removal, "node", 8, 7.4343),
+        (partial(claims.proved_epsilon, "node"), "node", 8, 17.39),
+    ],
+)
+def test_every_relation_has_its_own_price(rule, level, epsilon, expected):
+    """The numbers of a directed edge, a friendship, a removed and a replaced person."""
+    rows = pd.DataFrame([{"group": claims.GROUPS[level], "method": "progap", "epsilon": epsilon,
+                          "statement_id": level}])  # fmt: skip
+    held = SimpleNamespace(runs=rows, statement=STATEMENTS.get)
+    assert rule(held, at(epsilon)).value == pytest.approx(expected, abs=3e-3)
+
+
+def test_nothing_is_said_to_be_proved_of_a_node_with_all_its_edges():
+    rows = pd.DataFrame([{"group": "owned_lists", "method": "progap", "epsilon": 8,
+                          "statement_id": "node"}])  # fmt: skip
+    held = SimpleNamespace(runs=rows, statement=STATEMENTS.get)
+    found = claims.price_all_edges(held, at(8))
+    assert verdict(found, -math.inf, 8) == "undecided" and math.isinf(found.high)

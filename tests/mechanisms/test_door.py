@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
+from itertools import permutations, product
 from pathlib import Path
 
 import numpy as np
@@ -218,6 +219,88 @@ def test_methods_hold_no_secret_stream():
         with pytest.raises(ValueError, match="secret"):
             public.key(purpose)
     assert all(public.generator(name) for name in PUBLIC)
+
+
+RELEASES = {
+    "gaussian", "laplace", "rows", "respond", "flip", "sample", "choose_top", "descent",
+}  # fmt: skip
+"""Calls of a door that take the name of a stream."""
+NAMING = {"stream", "noise", "coins"}
+"""Arguments of these calls that are names of streams."""
+
+
+def constant(node: ast.expr, module: ast.Module, path: Path) -> str:
+    """The text of a literal, or of a name that the module binds to one."""
+    lines = [each for each in module.body if isinstance(each, ast.Assign)]
+    bound = {ast.unparse(each.targets[0]): each.value for each in lines}
+    node = bound.get(ast.unparse(node), node)
+    assert isinstance(node, ast.Constant), f"{path}: {ast.unparse(node)} names no fixed stream"
+    return node.value
+
+
+def names_of_door(root: Path) -> set[str]:
+    """The names of all streams that the source lets the door open."""
+    found = set()
+    for path in sorted((root / "src" / "private_graphs").rglob("*.py")):
+        module = ast.parse(path.read_text())
+        for node in ast.walk(module):
+            if isinstance(node, ast.FunctionDef) and path.name == "door.py":
+                pairs = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+                found |= {value.value for each, value in pairs if each.arg in NAMING and value}
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                given = [each for each in node.keywords if each.arg in NAMING]
+                if node.func.attr in RELEASES:
+                    found |= {constant(each.value, module, path) for each in given}
+    return found
+
+
+def test_no_public_purpose_reaches_a_stream_of_the_door(root: Path):
+    """Under a secret no key is that of a public stream, or published; a seed's names that both
+    sides know are opened on one side only."""
+    names, fields = names_of_door(root), {"replica": 1}
+    assert {"noise", "lots", "order", "sample", "rows", "choice", "pairs"} <= names
+    for secret in (None, bytes(range(32))):
+        public = {each: Streams.of(fields, secret).public.key(each).tobytes() for each in PUBLIC}
+        for name in sorted(names):
+            key = Streams.of(fields, secret).of_door.key(name).tobytes()
+            assert key.hex()[:16] != Streams.of(fields, secret).public_id
+            if secret is not None:
+                assert key not in public.values()
+            for purpose in (each for each in PUBLIC if PUBLIC[each] == name):
+                for opens in permutations([("public", purpose), ("of_door", name)]):
+                    streams = Streams.of(fields, secret)
+                    (first, own), (second, other) = opens
+                    getattr(streams, first).generator(own)
+                    with pytest.raises(ValueError, match="of this replica opened before"):
+                        getattr(streams, second).key(other)
+            same = [each for each in PUBLIC if public[each] == key]
+            assert same == [each for each in PUBLIC if PUBLIC[each] == name and secret is None]
+
+
+def test_a_method_cannot_draw_the_noise_of_its_own_release():
+    """Neither before the release nor after it, under a seed or a secret."""
+    for secret, purpose in product((None, bytes(range(32))), ("diagnostic", "random_rows")):
+        streams = Streams.of({"a": 1}, secret)
+        door, stream = Door.of([streams]), PUBLIC[purpose]
+        door.plan([(replace(QUERY, count=1),)])
+        door.gaussian(np.zeros((1, 3)), [replace(QUERY, count=1)], stream=stream)
+        with pytest.raises(ValueError, match=f"a public stream opens the stream {stream}"):
+            streams.public.generator(purpose)
+        streams = Streams.of({"a": 1}, secret)
+        streams.public.generator(purpose)
+        with pytest.raises(ValueError, match=f"the door opens the stream {stream}"):
+            Door.of([streams]).lanes[0].generator(stream)
+
+
+def test_streams_of_the_door_are_opened_by_the_door_alone(root: Path):
+    package = root / "src" / "private_graphs"
+    found = [
+        path.relative_to(package).as_posix()
+        for path in sorted(package.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in ("of_door", "_all")
+    ]
+    assert set(found) == {"core/streams.py", "mechanisms/door.py"}
 
 
 DRAWING = {"discrete_gaussian", "discrete_laplace"}

@@ -146,6 +146,28 @@ def test_a_replaced_node_moves_the_sum_of_many_by_at_most_twice_the_norm():
     np.testing.assert_allclose(before - after, 2 * alone, rtol=0, atol=1e-9 * clip_norm)
 
 
+@pytest.mark.parametrize("scale", [1.0, 30.0, 1000.0])
+@pytest.mark.parametrize("kind", ["linear", "two layers"])
+def test_a_node_that_loses_its_label_moves_no_others_term(kind, scale):
+    """Matrices with a row less are multiplied in another order: float32 moved others by 1e-4 C."""
+    moved, clip_norm = 0.0, 0.5
+    for seed in range(12):
+        draws = np.random.default_rng(seed)
+        columns, n, classes = (int(draws.choice(each)) for each in ((64, 300), (20, 131), (2, 5)))
+        rows = draws.normal(size=(n, columns))
+        rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+        labels = draws.integers(classes, size=n)
+        model = Linear(columns, classes) if kind == "linear" else TwoLayers(columns, classes, 8)
+        parameters = scale * draws.normal(size=(3, len(model.start(draws)))).astype(np.float32)
+        others, own = np.arange(n) != 7, slice(7, 8)
+        whole, less, alone = (
+            clipped_total(model, parameters, rows[some], labels[some], clip_norm)
+            for some in (slice(None), others, own)
+        )
+        moved = max(moved, np.linalg.norm(whole - less - alone, axis=1).max())
+    assert moved < 1e-9 * clip_norm
+
+
 def test_blocks_of_rows_add_up(monkeypatch):
     rows, labels, parameters = drawn(LINEAR)
     whole = clipped_total(Linear(D, K), parameters, rows, labels, 0.5)

@@ -59,6 +59,11 @@ class Bug:
         return text.replace(self.old, self.new)
 
 
+def _fresh(kind: str) -> str:
+    """Return the test that sees a kind of run draw the operating system's bytes."""
+    return test(f"entropy::a_run_with_fresh_noise_draws_32_bytes_of_the_operating_system[{kind}]")
+
+
 _PUBLIC = "public_adjacency=edges[public][:, public] if"
 _PUBLIC_MAP = test("methods/public_text::the_map_is_the_same_for_other_training_nodes")
 _DISCRETE = "discrete_gaussian(lane.generator(stream), steps, row.shape)"
@@ -110,7 +115,7 @@ BUGS = (
         _DISCRETE, "discrete_gaussian(lane.generator(stream), steps, (*row.shape[:-1], 1))",
         (audit("gaussian_lattice"),)),
     Bug("4", "lattice noise: the replicas of a batch share their noise", "mechanisms/door.py",
-        _DISCRETE, "discrete_gaussian(self.lanes[0].streams.generator(stream), steps, row.shape)",
+        _DISCRETE, _DISCRETE.replace("lane.", "self.lanes[0].streams.of_door."),
         (audit("gaussian_lattice"),), fast=True),
     Bug("6", "exponential mechanism at half the scale that its event states", "mechanisms/door.py",
         "scale = without if query is None else query.scale",
@@ -135,7 +140,7 @@ BUGS = (
         'gdp_noise(request.epsilon, steps, task.delta, "add_remove")',
         (test("methods/dp_linear::events_are_priced_at_the_request"),)),
     Bug("11", "the same noise in every round", "mechanisms/door.py",
-        _NORMAL, "lane.streams.generator(stream).standard_normal(row.shape, dtype=dtype)",
+        _NORMAL, "lane.streams.of_door.generator(stream).standard_normal(row.shape, dtype=dtype)",
         (audit("gaussian"), audit("gaussian_float32"))),
     Bug("13", "rows of training nodes read edges among training nodes", "methods/public_text.py",
         "        return unit_rows(rows + task.train_to_public[nodes] @ self.met)",
@@ -150,16 +155,16 @@ BUGS = (
         (_PUBLIC_MAP, replay("class_sums", "text"), replay("dp_linear", "text"))),
     Bug("15", "no secret in the noise where the operating system's entropy is asked for",
         "core/result.py",
-        'return os.urandom(32) if noise_source == "os_entropy" else None', "return None",
+        'return fresh_bytes() if noise_source == "os_entropy" else None', "return None",
         (test("run::"
               "noise_of_the_operating_system_differs_every_time_and_tells_no_hash[dp_linear-text]"),)),
     Bug("16", "GCN: all replicas draw their noise from the key of the first", "mechanisms/door.py",
         "lane.key(self.noise) for lane in self.door.lanes",
-        "self.door.lanes[0].streams.key(self.noise) for _ in self.door.lanes",
+        "self.door.lanes[0].streams.of_door.key(self.noise) for _ in self.door.lanes",
         (audit("compiled_steps_float32"),)),
     Bug("17", "one set of coins for all steps", "mechanisms/door.py",
         "else _rate(query), lane.generator(self.coins)",
-        "else _rate(query), lane.streams.generator(self.coins)",
+        "else _rate(query), lane.streams.of_door.generator(self.coins)",
         (test("mechanisms/door::coins_are_of_the_rate_and_belong_to_positions[each]"),)),
     Bug("18", "GCN: noise of factor .7 in the kernel, the plan as before", "training/engine.py",
         "noise_std=self.descent.stds.copy(),", "noise_std=0.7 * self.descent.stds,",
@@ -172,7 +177,7 @@ BUGS = (
         _SUM, "noise *= 0.93 * self.stds[:, None]",
         (audit("steps"), audit("steps_float32"))),
     Bug("21", "noise of steps drawn once and used in every step", "mechanisms/door.py",
-        _STEP, _STEP.replace("lane.generator", "lane.streams.generator"),
+        _STEP, _STEP.replace("lane.generator", "lane.streams.of_door.generator"),
         (audit("steps"),)),
     Bug("26", "public graph: edges between public nodes that share a training neighbour",
         "core/graph_task.py",
@@ -306,7 +311,7 @@ BUGS = (
         "return private | dict.fromkeys(public, PUBLISHED)", "return private",
         (test("documents/documents::what_a_release_published_is_protected_by_no_later_one"),)),
     Bug("M19", "documents: a hash of the table under a known key", "documents/release.py",
-        "published_fingerprint(sha256_of(spec.nodes), os.urandom(32))",
+        "published_fingerprint(sha256_of(spec.nodes), fresh_bytes())",
         'published_fingerprint(sha256_of(spec.nodes), b"a known key")',
         (test("documents/documents::"
               "an_attack_stays_private_and_sees_something_but_no_more_than_is_proved"),)),
@@ -374,8 +379,38 @@ BUGS = (
         "private = [other for other in runs if other.epsilon == run.epsilon]\n        without",
         (test("run::all_private_rows_of_a_file_compose"),)),
     Bug("N20", "streams: every purpose has the same draws", "core/streams.py",
-        'f"{self.identity}/{purpose}"', 'f"{self.identity}/name"',
+        'f"{self.identity}/{name}"', 'f"{self.identity}/name"',
         (test("training/replicas::streams_are_told_apart_by_every_field_purpose_and_secret"),)),
+    Bug("S1", "streams: under a secret a public stream is the noise of the door",
+        "core/streams.py", 'f"door/{name}" if by_door and self.secret else name', "name",
+        (test("mechanisms/door::no_public_purpose_reaches_a_stream_of_the_door"),)),
+    Bug("S2", "streams: a method may draw the noise of its own release", "core/streams.py",
+        "if self._opened.setdefault(name, by_door) != by_door:", "if False:",
+        (test("mechanisms/door::a_method_cannot_draw_the_noise_of_its_own_release"),)),
+    Bug("L1", "the noise of a value repeats after 64 numbers", "mechanisms/door.py",
+        _NORMAL,
+        "np.resize(lane.generator(stream).standard_normal(64, dtype=dtype), row.shape)",
+        (audit("gaussian"), audit("gaussian_float32")), fast=True),
+    Bug("L2", "DP-APPR: the noise of a step repeats in every block of 4,096 numbers",
+        "training/roots.py", "fill_normals(key, t, begin // 4,", "fill_normals(key, t, 0,",
+        (audit("root_steps"),)),
+    Bug("L3", "the noise of steps is cut off at 4 standard deviations", "mechanisms/door.py",
+        _SUM, "noise = np.clip(noise, -4, 4) * self.stds[:, None]",
+        (audit("steps"), audit("steps_float32"))),
+    Bug("L4", "the noise of a value sums to zero", "mechanisms/door.py",
+        "out += dtype(query.noise_std) * noise",
+        "out += dtype(query.noise_std) * (noise - noise.mean())",
+        (audit("gaussian"), audit("gaussian_float32"))),
+    Bug("L5", "lattice noise repeats after 16 numbers of a value", "mechanisms/door.py",
+        _DISCRETE,
+        "np.resize(discrete_gaussian(lane.generator(stream), steps, 16), row.shape)",
+        (audit("gaussian_lattice"), replay("class_sums", "text"))),
+    Bug("E1", "a release of documents is keyed by bytes that are always the same",
+        "documents/release.py", 'Streams.of({"graph": name}, fresh_bytes())',
+        'Streams.of({"graph": name}, bytes(32))', (_fresh("classify"), _fresh("classify_links"))),
+    Bug("E2", "a graph in shards is keyed by 8 bytes", "workflow/sharded.py",
+        "temporary.write_bytes(fresh_bytes())", "temporary.write_bytes(fresh_bytes(8))",
+        (_fresh("shards"),)),
     Bug("N21", "edge votes: each of the two messages is clipped, not both together",
         "methods/edge_votes.py",
         "norms = np.sqrt((to_first**2).sum(axis=1) + (to_second**2).sum(axis=1))",
@@ -496,9 +531,9 @@ BUGS = (
               "a_replayed_release_reads_a_person_through_the_door_alone[False-dp_linear]"),)),
     Bug("Q5", "documents: the ledger is free between the check of a budget and the entry",
         "documents/ledger.py",
-        "            release = os.urandom(6).hex()\n            self._append(\n"
+        "            release = fresh_bytes(6).hex()\n            self._append(\n"
         "                lines,",
-        "            release = os.urandom(6).hex()\n        with self._locked():\n"
+        "            release = fresh_bytes(6).hex()\n        with self._locked():\n"
         "            self._append(\n                self._lines(),",
         (test("documents/documents::a_release_is_checked_and_entered_under_one_lock"),)),
     Bug("Q6", "documents: distances of lattice noise do not add up in an account",
@@ -520,7 +555,7 @@ BUGS = (
         "privacy/queries.py", "self.dimension * self.count)", "self.dimension)",
         (test("methods/lattice::the_distance_is_paid_for_in_compositions"),)),
     Bug("Q11", "explain: the distance of lattice noise counts in few of many releases",
-        "privacy/composition.py", "_NUMBERS * max(releases, _RELEASES))", "_NUMBERS * _RELEASES)",
+        "privacy/composition.py", "max(numbers, NUMBERS * _RELEASES))", "NUMBERS * _RELEASES)",
         (test("privacy/composition::many_lattice_releases_take_their_share_of_delta"),)),
     Bug("Q12", "prices: of two conversions of zCDP the smaller is stated",
         "privacy/query_prices.py",
@@ -528,8 +563,8 @@ BUGS = (
         "found.append((min(first, second), zcdp_name(), max(first, second)))",
         (test("privacy/queries::concentrated_privacy_by_two_routes"),)),
     Bug("Q13", "prices: other units pay for the runs of one group of several",
-        "privacy/prices.py", "compose_groups([(aside, n_all)], delta)",
-        "compose_groups([(aside, runs[0].n_runs)], delta)",
+        "privacy/prices.py", "((events, aside), number) for events, number in groups]",
+        "((events, aside), number) for events, number in groups[:1]]",
         (test("privacy/statements::what_other_units_cost_counts_in_one_run_and_in_all"),)),
     Bug("Q14", "epsilon: a person's records count once where minibatches were shuffled",
         "privacy/composition.py", "gdp_epsilon(group * twice * math.sqrt(shuffled)",
@@ -616,8 +651,7 @@ BUGS = (
         "EACH_CONFIDENCE = 1 - (1 - AUDIT_CONFIDENCE) / 2", "EACH_CONFIDENCE = AUDIT_CONFIDENCE",
         (test("attacks/mechanism_audit::bounds_and_verdicts_hold_jointly"),)),
     Bug("Q36", "audits of mechanisms: each of four bounds has the error of all",
-        "attacks/mechanism_audit.py", "tail = (1 - AUDIT_CONFIDENCE) / 4",
-        "tail = 1 - AUDIT_CONFIDENCE",
+        "attacks/mechanism_audit.py", "tail = alarm / 4", "tail = alarm",
         (test("attacks/mechanism_audit::bounds_and_verdicts_hold_jointly"),)),
     Bug("Q37", "replay: a unit may move two parts", "mechanisms/replay.py",
         "            if len(self.parts[name]) > 1:\n",
@@ -742,6 +776,26 @@ BUGS = (
         "return [*([job.chosen.job.id] if job.chosen else []), *job.needs.values()]",
         "return [*job.needs.values()]",
         (test("workflow/workflow::every_job_is_in_one_batch_after_those_that_it_needs"),)),
+    Bug("S1", "epsilon: of a run's parts, the one that costs most alone is composed",
+        "privacy/choices.py", "        if not any(covers(other, part) for other in left):",
+        "        if not left:",
+        (test("privacy/composition::the_costliest_parts_are_those_that_cost_most_together"),
+         test("privacy/statements::"
+              "the_costliest_of_units_that_a_file_or_a_budget_reads_is_chosen_after_composing"))),
+    Bug("S2", "epsilon: answers that are composed with themselves count once",
+        "privacy/composition.py", 'name == "SelfComposedDpEvent" and _answers(tree["event"])',
+        "False",
+        (test("privacy/composition::answers_composed_with_themselves_all_count"),)),
+    Bug("S3", "class sums: residuals of many nodes, which are not kept, are clipped to 4 C",
+        "methods/class_sums.py", "terms = clipped_residuals(logits, labels, norms)",
+        "terms = clipped_residuals(logits, labels, norms if small else norms / 4)",
+        ("tests/mechanisms/test_size_limits.py::test_many_records_are_treated_as_few"
+         "[methods.class_sums-_KEPT-0-class_sums-text]",)),
+    Bug("S4", "predict: the exact classes of protected documents are readable by all",
+        "documents/api.py", "with private_path(out) as temporary:",
+        "with __import__('private_graphs.core.files').core.files.atomic_path(out) as temporary:",
+        (test("documents/documents::"
+              "predicted_classes_are_closed_to_others_and_say_what_they_are"),)),
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from types import SimpleNamespace
@@ -10,10 +11,12 @@ import numpy as np
 import pytest
 from command_line import refused
 
+from private_graphs.attacks.scores import _repeated
 from private_graphs.privacy import composition
 from private_graphs.privacy.accountants import gdp_delta, gdp_epsilon
 from private_graphs.privacy.audits import Errors, two_point_epsilon
-from private_graphs.privacy.queries import LATTICE_RATIO, lattice_distance
+from private_graphs.privacy.dp_events import NUMBERS, DpEvents, dp_events
+from private_graphs.privacy.queries import LATTICE_RATIO, GaussianQuery, lattice_distance
 
 
 def test_papers_numbers_are_priced_and_shuffling_is_not_amplified(run):
@@ -25,6 +28,48 @@ def test_papers_numbers_are_priced_and_shuffling_is_not_amplified(run):
     )  # fmt: skip
     assert found["if_shuffled"] == pytest.approx(33.10373, abs=1e-4)
     refused(run("epsilon", "--noise-multiplier", 4, "--epochs", 2), 2, "belong together")
+
+
+@pytest.mark.parametrize("relation", ["replace", "zero_out", "add_remove"])
+def test_neighbours_with_other_minibatches_have_no_price(run, relation):
+    """One record more makes a second step of 101 records in batches of 100: anyone sees that."""
+    for n in (100, 101):
+        flags = ("--noise-multiplier", 4, "--epochs", 1, "--batch-size", 100, "--n", n)
+        found = run("epsilon", *flags, "--relation", relation).json
+        assert (found["if_shuffled"] is None) == (relation == "add_remove")
+        assert found["steps"] == n - 99
+        [of_shuffled] = [each for each in found["supposes"] if "if_shuffled" in each]
+        assert ("null" in of_shuffled) == (relation == "add_remove")
+
+
+FULL, SAMPLED = ("--steps", 9), ("--steps", 9, "--sampling-rate", 0.1)
+MINIBATCHES = ("--epochs", 2, "--batch-size", 10, "--n", 95)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        *((("--relation", relation, *more), (moved, coins))
+          for relation, moved in (("replace", "becomes any other"), ("zero_out", "becomes zero"),
+                                  ("add_remove", "appears or vanishes"))
+          for more, coins in ((FULL, "reads all records"), (SAMPLED, "secret coin"),
+                              (MINIBATCHES, "secret coin"))),
+        (("--accountant", "moments", *SAMPLED), ("appears or vanishes", "secret coin")),
+        (("--accountant", "cancelling", *SAMPLED), ("appears or vanishes", "bounds nothing")),
+        (("--accountant", "gdp", *FULL), ("becomes any other", "reads all records")),
+        (("--group", 3, *SAMPLED), ("each of 3 records", "secret coin")),
+        (("--mechanism", "laplace", *FULL), ("one number", "pure_epsilon alone")),
+        (("--mechanism", "laplace", "--group", 2, *FULL), ("each of 2 records", "public")),
+        (("--mechanism", "randomized-response", *FULL), ("each step is an answer", "public")),
+    ],
+)  # fmt: skip
+def test_each_printed_number_says_what_it_supposes(run, flags, words):
+    found = run("epsilon", "--noise-multiplier", 4, *flags).json
+    text = "; ".join(found["supposes"])
+    assert all(word in text for word in words), text
+    assert "the same for neighbours" in text
+    if not {"--mechanism", "--group", "--epochs", "cancelling"} & set(flags):
+        assert run("noise", "--epsilon", 2, *flags).json["supposes"] == found["supposes"]
 
 
 def test_groups_laplace_noise_and_answers():
@@ -60,10 +105,98 @@ def test_event_trees_of_statements_compose(run, tmp_path):
     assert 1 < found / gdp_epsilon(100, 1e-5) < 1.001
 
 
+def gaussian(noise: float) -> dict:
+    return {"class": "GaussianDpEvent", "noise_multiplier": noise}
+
+
+def laplace(noise: float) -> dict:
+    return {"class": "LaplaceDpEvent", "noise_multiplier": noise}
+
+
+def sampled(noise: float, rate: float) -> dict:
+    return {
+        "class": "PoissonSampledDpEvent",
+        "sampling_probability": rate,
+        "event": gaussian(noise),
+    }
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        [[gaussian(4.0), laplace(1.1)], [gaussian(4.0)]],
+        [[gaussian(4.0), laplace(1.1)]] * 3,
+        [[gaussian(4.0), laplace(1.1)], [sampled(0.7, 0.1), gaussian(5.0), gaussian(3.0)]],
+        [[laplace(3.0), gaussian(8.0), sampled(0.9, 0.2)]] * 2 + [[laplace(1.3), gaussian(3.5)]],
+    ],
+)
+def test_the_costliest_parts_are_those_that_cost_most_together(run, tmp_path, runs):
+    """Profiles cross: a part that costs less alone can cost more beside others."""
+    path = tmp_path / "events.json"
+    path.write_text(json.dumps([{"dp_events": [{"event": each} for each in one]} for one in runs]))
+    found = run("epsilon", "--events", path).json
+    assert "one part of each" in found["supposes"][0]
+    ways = list(itertools.product(*runs))
+    every = [
+        composition._price([(each, 1) for each in way], "ADD_OR_REMOVE_ONE", 1e-5) for way in ways
+    ]
+    assert found["epsilon"] == pytest.approx(max(every), rel=1e-6)
+    alone = [
+        max(one, key=lambda each: composition._price([(each, 1)], "ADD_OR_REMOVE_ONE", 1e-5))
+        for one in runs
+    ]
+    if len(runs) == 2 and len(runs[1]) == 1:
+        assert every[ways.index(tuple(alone))] < found["epsilon"] - 0.4
+
+
+def test_so_many_parts_that_none_costs_most_are_refused(run, tmp_path):
+    path = tmp_path / "events.json"
+    parts = [{"dp_events": [{"event": gaussian(4.0 + k)}, {"event": laplace(1.1)}]}
+             for k in range(9)]  # fmt: skip
+    path.write_text(json.dumps(parts))
+    refused(run("epsilon", "--events", path), 1, "512 ways")
+    easy = [{"dp_events": [{"event": gaussian(9.0 + k)}, {"event": gaussian(8.0)}]}
+            for k in range(9)]  # fmt: skip
+    path.write_text(json.dumps(easy))
+    assert run("epsilon", "--events", path).json["epsilon"] == pytest.approx(
+        gdp_epsilon(3 / 8, 1e-5), abs=1e-3
+    )
+
+
+def test_answers_composed_with_themselves_all_count(run, tmp_path):
+    answer = {"class": "RandomizedResponseDpEvent", "noise_parameter": 0.5, "num_buckets": 2}
+    inside = {"class": "ComposedDpEvent", "events": [answer, gaussian(9.0)]}
+    found = []
+    for event in ({"class": "ComposedDpEvent", "events": [inside] * 5},
+                  {"class": "SelfComposedDpEvent", "event": inside, "count": 5}):  # fmt: skip
+        part = {"event": event, "neighboring_relation": "REPLACE_ONE"}
+        (tmp_path / "events.json").write_text(json.dumps(part))
+        found.append(run("epsilon", "--events", tmp_path / "events.json").json["epsilon"])
+    assert found[0] == pytest.approx(found[1], abs=1e-6) and found[0] > 5
+
+
+def test_the_largest_part_of_gaussian_runs_together_is_that_of_every_choice():
+    noises = ((4.0, 9.0), (7.0,), (30.0, 5.0, 6.0))
+    runs = [
+        SimpleNamespace(
+            delta=1e-5, unit="person", relation="replace", reads_nothing=False, epsilon_proved=1.0,
+            epsilon_all_runs=1.0, n_runs_released=1, dp_events=[
+                DpEvents(event=gaussian(noise))
+                for noise in one
+            ],
+        )
+        for one in noises
+    ]  # fmt: skip
+    every = [math.hypot(*(1 / noise for noise in way)) for way in itertools.product(*noises)]
+    assert composition.together(runs)[0] == pytest.approx(
+        max(gdp_epsilon(mu, 1e-5) for mu in every), abs=1e-4
+    )
+
+
 def test_many_lattice_releases_take_their_share_of_delta():
     tree = {"class": "SelfComposedDpEvent", "count": 10**6,
             "event": {"class": "GaussianDpEvent", "noise_multiplier": 1e3}}  # fmt: skip
-    part = SimpleNamespace(event=tree, neighboring_relation="ADD_OR_REMOVE_ONE")
+    part = DpEvents(event=tree)
     one = SimpleNamespace(
         delta=1e-5, unit="person", relation="replace", reads_nothing=False, epsilon_proved=4.4,
         epsilon_all_runs=4.4, n_runs_released=1, dp_events=[part],
@@ -72,6 +205,58 @@ def test_many_lattice_releases_take_their_share_of_delta():
     distance = lattice_distance(LATTICE_RATIO, 2**20 * 10**6)
     assert delta == 1e-5 and distance > 1e-8
     assert gdp_delta(1.0, epsilon) + (1 + math.exp(epsilon)) * distance <= delta
+
+
+@pytest.mark.parametrize("classes", [255, 300, 10**6])
+def test_releases_together_pay_for_all_numbers_of_their_lattices(classes):
+    """Sums of more than 255 classes have more numbers than is supposed of one release."""
+    numbers = 4097 * classes
+    query = GaussianQuery(
+        unit="person", relation="replace", count=1, reason="sums", sensitivity=0.2680511,
+        noise_std=1.0, spacing=LATTICE_RATIO, dimension=numbers,
+    )  # fmt: skip
+    [part] = dp_events([query], (), ("person", "replace", 1e-5), True)
+    assert part.lattice_numbers == (numbers if numbers > NUMBERS else None)
+    again = DpEvents.model_validate_json(part.model_dump_json())
+    assert again == part
+    assert ("lattice_numbers" in part.model_dump()) == (numbers > NUMBERS), "older ones stay"
+    one = SimpleNamespace(
+        delta=1e-5, unit="person", relation="replace", reads_nothing=False, epsilon_proved=1.0,
+        epsilon_all_runs=1.0, n_runs_released=1, dp_events=[again],
+    )  # fmt: skip
+    epsilon, delta = composition.together([one] * 20)
+    distance = 20 * query.total_variation
+    assert (
+        gdp_delta(math.sqrt(20) * 0.2680511, epsilon) + (1 + math.exp(epsilon)) * distance <= delta
+    )
+
+
+def test_runs_that_are_written_twice_are_seen_and_the_verdict_says_so(run, tmp_path):
+    """With each run twice, half of them choose the threshold for themselves: the bound is false."""
+    rng = np.random.default_rng(1)
+    files = tmp_path / "with.csv", tmp_path / "without.csv"
+
+    def found(with_it: np.ndarray, without: np.ndarray) -> dict:
+        for path, scores in zip(files, (with_it, without), strict=True):
+            np.savetxt(path, scores)
+        text = run("audit", "--scores", *files, "--claim", 9).out
+        told = run("audit", "--scores", *files, "--claim", 9, "--json").json
+        assert ("WARNING" in text) == bool(told["warning"]) == bool(told["repeated"])
+        return told
+
+    one, two = rng.normal(1, 1, 100), rng.normal(0, 1, 100)
+    assert found(np.repeat(one, 2), np.repeat(two, 2))["repeated"] == 200
+    assert found(np.repeat(one, 2), rng.normal(0, 1, 200))["repeated"] == 100
+    shifted = np.r_[one[:1], np.repeat(one, 2)[:-1]]  # pairs that begin at even places, too
+    assert found(shifted, np.repeat(two, 2))["repeated"] >= 199
+    coarse = rng.integers(0, 3, 400).astype(float)  # few values repeat by chance
+    assert found(coarse, rng.permutation(coarse))["repeated"] == 0
+    assert found(np.ones(200), np.zeros(200))["repeated"] == 0, "an attack that is never wrong"
+    assert found(one, two)["repeated"] == 0
+    false = sum(
+        bool(_repeated(rng.choice([0.0, 1.0, 2.0], 60, p=[0.6, 0.3, 0.1]))) for _ in range(2000)
+    )
+    assert false == 0
 
 
 def test_scores_of_any_attack_give_a_bound_that_holds(run, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 
@@ -19,8 +20,14 @@ from private_graphs.privacy.events import (
     Shuffled,
     Unnoised,
 )
-from private_graphs.privacy.prices import FileRows, SearchRuns, price_file, price_runs
-from private_graphs.privacy.queries import ExponentialChoice, GaussianQuery
+from private_graphs.privacy.prices import (
+    FileRows,
+    SearchRuns,
+    price_file,
+    price_runs,
+    proved_by,
+)
+from private_graphs.privacy.queries import ExponentialChoice, GaussianQuery, LaplaceQuery
 from private_graphs.privacy.statement_checks import check_row, with_audit
 from private_graphs.privacy.statements import (
     About,
@@ -237,6 +244,28 @@ def test_choices_about_other_units_count_where_every_row_makes_them() -> None:
     chosen = [SearchRuns((cheap,), 4, (_choice(1.0),))]
     assert price_file(CLAIM, tuple(chosen), 0).epsilon > 1
     assert price_file(CLAIM, (*chosen, SearchRuns((cheap,), 1)), 0).epsilon < 0.1
+
+
+def test_the_costliest_of_units_that_a_file_or_a_budget_reads_is_chosen_after_composing() -> None:
+    """Which part costs most depends on what it is composed with."""
+    about = {"unit": "node", "relation": "replace", "count": 1, "reason": "test"}
+    drowned = GaussianQuery(**about, sensitivity=1.0, noise_std=4.0)
+    choices = LaplaceQuery(**about, sensitivity=1.0, scale=1.1)
+    smooth = GaussianQuery(**about, sensitivity=1.0, noise_std=4.5)
+    runs = (SearchRuns((choices,), 1, (drowned,)), SearchRuns((smooth,), 2, (choices,)))
+    ways = itertools.product((choices, drowned), (smooth, choices), (smooth, choices))
+    every = [proved_by(way, CLAIM)[1] for way in ways]
+    assert price_file(CLAIM, runs, 0).epsilon == pytest.approx(max(every), abs=1e-4)
+    sides = ((choices, smooth, smooth), (drowned, choices, choices))
+    assert max(every) > max(proved_by(side, CLAIM)[1] for side in sides) + 1e-3
+
+    found = price_runs(
+        CLAIM, [SearchRuns((drowned,), 2), SearchRuns((smooth,), 1)], True, [choices]
+    )
+    ways = itertools.product((drowned, choices), (drowned, choices), (smooth, choices))
+    every = [proved_by(way, CLAIM)[1] for way in ways]
+    assert found.together == pytest.approx(max(every), abs=1e-4)
+    assert found.proved == max(proved_by([each], CLAIM)[1] for each in (drowned, choices))
 
 
 def _edge_statement(**changes: object) -> PrivacyStatement:

@@ -231,11 +231,11 @@ def test_verdicts_hold_printed_numbers_against_seeds_and_proofs():
 
 
 CLAIMS = pd.DataFrame(
-    [["of_all.cora", "", 2.0, "paper", 70.0, 70.0, 70.0, "fails", ""],
-     ["of_all.pubmed", "", 2.0, "paper", 65.0, 65.0, 65.0, "fails", ""],
-     ["in_part.cora", "", None, "paper", 1.0, 1.0, 1.0, "holds", ""],
-     ["in_part.pubmed", "", None, "paper", 1.0, 0.0, 2.0, "undecided", ""],
-     ["by_hand", "", None, "", 0.001, 0.001, 0.001, "fails", ""]],
+    [["of_all.cora", "text", "", 2.0, "paper", 70.0, 70.0, 70.0, "fails", ""],
+     ["of_all.pubmed", "text", "", 2.0, "paper", 65.0, 65.0, 65.0, "fails", ""],
+     ["in_part.cora", "text", "", None, "paper", 1.0, 1.0, 1.0, "holds", ""],
+     ["in_part.pubmed", "text", "", None, "paper", 1.0, 0.0, 2.0, "undecided", ""],
+     ["by_hand", "text", "", None, "", 0.001, 0.001, 0.001, "fails", ""]],
     columns=COLUMNS,
 )  # fmt: skip
 LOST = Verdict("released", 4, 3, budgets=2, hold=0, refuted=1, shown=4.789, larger=None)
@@ -267,6 +267,7 @@ def test_sentences_are_filled_from_rows_claims_and_attacks():
     assert found.instead == "0.55 at 2.00, all 2.00" and "no table of scores" in found.scores
     assert found.line("Small").startswith("Small: it prints a bound of 2; true? No: 65")
     assert "holds in_part" not in numbers(held, CLAIMS, [])  # elsewhere it is undecided
+    assert numbers(held, CLAIMS, [])["most by_hand"] == "0.01"
     unproved = {"unproved": {"show": "proved", "where": {"protocol": "released"}}}
     assert "unproved" not in numbers(saying(numbers=unproved), None, [])
 
@@ -311,7 +312,7 @@ def test_synthetic_data_decide_nothing_of_a_paper_but_calculations_and_attacks()
     made_up = replace(saying(numbers=sound | attack), name="demo")
     made_up.results.statistics[0]["synthetic"] = True
     known = numbers(made_up, CLAIMS, [LOST])
-    assert known == {"fails by_hand": "0.001", "attack": "3.28"}
+    assert known == {"fails by_hand": "0.001", "most by_hand": "0.01", "attack": "3.28"}
 
 
 def test_a_table_has_its_finding_as_title():

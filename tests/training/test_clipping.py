@@ -60,7 +60,7 @@ def test_shuffled_visits_take_one_clipped_step_per_part_in_the_drawn_order(devic
     parts = parts_of(dataset, splits)
     theta = torch.from_numpy(start(dataset))
     clip = middle(part_gradients(dataset, parts, theta))
-    order = streams(0)[0].generator("order")
+    order = streams(0)[0].of_door.generator("order")
     for _ in range(2):
         for number in order.permutation(splits):
             gradient = part_gradients(dataset, parts, theta)[number : number + 1]
@@ -77,7 +77,7 @@ def test_poisson_steps_sum_the_parts_that_join_and_divide_by_a_constant(device):
     dataset, splits = random_graph(2), 5
 
     def joins(seed: int) -> np.ndarray:
-        return streams(seed)[0].generator("order").random((splits, splits)) < 1 / splits
+        return streams(seed)[0].of_door.generator("order").random((splits, splits)) < 1 / splits
 
     # a seed with an empty step, and a step with two parts
     seed = next(seed for seed in range(99) if {0, 2} <= set(joins(seed).sum(1).tolist()))
@@ -197,7 +197,7 @@ def test_every_step_gets_fresh_noise_even_where_its_part_is_empty(protocol, devi
     for case in (labels, unlabelled):
         graph = replace(dataset, labels=case)
         parts = parts_of(graph, splits)
-        theta, order = torch.from_numpy(start(graph)), streams(0)[0].generator("order")
+        theta, order = torch.from_numpy(start(graph)), streams(0)[0].of_door.generator("order")
         if protocol is PAPER:
             chosen = np.eye(splits, dtype=bool)[order.permutation(splits)]
         else:

@@ -42,7 +42,7 @@ def replay(dataset, protocol, splits: int, epochs: int, scored: bool, seed) -> n
     ``scored``: after every epoch all rows are read.
     """
     stream, parts = streams(seed)[0], parts_of(dataset, splits, seed)
-    order, key = stream.generator("order"), stream.key("noise")
+    order, key = stream.of_door.generator("order"), stream.of_door.key("noise")
     theta, n_weights = start(dataset, seed), dataset.n_features * HIDDEN
     stored = row_length(dataset.n_features, HIDDEN, dataset.n_classes)
     w1 = theta[:n_weights].reshape(-1, HIDDEN)

@@ -143,7 +143,7 @@ def test_training_is_that_of_opacus(
         torch.optim.SGD(model.parameters(), lr=steps.learning_rate),
         noise_multiplier=0.0, max_grad_norm=steps.clip_norm, expected_batch_size=steps.lot_size,
     )  # fmt: skip
-    noise = STREAMS.generator("noise")
+    noise = STREAMS.of_door.generator("noise")
     queue: list[np.ndarray] = []
 
     def drawn(std: float, reference: torch.Tensor, **_: object) -> torch.Tensor:

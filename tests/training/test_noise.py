@@ -41,7 +41,7 @@ def normals(key, step, n, dtype="float64"):
 
 
 def key_of(text: str, secret: bool = False) -> np.ndarray:
-    return Streams(text, secret).key("noise")
+    return Streams(text, secret).of_door.key("noise")
 
 
 BOTH = pytest.mark.parametrize("secret", [False, True], ids=["seeded", "secret"])
@@ -81,20 +81,22 @@ def test_chacha20_gives_the_key_streams_of_rfc_8439(key, counter, nonce, expecte
 
 def test_under_a_secret_all_draws_are_chacha20_of_256_bits_that_differ_by_purpose():
     stream = Streams.of({"seed": 0}, b"secret")
-    keys = [stream.key(purpose).tobytes() for purpose in ("noise", "dropout")]
+    door = stream.of_door
+    keys = [door.key("noise").tobytes(), stream.key("dropout").tobytes()]
     assert [len(key) for key in keys] == [32, 32] and keys[0] != keys[1]
     units = np.empty((4, 100), np.uint32)
-    noise.fill_words(stream.key("noise"), 2**33 + 5, 7, units)
+    noise.fill_words(door.key("noise"), 2**33 + 5, 7, units)
     for i in (0, 56, 57, 99):  # unit 64 begins the second tile
         tile, lane = divmod(7 + i, 64)
         quarter, block = divmod(lane, 16)
         expected = chacha_block(keys[0], 16 * tile + block, (5, 2, 0))
         assert units[:, i].astype("<u4").tobytes().hex() == expected[32 * quarter :][:32]
-    order = stream.generator("order")
+    order = door.generator("order")
     raw = order.bit_generator.random_raw(8).astype("<u8").tobytes().hex()
-    assert raw == chacha_block(stream.key("order").tobytes()[::-1], 0, (0, 0, 0))
+    assert raw == chacha_block(door.key("order").tobytes()[::-1], 0, (0, 0, 0))
     drawn = order.integers(2**63, size=4)
-    assert (drawn != Streams.of({"seed": 0}, b"other").generator("order").integers(2**63)).all()
+    other = Streams.of({"seed": 0}, b"other").of_door
+    assert (drawn != other.generator("order").integers(2**63)).all()
     assert (drawn != stream.generator("partition").integers(2**63, size=4)).all()
     assert stream.public_id != Streams.of({"seed": 0}).public_id
 

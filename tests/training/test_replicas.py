@@ -81,15 +81,17 @@ def test_streams_are_told_apart_by_every_field_purpose_and_secret():
     ]  # fmt: skip
     found = [Streams.of(fields), Streams.of(fields, b"x"), Streams.of(fields, b"y")]
     found += [Streams.of(fields | change) for change in changed]
-    keys = {each.key(purpose).tobytes() for each in found for purpose in ("noise", "dropout")}
+    keys = {each.key("dropout").tobytes() for each in found}
+    keys |= {each.of_door.key("noise").tobytes() for each in found}
     assert len(keys) == 2 * len(found)
-    purposes = ("initial", "partition", "order", "sample", "random_baseline")
-    draws = {each.generator(p).integers(2**62) for each in found for p in purposes}
-    assert len(draws) == len(purposes) * len(found)
+    public, secret = ("initial", "partition", "random_baseline"), ("order", "sample")
+    draws = {each.generator(p).integers(2**62) for each in found for p in public}
+    draws |= {each.of_door.generator(p).integers(2**62) for each in found for p in secret}
+    assert len(draws) == len(public + secret) * len(found)
 
 
 def test_streams_are_the_same_in_every_process_and_whatever_the_order_of_fields():
     stream = Streams.of({"seed": 3, "cell": "a"})
     assert stream == Streams.of({"cell": "a", "seed": 3})
-    assert stream.key("noise").tolist() == [3269187504, 4292466639, 1601834844, 1994685525]
-    assert stream.generator("order").integers(10**9) == 976480747
+    assert stream.of_door.key("noise").tolist() == [3269187504, 4292466639, 1601834844, 1994685525]
+    assert stream.of_door.generator("order").integers(10**9) == 976480747

@@ -80,7 +80,7 @@ def test_what_a_watch_sees_are_the_sums_of_clipped_gradients(protocol, splits):
     watch, parts = Recording(), parts_of(GRAPH, splits)
     fit(GRAPH, protocol, splits=splits, epochs=3, noise=SIGMA, clip_norm=CLIP, watch=watch)
     (tape,), theta = watch.tapes.values(), start(GRAPH)
-    order, joined = streams(0)[0].generator("order"), []
+    order, joined = streams(0)[0].of_door.generator("order"), []
     for _ in range(3):
         if splits == 1 or protocol.visits == "epoch_sum":
             joined.append(np.ones(splits, dtype=bool))

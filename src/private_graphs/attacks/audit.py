@@ -34,6 +34,7 @@ from private_graphs.privacy.audits import (
     two_point_epsilon,
 )
 from private_graphs.privacy.checks import check_epsilon
+from private_graphs.privacy.rounding import at_least, at_most
 from private_graphs.privacy.statements import AUDIT_CONFIDENCE
 from private_graphs.training.engine import Progress
 
@@ -280,15 +281,17 @@ def describe(audit: CanaryAudit) -> str:
         f"{head[0]}noise multiplier {audit.noise_multiplier:g}, {head[1]}",
         f"claimed       epsilon {found['epsilon_claimed']:g}",
         f"proved        {_value(found['epsilon_proved'])}",
-        f"shown         epsilon > {found['epsilon_lower']:.4f}  (95 %, no assumption; "
+        f"shown         epsilon > {at_least(found['epsilon_lower'], 4)}  (95 %, no assumption; "
         f"{found['errors']} errors in {found['runs']} runs)",
     ]
     if found["epsilon_lower_gaussian"] is not None:
-        lines.append(f"if Gaussian   epsilon > {found['epsilon_lower_gaussian']:.4f}  (95 %)")
+        lines.append(
+            f"if Gaussian   epsilon > {at_least(found['epsilon_lower_gaussian'], 4)}  (95 %)"
+        )
     if found["one_run"]:
         single = found["one_run"]
         lines.append(
-            f"one run       epsilon > {single['epsilon_lower']:.4f}  (95 %, add_remove; "
+            f"one run       epsilon > {at_least(single['epsilon_lower'], 4)}  (95 %, add_remove; "
             f"{single['right']} of {single['guesses']} guesses right)"
         )
     lines.append(f"verdict       {VERDICTS[audit.verdict]}")
@@ -306,7 +309,7 @@ VERDICTS: dict[str, str] = {
 
 
 def _value(epsilon: float | None) -> str:
-    return "nothing" if epsilon is None else f"epsilon {epsilon:.4f}"
+    return "nothing" if epsilon is None else f"epsilon {at_most(epsilon, 4)}"
 
 
 def require_unbroken(audit: CanaryAudit) -> None:
@@ -314,8 +317,8 @@ def require_unbroken(audit: CanaryAudit) -> None:
     if audit.breaks_proof:
         shown = max(audit.lower(EACH_CONFIDENCE), audit.lower_gaussian(EACH_CONFIDENCE) or 0.0)
         raise UserError(
-            f"the audit of {audit.design.title} shows epsilon >= {shown:.4f} where "
-            f"{audit.epsilon_proved:.4f} is proved ({audit.design.unit}, {audit.design.relation}, "
-            f"delta {audit.delta:g}): the training code breaks its proof; mend it before "
-            "publishing any result"
+            f"the audit of {audit.design.title} shows epsilon >= {at_least(shown, 4)} where "
+            f"{at_most(audit.epsilon_proved, 4)} is proved ({audit.design.unit}, "
+            f"{audit.design.relation}, delta {audit.delta:g}): the training code breaks its "
+            "proof; mend it before publishing any result"
         )

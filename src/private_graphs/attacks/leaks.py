@@ -28,6 +28,7 @@ from private_graphs.methods import method_named
 from private_graphs.privacy.accountants import compose_groups, price
 from private_graphs.privacy.audits import most_of_gaussian, one_run_epsilon
 from private_graphs.privacy.events import Event
+from private_graphs.privacy.rounding import at_least, at_most
 
 CONFIDENCE = 0.95
 """Confidence of every interval and bound."""
@@ -119,8 +120,9 @@ class Guarantee:
         proved, least = self.at(delta), guesses.epsilon(delta, BREAKS)
         if proved is not None and least > proved:
             raise UserError(
-                f"an attack shows epsilon >= {least:.4f} at delta = {delta:g} where {proved:.4f} "
-                "is proved: the code breaks its proof; mend it before publishing any result"
+                f"an attack shows epsilon >= {at_least(least)} at delta = {delta:g} where "
+                f"{at_most(proved)} is proved: the code breaks its proof; mend it before "
+                "publishing any result"
             )
         return proved
 

@@ -2,9 +2,11 @@
 
 Each mechanism is drawn many times through the door, as methods draw it, including compiled steps.
 
-1. Does the noise match the event? Standard deviations and correlations between rounds, rows,
-coordinates and the replicas of a batch are tested (``noise_tests``); Laplace noise is first
-transformed to be normal. Noise that is 7 % too small lies far outside the bounds. 2. Does it hide
+1. Does the noise match the event? Of many short values standard deviations and correlations
+between rounds, rows, coordinates and the replicas of a batch are tested; of a few long ones, which
+span several blocks of every kernel, equal numbers, tails, sums and the correlation at every
+distance (``noise_tests``). Laplace noise is first transformed to be normal. Noise that is 7 % too
+small, or that a rare draw tells apart, lies far outside the bounds. 2. Does it hide
 one unit as well as is proved? A threshold fixed in advance distinguishes two exact values one
 sensitivity apart; the errors give a lower bound on μ of Gaussian DP
 (``privacy.audits.gaussian_mu``), which must not exceed the proved μ. For pure mechanisms the
@@ -25,8 +27,9 @@ import scipy.sparse
 from scipy.special import ndtri
 from scipy.stats import laplace
 
-from private_graphs.attacks.noise_tests import NoiseSample
+from private_graphs.attacks.noise_tests import NoiseSample, NoiseValues, found_together
 from private_graphs.core.streams import Streams
+from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import Door
 from private_graphs.mechanisms.replay import Recording
 from private_graphs.privacy.audits import Errors, gaussian_mu, rate_upper_bound
@@ -37,15 +40,38 @@ from private_graphs.privacy.statements import AUDIT_CONFIDENCE
 SECRET = bytes(range(32))
 """Fixed secret in place of the operating system's: draws come from the same generator, and
 repeat."""
-LANES = 50
-"""Number of replicas of a batch."""
-SHAPE = (4, 5)
-"""Rows and columns of one value."""
 ROUNDS = 2
+
+
+@dataclass(frozen=True)
+class Size:
+    """Size of a batch of draws."""
+
+    lanes: int
+    """Number of replicas."""
+    rows: int
+    columns: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of one value."""
+        return self.rows, self.columns
+
+    @property
+    def numbers(self) -> int:
+        """Number of entries of one value."""
+        return self.rows * self.columns
+
+
+SHORT = Size(50, 4, 5)
+LONG = Size(4, 4, 25_000)
+"""Values of 10⁵ numbers; compiled code draws at most 4,096 at once."""
+_BLOCKS = 10
+"""Number of blocks of a long value whose sums are normal."""
+_LONG_SEED = 10**6
+"""Seed of the long values, which is none of the short ones."""
 _HIDDEN = 32
 """Width of the compiled steps; each width is compiled separately."""
-_TOGETHER = 20
-"""Number of batches that compiled steps train at once."""
 _WORDS = {"unit": "node", "relation": "replace", "reason": "an audit"}
 _SPACING = 2.0**-29
 
@@ -74,30 +100,29 @@ class MechanismAudit:
         return asdict(self) | {"findings": list(self.findings), "passed": self.passed}
 
 
-def _door(seed: int, lanes: int = LANES) -> Door:
+def _door(seed: int, lanes: int) -> Door:
     return Door.of([Streams.of({"audit": seed, "lane": lane}, SECRET) for lane in range(lanes)])
 
 
-# --- noise: (batches, LANES, ROUNDS, rows, columns) in standard deviations, with exact values ----
+# --- noise: (batches, lanes, ROUNDS, rows, columns) in standard deviations, with exact values ----
 
-Draw = Callable[[int, float], np.ndarray]
-"""Callable: (seed, exact value of every entry) → released (LANES, ROUNDS, rows, columns), in
+Draw = Callable[[int, float, Size], np.ndarray]
+"""Callable: (seed, exact value of every entry, size) → released (lanes, ROUNDS, rows, columns), in
 units of the event's standard deviation or scale."""
 
 
 def _gaussian(dtype: type, lattice: bool) -> Draw:
-    query = GaussianQuery(
-        count=ROUNDS, sensitivity=1.0, noise_std=3.0, dimension=math.prod(SHAPE),
-        spacing=_SPACING if lattice else 0.0, **_WORDS,
-    )  # fmt: skip
-
-    def draw(seed: int, exact: float) -> np.ndarray:
-        door = _door(seed)
-        door.plan([(query,)] * LANES)
+    def draw(seed: int, exact: float, size: Size) -> np.ndarray:
+        query = GaussianQuery(
+            count=ROUNDS, sensitivity=1.0, noise_std=3.0, dimension=size.numbers,
+            spacing=_SPACING if lattice else 0.0, **_WORDS,
+        )  # fmt: skip
+        door, queries = _door(seed, size.lanes), [query] * size.lanes
+        door.plan([(query,)] * size.lanes)
         value = round(exact / _SPACING) if lattice else exact
         kind = np.int64 if lattice else np.float64
         found = [
-            door.gaussian(np.full((LANES, *SHAPE), value, kind), [query] * LANES, dtype=dtype)
+            door.gaussian(np.full((size.lanes, *size.shape), value, kind), queries, dtype=dtype)
             for _ in range(ROUNDS)
         ]
         door.close()
@@ -106,17 +131,17 @@ def _gaussian(dtype: type, lattice: bool) -> Draw:
     return draw
 
 
-def _rows(seed: int, exact: float) -> np.ndarray:
-    count = ROUNDS * SHAPE[0]
+def _rows(seed: int, exact: float, size: Size) -> np.ndarray:
+    count = ROUNDS * size.rows
     query = GaussianQuery(count=count, sensitivity=1.0, noise_std=3.0, **_WORDS)
-    found = np.empty((LANES, ROUNDS, *SHAPE))
-    door = _door(seed)
-    door.plan([(query,)] * LANES)
-    asked = np.ones(SHAPE[0], bool)
-    for lane in range(LANES):
+    found = np.empty((size.lanes, ROUNDS, *size.shape))
+    door = _door(seed, size.lanes)
+    door.plan([(query,)] * size.lanes)
+    asked = np.ones(size.rows, bool)
+    for lane in range(size.lanes):
         own = door.of_lanes([lane])
         for turn in range(ROUNDS):
-            found[lane, turn] = own.rows(np.full(SHAPE, exact), query, asked)
+            found[lane, turn] = own.rows(np.full(size.shape, exact), query, asked)
     door.close()
     return found / query.noise_std
 
@@ -126,14 +151,14 @@ def _step_event(steps: int) -> NoisyGradients:
 
 
 def _steps(dtype: type) -> Draw:
-    def draw(seed: int, exact: float) -> np.ndarray:
-        query, door = _step_event(ROUNDS), _door(seed)
-        door.plan([(query,)] * LANES)
-        descent = door.descent([query] * LANES, dtype=dtype)
-        size = math.prod(SHAPE)
-        found = [descent.add(np.full((LANES, size), exact)) for _ in range(ROUNDS)]
+    def draw(seed: int, exact: float, size: Size) -> np.ndarray:
+        lanes, numbers = size.lanes, size.numbers
+        query, door = _step_event(ROUNDS), _door(seed, lanes)
+        door.plan([(query,)] * lanes)
+        descent = door.descent([query] * lanes, dtype=dtype)
+        found = [descent.add(np.full((lanes, numbers), exact)) for _ in range(ROUNDS)]
         door.close()
-        return np.stack(found, axis=1).reshape(LANES, ROUNDS, *SHAPE) / descent.stds[0]
+        return np.stack(found, axis=1).reshape(lanes, ROUNDS, *size.shape) / descent.stds[0]
 
     return draw
 
@@ -144,17 +169,15 @@ def _compiled_steps(dtype: str, device: str) -> Draw:
     The sum of the noise of ROUNDS steps counts as one value.
     """
 
-    def draw(seed: int, exact: float) -> np.ndarray:
-        from private_graphs.attacks.canary import canary_graph
+    def draw(seed: int, exact: float, size: Size) -> np.ndarray:
         from private_graphs.methods.gcn_protocols import SOUND
         from private_graphs.training import engine
         from private_graphs.training.blocks import build_structure
 
         query = NoisyGradients("gradient_global", 1.5, 2.0, ROUNDS, ROUNDS, FullBatch(1))
-        door, lanes = _door(seed, _TOGETHER * LANES), _TOGETHER * LANES
+        lanes, graph = size.lanes, _unlabelled_graph(-(-size.numbers // _HIDDEN))
+        door = _door(seed, lanes)
         door.plan([(query,)] * lanes)
-        graph = canary_graph([1.0], [1])
-        graph = replace(graph, labels=np.where(graph.train_mask, -1, graph.labels))
         streams = [lane.streams.public for lane in door.lanes]
         structure = build_structure(
             graph, SOUND, splits=1, train_fraction=1.0, validation_graph="evaluated_mask",
@@ -164,19 +187,34 @@ def _compiled_steps(dtype: str, device: str) -> Draw:
             optimizer="sgd", epochs=ROUNDS, private=True, clip_norm=query.clip_norm, hidden=_HIDDEN,
             dropout=0.0, dtype=dtype, device=device,
         )  # fmt: skip
-        size = (graph.n_features + 1 + 2) * _HIDDEN + 2
-        specs = [engine.ReplicaSpec(each, 1.0, np.zeros(size)) for each in streams]
+        start = np.zeros((graph.n_features + 1 + 2) * _HIDDEN + 2)
+        specs = [engine.ReplicaSpec(each, 1.0, start.copy()) for each in streams]
         descent = door.descent([query] * lanes, coins="order")
         moved = engine.train(structure, SOUND, settings, specs, descent).parameters
         door.close()
         std = query.noise_multiplier * query.clip_norm * math.sqrt(ROUNDS)
-        noise = exact + moved[:, : math.prod(SHAPE)].astype(np.float64)
-        return noise.reshape(lanes, 1, *SHAPE) / std
+        noise = exact + moved[:, : size.numbers].astype(np.float64)
+        return noise.reshape(lanes, 1, *size.shape) / std
 
     return draw
 
 
-def _root_steps(seed: int, exact: float) -> np.ndarray:
+def _unlabelled_graph(n_features: int) -> GraphDataset:
+    """Return a small graph without labels of training nodes; most of its features are zero."""
+    from private_graphs.attacks.canary import canary_graph
+
+    graph = canary_graph([1.0], [1])
+    matrix = graph.features.to_scipy()
+    shape = len(graph.labels), max(n_features, graph.n_features)
+    wide = scipy.sparse.csr_matrix((matrix.data, matrix.indices, matrix.indptr), shape)
+    masks = graph.train_mask, graph.validation_mask, graph.test_mask
+    made = GraphDataset.generated(
+        "wide", ["0", "1"], wide, graph.edge_index, graph.labels, masks
+    )  # fmt: skip
+    return replace(made, labels=np.where(graph.train_mask, -1, graph.labels))
+
+
+def _root_steps(seed: int, exact: float, size: Size) -> np.ndarray:
     """Return the noise of DP-APPR's compiled steps without targets: first and last parameters.
 
     The sum of the noise of ROUNDS steps counts as one value.
@@ -184,39 +222,41 @@ def _root_steps(seed: int, exact: float) -> np.ndarray:
     from private_graphs.training import roots
 
     query = GaussianQuery(count=ROUNDS, sensitivity=1.0, noise_std=3.0, **_WORDS)
-    door = _door(seed)
-    door.plan([(query,)] * LANES)
+    door = _door(seed, size.lanes)
+    door.plan([(query,)] * size.lanes)
     one = scipy.sparse.identity(1, format="csr")
-    shared = roots.Roots.of(one, one, np.zeros(1, np.int64), np.float64)
+    n_features = max(1, -(-size.numbers // roots.HIDDEN) - 2)
+    features = scipy.sparse.csr_matrix(([1.0], ([0], [0])), (1, n_features))
+    shared = roots.Roots.of(features, one, np.zeros(1, np.int64), np.float64)
     nobody = np.full((ROUNDS, 1), -1)
     how = roots.RootTraining(nobody, divisor=1.0, learning_rate=1.0, adam=False)
-    start, half = np.zeros(3 * roots.HIDDEN), math.prod(SHAPE) // 2
-    found = np.empty((LANES, 1, *SHAPE))
-    for lane in range(LANES):
+    start, half = np.zeros((n_features + 2) * roots.HIDDEN), size.numbers // 2
+    found = np.empty((size.lanes, 1, *size.shape))
+    for lane in range(size.lanes):
         descent = door.of_lanes([lane]).descent([query], coins="batches")
         moved = roots.train(shared, start, how, descent, seed)
-        found[lane, 0] = np.r_[moved[:half], moved[-half:]].reshape(SHAPE)
+        found[lane, 0] = np.r_[moved[:half], moved[-half:]].reshape(size.shape)
     door.close()
     return exact + found / (query.noise_std * math.sqrt(ROUNDS))
 
 
 def _laplace(lattice: bool, pure: bool = False) -> Draw:
     scale = 3.0
-    query = LaplaceQuery(
-        count=ROUNDS, sensitivity=1.0, scale=scale, dimension=math.prod(SHAPE), **_WORDS
-    )
-    spacing, more = 2.0**-16, {}
-    if pure:  # the plan gives ε, the method the sensitivity
-        query, more = PureQuery(epsilon=2.0, count=ROUNDS, **_WORDS), {"sensitivity": 6.0}
 
-    def draw(seed: int, exact: float) -> np.ndarray:
-        door = _door(seed)
-        door.plan([(query,)] * LANES)
+    def draw(seed: int, exact: float, size: Size) -> np.ndarray:
+        lanes, more = size.lanes, {}
+        query: LaplaceQuery | PureQuery = LaplaceQuery(
+            count=ROUNDS, sensitivity=1.0, scale=scale, dimension=size.numbers, **_WORDS
+        )
+        if pure:  # the plan gives ε, the method the sensitivity
+            query, more = PureQuery(epsilon=2.0, count=ROUNDS, **_WORDS), {"sensitivity": 6.0}
+        door = _door(seed, lanes)
+        door.plan([(query,)] * lanes)
         weights = np.array([2, 1, 1, 1])[:, None]
-        value = round(exact / spacing) if lattice else exact
-        values = np.full((LANES, *SHAPE), value, np.int64 if lattice else np.float64)
+        value = round(exact / _SPACING) if lattice else exact
+        values = np.full((lanes, *size.shape), value, np.int64 if lattice else np.float64)
         found = [
-            door.laplace(values, [query] * LANES, spacing=spacing, weights=weights, **more)
+            door.laplace(values, [query] * lanes, spacing=_SPACING, weights=weights, **more)
             for _ in range(ROUNDS)
         ]
         door.close()
@@ -237,7 +277,14 @@ GAUSSIAN: dict[str, Draw] = {
     "torch_steps": _compiled_steps("float32", "torch-cpu"),
     "root_steps": _root_steps,
 }
-COMPILED = ("compiled_steps_float32", "compiled_steps_float64", "torch_steps")
+_TOGETHER = dict.fromkeys(("compiled_steps_float32", "compiled_steps_float64", "torch_steps"), 20)
+"""Number of short batches that compiled steps train at once."""
+_RESOLUTION = {name: 2.0**-21 for name in GAUSSIAN if name.endswith("float32")} | {
+    "gaussian_lattice": _SPACING,
+    "laplace_lattice": _SPACING, "torch_steps": 2.0**-21,
+}  # fmt: skip
+"""Absolute values closer than this count as equal; float64 numbers of a law without a lattice are
+told apart at 2⁻³⁰."""
 LAPLACE: dict[str, Draw] = {
     "laplace": _laplace(False),
     "laplace_lattice": _laplace(True),
@@ -251,30 +298,40 @@ def _audit_noise(name: str, batches: int) -> MechanismAudit:
     """Test the noise, and distinguish a change of the first entry from none."""
     normal, moved = name in GAUSSIAN, _MOVED
     draw = (GAUSSIAN | LAPLACE)[name]
-    if name in COMPILED:
-        batches = max(1, batches // _TOGETHER)
-    first = np.concatenate([draw(seed, 0.0) for seed in range(batches)])
-    entries = first if normal else ndtri(np.clip(laplace.cdf(first), 1e-300, 1 - 1e-16))
-    tested = NoiseSample(entries, LANES)
-    findings = [str(each) for each in tested.found((1 - AUDIT_CONFIDENCE) / _COUNT)]
+    together = _TOGETHER.get(name, 1)
+    size = replace(SHORT, lanes=together * SHORT.lanes)
+    first = np.concatenate([draw(seed, 0.0, size) for seed in range(max(1, batches // together))])
+    long = draw(_LONG_SEED, 0.0, LONG)
+    alarm = _ALARM / 4
+    tested = NoiseSample(first if normal else _normals(first), SHORT.lanes)
+    values = (long if normal else _normals(long)).reshape(-1, LONG.numbers)
+    resolution = _RESOLUTION.get(name, 2.0**-30)
+    found = [*tested.found(alarm), *NoiseValues(values, resolution).found(alarm)]
+    if not normal:  # its sums, which a transformation of each number hides
+        blocks = long.reshape(len(values), _BLOCKS, -1).sum(axis=2)
+        blocks /= math.sqrt(2 * LONG.numbers / _BLOCKS)  # Laplace noise of scale 1 has variance 2
+        found += NoiseValues(blocks, resolution).found(alarm)
+    findings = [str(each) for each in found]
     _, low, high = tested.std_ratio(AUDIT_CONFIDENCE)
     flat = first.reshape(-1)
     here, there = flat[: len(flat) // 2], flat[len(flat) // 2 :] + moved
     threshold = moved / 2 if normal else moved
     wrong = int((here > threshold).sum()), int((there <= threshold).sum())
     errors = Errors(wrong[0], len(here), wrong[1], len(there))
-    if normal:
-        lower = gaussian_mu(errors, AUDIT_CONFIDENCE)
-    else:
-        lower = _pure_epsilon(errors)
+    lower = gaussian_mu(errors, 1 - alarm) if normal else _pure_epsilon(errors, alarm)
     if lower > moved:
         findings.append(f"{lower:.4f} is shown, {moved:.4f} proved")
-    return MechanismAudit(name, len(flat), low, high, lower, moved, tuple(findings))
+    return MechanismAudit(name, len(flat) + long.size, low, high, lower, moved, tuple(findings))
 
 
-def _pure_epsilon(errors: Errors) -> float:
-    """Return a lower bound on ε of pure DP from two error rates."""
-    tail = (1 - AUDIT_CONFIDENCE) / 4
+def _normals(noise: np.ndarray) -> np.ndarray:
+    """Return Laplace noise of scale 1, transformed to normals without loss in either tail."""
+    return -np.sign(noise) * ndtri(laplace.sf(np.abs(noise)))
+
+
+def _pure_epsilon(errors: Errors, alarm: float) -> float:
+    """Return a lower bound on ε of pure DP from two error rates, wrong with chance ``alarm``."""
+    tail = alarm / 4
     often = 1 - rate_upper_bound(errors.second, errors.second_runs, tail)
     seldom = rate_upper_bound(errors.first, errors.first_runs, tail)
     return max(0.0, math.log(often / seldom)) if often > 0 else 0.0
@@ -336,8 +393,9 @@ CHOICES: dict[str, Callable[[int], tuple[list[np.ndarray], list[np.ndarray], flo
     "flip": _flip,
     "choose_top": _choose_top,
 }
-_COUNT = len(GAUSSIAN) + len(LAPLACE) + len(CHOICES)
 MECHANISMS = (*GAUSSIAN, *LAPLACE, *CHOICES)
+_ALARM = (1 - AUDIT_CONFIDENCE) / len(MECHANISMS)
+"""Probability of a false alarm of one mechanism, so that all have that of one audit."""
 
 
 def _audit_choice(name: str, draws: int) -> MechanismAudit:
@@ -346,15 +404,15 @@ def _audit_choice(name: str, draws: int) -> MechanismAudit:
 
     counts, rates, epsilon = CHOICES[name](draws)
     findings, lower = [], 0.0
-    alarm = (1 - AUDIT_CONFIDENCE) / _COUNT / 2
     for own, rate in zip(counts, rates, strict=True):
-        if chisquare(own, rate * own.sum()).pvalue < alarm:
+        if chisquare(own, rate * own.sum()).pvalue < _ALARM / 2 / len(counts):
             findings.append(f"{own.tolist()} answers, expected {(rate * own.sum()).round(1)}")
     for answer in range(len(counts[0])):
         for one, two in ((0, 1), (1, 0)):
             n, m = int(counts[one].sum()), int(counts[two].sum())
             hits, other = int(counts[one][answer]), int(counts[two][answer])
-            lower = max(lower, _pure_epsilon(Errors(other, m, n - hits, n)))
+            alarm = _ALARM / 2 / (2 * len(counts[0]))  # each answer, in two directions
+            lower = max(lower, _pure_epsilon(Errors(other, m, n - hits, n), alarm))
     if lower > epsilon:
         findings.append(f"{lower:.4f} is shown, {epsilon:.4f} proved")
     total = int(counts[0].sum())
@@ -362,8 +420,8 @@ def _audit_choice(name: str, draws: int) -> MechanismAudit:
 
 
 def audit_mechanism(name: str, batches: int = 200) -> MechanismAudit:
-    """Audit one mechanism with ``batches`` batches of ``LANES`` replicas."""
-    draws = batches * LANES * ROUNDS * math.prod(SHAPE)
+    """Audit one mechanism with ``batches`` short batches and a long one."""
+    draws = batches * SHORT.lanes * ROUNDS * SHORT.numbers
     if name in CHOICES:
         return _audit_choice(name, draws)
     return _audit_noise(name, batches)
@@ -379,29 +437,38 @@ def audit_mechanisms(
             progress(place, len(MECHANISMS))
 
 
+_TAPE_RESOLUTION, _TAPE_WINDOW = 1e-4, 4
+"""Noise of a tape is a difference of rounded numbers: a few consecutive ones are compared."""
+
+
 def tape_findings(recordings: Sequence[Recording]) -> list[str]:
     """Return contradictions to the noise of recorded tapes being fresh and as large as planned.
 
-    The noise of released values, in standard deviations, must have variance 1, and no two values of
-    a tape, or of two replicas, may have the same noise. Single numbers are too few for such a test.
+    All numbers of all values, in standard deviations, must be those of independent normals
+    (``NoiseValues``), and independent of every public stream of their replica.
     """
     from private_graphs.mechanisms.replay import tape_noise
 
-    parts = [noise for each in recordings for noise in tape_noise(each)]
-    if not parts:
+    tapes = [
+        (each.streams[name], noise)
+        for each in recordings
+        for name, noise in tape_noise(each).items()
+    ]
+    if not tapes:
         return []
-    seen: dict[bytes, int] = {}
-    findings = []
-    for noise in parts:
-        if noise.size < 2:
-            continue
-        start = np.asarray(noise, np.float32).ravel()[:8].round(4).tobytes()
-        seen[start] = seen.get(start, 0) + 1
-    if repeated := sum(count - 1 for count in seen.values()):
-        findings.append(f"{repeated} of {len(parts)} values repeat the noise of another")
-    every = np.concatenate([noise.ravel() for noise in parts])
-    tested = NoiseSample(every[:, None, None, None], 1)
-    return findings + [str(each) for each in tested.found(1 - AUDIT_CONFIDENCE)]
+    alarm = (1 - AUDIT_CONFIDENCE) / 2
+    values = [value for _, noise in tapes for value in noise]
+    found = NoiseValues(values, _TAPE_RESOLUTION, _TAPE_WINDOW).found(alarm)
+    for streams, noise in tapes:
+        numbers = np.concatenate([value.ravel() for value in noise])
+        public = [
+            (f"the public stream {name} in {np.dtype(kind)}", draw.standard_normal(size, kind))
+            for kind in (np.float64, np.float32)
+            for size in (len(numbers),)
+            for name, draw in streams.public_generators().items()
+        ]
+        found += found_together(numbers, public, alarm / len(tapes))
+    return [str(each) for each in found]
 
 
 def describe(audits: Sequence[MechanismAudit]) -> str:

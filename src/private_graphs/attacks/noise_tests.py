@@ -1,24 +1,32 @@
 """Tests of noise against its claimed distribution: independent standard normals, entry by entry.
 
-Exact bounds on variances (chi square) and on correlations (Fisher's z), with one joint probability
-of a false alarm. Section numbers refer to ``docs/privacy.md``.
+``NoiseSample`` tests many short values: exact bounds on variances (chi square) and on correlations
+(Fisher's z). ``NoiseValues`` tests long ones, or all values of a tape: no number occurs twice,
+tails, sums, and the correlation at every distance. Each has one joint probability of a false alarm.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import combinations
 
 import numpy as np
+import scipy.fft
 from scipy.special import ndtri
-from scipy.stats import chi2
+from scipy.stats import binom, chi2, norm, poisson
 
 AXES = ("round", "row", "column")
 """Axes of noise after the first, which counts releases."""
 _MOST_PAIRED = 400
 """Maximum number of coordinates that are compared pairwise."""
+_THRESHOLDS = (1, 2, 3, 4, 5, 6)
+"""Standard deviations beyond which absolute values are counted."""
+_DENSITY = 1 / math.sqrt(math.pi)
+"""Integral of the squared density of |z|: two numbers share a narrow cell with this probability
+per width."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,9 @@ class NoiseSample:
             groups.append((AXES[axis - 1], squares.mean(axis=others), count))
         if len(wide) > 1:
             groups.append(("coordinate", squares.mean(axis=0).ravel(), shape[0]))
+        if len(wide) > 1:
+            sums = self.entries.sum(axis=(2, 3)) / math.sqrt(shape[2] * shape[3])
+            groups.append(("sum of a value", np.array([np.mean(sums**2)]), sums.size))
         if self.batch > 1:  # equal noise in two releases widens its sum
             sums = self.entries.reshape(-1, self.batch, self.entries[0].size).sum(axis=1)
             groups.append(("sum of a batch", np.array([np.mean(sums**2) / self.batch]), sums.size))
@@ -123,3 +134,142 @@ def _pairs(name: str, values: np.ndarray) -> tuple[str, list[str], np.ndarray, f
         matrix = np.nan_to_num(np.atleast_2d(np.corrcoef(values)))
     names = [f"{i} and {j}" for i, j in combinations(range(len(values)), 2)]
     return name, names, matrix[upper], values.shape[1]
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseValues:
+    """Noise of released values in units of the claimed standard deviation, one after the other."""
+
+    values: Sequence[np.ndarray]
+    """Each of any shape, not empty."""
+    resolution: float
+    """Difference below which two absolute values count as equal."""
+    window: int = 1
+    """Number of consecutive numbers that have to be equal; several where the resolution is coarse.
+    """
+
+    @cached_property
+    def numbers(self) -> np.ndarray:
+        """(N,) all numbers, in order."""
+        return np.concatenate([np.ravel(each) for each in self.values]).astype(np.float64)
+
+    def found(self, alarm: float) -> list[Found]:
+        """Return the quantities outside their bounds; there are any with probability at most
+        ``alarm``, if the noise is as claimed."""
+        if not np.isfinite(self.numbers).all():
+            return [Found("the number of infinite or undefined entries",
+                          float((~np.isfinite(self.numbers)).sum()), 0, 0)]  # fmt: skip
+        kinds = (self._repeats, self._tails, self._sums, self._distances)
+        return [found for kind in kinds for found in kind(alarm / len(kinds))]
+
+    def _repeats(self, alarm: float) -> Iterator[Found]:
+        """Count pairs of windows whose absolute values are equal."""
+        cells = np.floor(np.abs(self.numbers) / self.resolution).astype(np.int64).view(np.uint64)
+        windows = len(cells) - self.window + 1
+        if windows < 2:
+            return
+        keys = np.zeros(windows, np.uint64)  # odd factors: equal keys of one number are equal cells
+        for place in range(self.window):
+            keys = keys * np.uint64(0x9E3779B97F4A7C15) + cells[place : place + windows]
+        counts = np.unique(keys, return_counts=True)[1].astype(np.float64)
+        equal = float((counts * (counts - 1) / 2).sum())
+        chance = min(1.0, _DENSITY * self.resolution) ** self.window
+        most = poisson.isf(alarm, windows * (windows - 1) / 2 * chance)
+        if equal > most:
+            yield Found("the number of equal pairs", equal, 0, most)
+
+    def _tails(self, alarm: float) -> Iterator[Found]:
+        """Count positive numbers, and absolute values beyond each threshold."""
+        sizes = np.abs(self.numbers)
+        counts = [("positive numbers", 0.5, int((self.numbers > 0).sum()))]
+        counts += [
+            (f"numbers beyond {each} standard deviations", 2 * norm.sf(each),
+             int((sizes > each).sum()))
+            for each in _THRESHOLDS
+        ]  # fmt: skip
+        for name, chance, count in counts:
+            tail = alarm / len(counts) / 2
+            low, high = (
+                float(end(tail, len(sizes), chance)) for end in (binom.ppf, binom.isf)
+            )  # fmt: skip
+            if not low <= count <= high:
+                yield Found(f"the count of {name}", count, low, high)
+
+    def _sums(self, alarm: float) -> Iterator[Found]:
+        """Compare sums of each value, and of blocks of 1, 2, 4, … numbers, with their variance."""
+        groups = [("values", np.array([np.sum(each) / math.sqrt(np.size(each))
+                                       for each in self.values]))]  # fmt: skip
+        for power in range(len(self.numbers).bit_length()):
+            blocks = self.numbers[: len(self.numbers) >> power << power].reshape(-1, 1 << power)
+            groups.append((f"blocks of {1 << power}", blocks.sum(axis=1) / 2 ** (power / 2)))
+        for name, sums in groups:
+            low, high = np.sqrt(variance_bounds(len(sums), alarm / len(groups) / 2))
+            ratio = math.sqrt(np.square(sums).mean())
+            if not low <= ratio <= high:
+                yield Found(f"std ratio of sums of {name}", ratio, low, high)
+
+    def _distances(self, alarm: float) -> Iterator[Found]:
+        """Correlate the numbers with those that follow at every distance up to N/2."""
+        distances = np.arange(1, len(self.numbers) // 2 + 1)
+        if not len(distances):
+            return
+        sums = products(self.numbers, self.numbers)[distances]
+        pairs = len(self.numbers) - distances
+        yield from _beyond("numbers at distance", distances, sums, pairs, alarm)
+
+
+def products(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return (N + M - 1,): the sums of first[i] · second[i + k] for k = 0 … M - 1, then for
+    k = 1 - N … -1."""
+    size = len(first) + len(second) - 1
+    fast = scipy.fft.next_fast_len(size, real=True)
+    spectrum = np.conj(scipy.fft.rfft(first, fast)) * scipy.fft.rfft(second, fast)
+    sums = scipy.fft.irfft(spectrum, fast)
+    return np.r_[sums[: len(second)], sums[len(sums) - len(first) + 1 :]]
+
+
+def found_together(
+    noise: np.ndarray, others: Sequence[tuple[str, np.ndarray]], alarm: float
+) -> list[Found]:
+    """Return correlations of (N,) noise with other standard normals (N,), shifted by any number.
+
+    There are any with probability at most ``alarm``, if all of them are independent.
+    """
+    shifts = np.arange(len(noise))
+    shifts = np.r_[shifts, shifts[1:] - len(noise)]
+    return [
+        found
+        for name, other in others
+        for found in _beyond(
+            f"the noise with {name}, shifted by", shifts, products(noise, other),
+            len(noise) - np.abs(shifts), alarm / len(others),
+        )
+    ]  # fmt: skip
+
+
+def _beyond(
+    name: str, places: np.ndarray, sums: np.ndarray, pairs: np.ndarray, alarm: float
+) -> Iterator[Found]:
+    """Yield the sums of ``pairs`` products of standard normals that are too large; Chernoff.
+
+    The factors may form chains: with r = (1 + sqrt(1 - 4t²))/2, E[exp(t · sum)] is at most
+    r^(-pairs/2), since the determinants D of its tridiagonal matrices follow D_n = D_(n-1) -
+    t² D_(n-2), so that D_n/D_(n-1) falls to r. Then mean u = t/(r sqrt(1 - 4t²)) is exceeded with
+    probability at most exp(-pairs · (t u + log(r)/2)).
+    """
+    exponents, bounds = _chernoff()
+    allowed = np.interp(-math.log(alarm / len(places) / 2) / pairs, exponents, bounds)
+    means = sums / pairs
+    for place in np.flatnonzero(~(np.abs(means) <= allowed))[:5]:
+        bound = float(allowed[place])
+        yield Found(f"mean product of {name} {places[place]}", float(means[place]), -bound, bound)
+
+
+@cache
+def _chernoff() -> tuple[np.ndarray, np.ndarray]:
+    """Return exponents t u + log(r)/2, ascending, and the means u, rounded up."""
+    x = np.geomspace(1e-9, 1e9, 40_000)  # 2t = x / wide
+    wide = np.sqrt(1 + x**2)
+    t, less = x / wide / 2, x**2 / (wide * (1 + wide)) / 2  # r = 1 - less
+    mean = t * wide / (1 - less)
+    return t * mean + np.log1p(-less) / 2, mean * (1 + 1e-6)

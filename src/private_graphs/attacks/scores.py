@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import binom
 
 from private_graphs.core.bounded_files import read_bounded
 from private_graphs.core.errors import UserError
 from private_graphs.privacy.audits import Errors, two_point_epsilon
 from private_graphs.privacy.checks import check_delta
+from private_graphs.privacy.rounding import at_least
 from private_graphs.privacy.statements import AUDIT_CONFIDENCE
 
 _FEWEST = 10
@@ -30,6 +32,9 @@ class ScoreBound:
     runs: tuple[int, int]
     """Runs with and without the record on which errors were counted."""
     threshold: float
+    repeated: int
+    """Scores that equal the one before them in their file, where these are more than chance makes;
+    else 0."""
     claim: float | None
 
     @property
@@ -41,25 +46,38 @@ class ScoreBound:
     def sentence(self) -> str:
         """Return the finding in words."""
         said = (
-            f"epsilon is at least {math.floor(1000 * self.epsilon_lower) / 1000:g} at delta "
+            f"epsilon is at least {at_least(self.epsilon_lower)} at delta "
             f"{self.delta:g} and {100 * self.confidence:g} % confidence, from {self.runs[0]:,} "
             f"runs with and {self.runs[1]:,} without the record"
         )
-        if self.claim is None:
-            return said
-        end = "is refuted" if self.refuted else "is not contradicted, which proves nothing"
-        return f"{said}; the claim {self.claim:g} {end}"
+        if self.claim is not None:
+            end = "is refuted" if self.refuted else "is not contradicted, which proves nothing"
+            said = f"{said}; the claim {self.claim:g} {end}"
+        return f"{said}; {self.warning}" if self.repeated else said
+
+    @property
+    def warning(self) -> str:
+        """Return what is wrong with the runs, in words; empty where nothing is seen."""
+        if not self.repeated:
+            return ""
+        return (
+            f"WARNING: {self.repeated:,} scores equal the one before them, more than independent "
+            "runs have by chance: the bound supposes that each line is a run of its own, and does "
+            "not hold where runs are written twice"
+        )
 
     def document(self) -> dict[str, Any]:
         """Return the bound as JSON-able values."""
-        return {**asdict(self), "runs": list(self.runs), "refuted": self.refuted}
+        told = {"refuted": self.refuted, "warning": self.warning}
+        return {**asdict(self), "runs": list(self.runs), **told}
 
 
 def bound_of(with_it: Path, without: Path, delta: float, claim: float | None) -> ScoreBound:
     """Return a lower bound on ε at 99.9 %, whatever the mechanism and the attack.
 
     Runs at odd places choose threshold and direction, the others count errors: a threshold that
-    was fitted to the counted runs would show more than there is.
+    was fitted to the counted runs would show more than there is. Each line has to be a run of its
+    own: neighbours that repeat a score more often than chance are counted.
 
     Raises:
         UserError: a file without enough numbers.
@@ -71,9 +89,32 @@ def bound_of(with_it: Path, without: Path, delta: float, claim: float | None) ->
     above = [direction * each >= direction * threshold for each in second]
     errors = Errors(int((~above[0]).sum()), len(above[0]), int(above[1].sum()), len(above[1]))
     lower = two_point_epsilon(errors, delta, AUDIT_CONFIDENCE)
+    repeated = sum(map(_repeated, scores))
     return ScoreBound(
-        lower, delta, AUDIT_CONFIDENCE, (len(above[0]), len(above[1])), float(threshold), claim
-    )
+        lower, delta, AUDIT_CONFIDENCE, (len(above[0]), len(above[1])), float(threshold), repeated,
+        claim,
+    )  # fmt: skip
+
+
+_CHANCE = 1e-6
+"""Chance at which independent runs are said to repeat their neighbours."""
+
+
+def _repeated(scores: np.ndarray) -> int:
+    """Return how many scores equal the one before them; 0 where chance explains it.
+
+    Independent runs are in no order: pairs of neighbours are equal as often as any two runs are.
+    Pairs 1-2, 3-4, … and 2-3, 4-5, … are counted apart, as those of each kind share no run.
+    """
+    _, counts = np.unique(scores, return_counts=True)
+    size = len(scores)
+    alike = float((counts * (counts - 1.0)).sum()) / (size * (size - 1.0))
+    for start in (0, 1):
+        first, second = scores[start:-1:2], scores[start + 1 :: 2]
+        equal = int((first == second).sum())
+        if equal > 1 and float(binom.sf(equal - 1, len(first), min(1.0, alike))) < _CHANCE / 2:
+            return int((scores[1:] == scores[:-1]).sum())
+    return 0
 
 
 def _best(with_it: np.ndarray, without: np.ndarray, delta: float) -> tuple[int, float]:

@@ -65,7 +65,8 @@ def epsilon(
 ) -> None:  # fmt: skip
     """Print the epsilon of noisy steps as JSON, with what it is about.
 
-    "bound" says whether epsilon is exact, an upper bound, or no bound.
+    "bound" says whether epsilon is exact, an upper bound, or no bound; "supposes" what the numbers
+    rest on. "if_shuffled" is null where nothing is proved.
 
     Examples:
 
@@ -115,11 +116,14 @@ def noise(
 ) -> None:
     """Print the smallest noise multiplier (up to three decimals, rounded up) as JSON.
 
+    "supposes" says what the budget rests on.
+
     Example: private-graphs noise --accountant gdp --epsilon 2 --steps 500
     """
-    from private_graphs.privacy.composition import default_relation
+    from private_graphs.privacy.composition import default_relation, supposed
     from private_graphs.privacy.named_accountants import noise_for
 
     relation = relation or default_relation(accountant)
     value = noise_for(accountant, epsilon, steps, sampling_rate, delta, relation)
-    print_json({"noise_multiplier": value, "relation": relation})
+    supposes = supposed(relation, sampling_rate)
+    print_json({"noise_multiplier": value, "relation": relation, "supposes": supposes})

@@ -38,6 +38,7 @@ from private_graphs.cli.run import (
 )
 from private_graphs.cli.terminal import number, print_json, say
 from private_graphs.core.errors import UsageError, counted, suggest
+from private_graphs.privacy.rounding import at_most
 
 if TYPE_CHECKING:
     import numpy as np
@@ -266,7 +267,7 @@ def _classify_documents(flags: dict[str, Any]) -> None:
         lines += [] if result.quality.only_noise else [_quality_line(result.quality)]
         lines += [result.quality.sentence]
     lines += [
-        f"spent: {result.spent:.4g} for the most used {result.unit} ({budget}), delta "
+        f"spent: {at_most(result.spent)} for the most used {result.unit} ({budget}), delta "
         f"{result.delta:g}",
         f"may be given away: {result.release}"
         + (f"; not to be given away: {result.private}" if result.private else ""),

@@ -12,6 +12,7 @@ import typer
 from private_graphs.cli.options import DATA, AsJson, DataFolder, Seed
 from private_graphs.cli.terminal import print_json, say
 from private_graphs.core.errors import counted
+from private_graphs.privacy.rounding import at_most
 
 Name = Annotated[str, typer.Argument(help="Name for the documents: lower-case letters, digits.")]
 Encoding = Annotated[
@@ -133,7 +134,9 @@ def predict(
 ) -> None:  # fmt: skip
     """Classify new documents with a released model: no epsilon is spent, no other file is needed.
 
-    If the release was declared with --model, that public model is needed too.
+    If the release was declared with --model, that public model is needed too. Each class is an
+    exact function of its text, which no epsilon covers: FILE is readable by you alone, and is not
+    to be given away if the texts are protected.
 
     Example: private-graphs predict results/release --nodes new.csv --out predictions.csv
     """
@@ -143,9 +146,10 @@ def predict(
                         model=model, data=data)  # fmt: skip
     if as_json:
         print_json({"documents": len(found.ids), "unknown": found.unknown,
-                    "accuracy": found.accuracy, "out": str(out)})  # fmt: skip
+                    "accuracy": found.accuracy, "protected": found.protected,
+                    "warning": found.warning, "out": str(out)})  # fmt: skip
         return
-    lines = [f"{counted(len(found.ids), 'document')} classified in {out}"]
+    lines = [f"{counted(len(found.ids), 'document')} classified in {out}", found.warning]
     if found.unknown is not None:
         lines.append(f"{100 * found.unknown:.1f} % of their words are unknown to the model")
     if found.accuracy is not None:
@@ -216,10 +220,10 @@ def ledger(
     lines = []
     for each in [found] if name is not None else found:
         budget = "no budget" if each.budget is None else f"budget {each.budget:g}"
-        linked = f", {each.links:.4g} for the most used link" if each.unit != LINK else ""
+        linked = f", {at_most(each.links)} for the most used link" if each.unit != LINK else ""
         spent = each.spent if linked else each.links
         lines.append(
-            f"{each.graph}: spent {spent:.4g} for the most used {each.unit}{linked} at delta "
+            f"{each.graph}: spent {at_most(spent)} for the most used {each.unit}{linked} at delta "
             f"{each.delta:g}; {budget}"
         )
         lines += [

@@ -40,8 +40,8 @@ def explain(
     private-graphs explain results/cora/statement.json --statement 0123456789ab --json
     """
     from private_graphs.core.files import shipped
-    from private_graphs.privacy.explain import at_most
     from private_graphs.privacy.explain import explain as parts_of
+    from private_graphs.privacy.rounding import at_most
     from private_graphs.privacy.statements import PrivacyStatement
     from private_graphs.report.explained import explained
 

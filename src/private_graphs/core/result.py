@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.streams import Streams
 from private_graphs.privacy.assumptions import NoiseSource
 
@@ -22,7 +23,7 @@ CURVE = "curve/"
 
 def new_secret(noise_source: NoiseSource) -> bytes | None:
     """Return 32 bytes of the operating system that nobody keeps; None for a seeded run."""
-    return os.urandom(32) if noise_source == "os_entropy" else None
+    return fresh_bytes() if noise_source == "os_entropy" else None
 
 
 def published_fingerprint(fingerprint: str, secret: bytes | None) -> str:

@@ -210,7 +210,17 @@ class Predicted:
     """Share of words that the model does not know; None where all words are read."""
     accuracy: float | None
     """Share of right answers among documents whose label is a class; None if there is none."""
+    protected: int | None
+    """Number of documents that a release in the ledger protects; None without a ledger."""
     out: Path | None
+
+    @property
+    def warning(self) -> str:
+        """What the owner of the documents has to know before the classes are given away."""
+        held = "" if self.protected is None else (
+            f"; the ledger protects {self.protected:,} of these {len(self.ids):,} ids"
+        )  # fmt: skip
+        return f"each class is an exact function of its text, which no epsilon covers{held}"
 
 
 def predict(
@@ -225,19 +235,25 @@ def predict(
 ) -> Predicted:
     """Classify new documents with a released model; no ε is spent. See ``load`` for ``model``.
 
+    Each class is an exact function of its text, which no ε covers: ``out`` is readable by its owner
+    alone, and the result says how many of the ids a release in the ledger of ``data`` protects.
+
     Raises:
         UserError: no model in the folder, or a table that cannot be used.
     """
-    from private_graphs.core.files import write_text
+    from private_graphs.core.private_files import private_path
     from private_graphs.datasets.spelling import looks
     from private_graphs.documents.files import predictions_text
+    from private_graphs.documents.ledger import BudgetLedger
     from private_graphs.documents.tables import read_new
 
     released = load(release, model=model, data=data)
     ids, texts, labels = read_new(Path(nodes), released.text, released.id, label, encoding)
     table, names, scores = predictions_text(released, ids, texts)
+    protected = BudgetLedger(Path(data)).count_protected(ids)
     if out is not None:
-        write_text(out, table)
+        with private_path(out) as temporary:
+            temporary.write_text(table, encoding="utf-8")
     accuracy = None
     if labels is not None:
         known = set(map(looks, released.classes))  # other labels are none, as in ``declare``
@@ -245,8 +261,9 @@ def predict(
                  if looks(a) in known]  # fmt: skip
         accuracy = sum(a == b for a, b in pairs) / len(pairs) if pairs else None
     return Predicted(
-        ids, names, scores, released.features.unknown(texts), accuracy, Path(out) if out else None
-    )
+        ids, names, scores, released.features.unknown(texts), accuracy, protected,
+        Path(out) if out else None,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ from private_graphs.documents.unit_sums import (
 )
 from private_graphs.mechanisms.door import Door
 from private_graphs.privacy.audits import most_of_gaussian
+from private_graphs.privacy.rounding import at_most
 
 SHADOWS = 256
 FILE = "leaks.json"
@@ -104,8 +105,8 @@ class Attacked:
                 f"{each.most_exposed:.3f}"
                 for each in self.seen
             ),
-            f"proved      AUC at most {self.auc_allowed:.3f}, true positives at most "
-            f"{self.tpr_allowed:.4f}, for any attack on one {self.unit}",
+            f"proved      AUC at most {at_most(self.auc_allowed, 3)}, true positives at most "
+            f"{at_most(self.tpr_allowed, 4)}, for any attack on one {self.unit}",
             *LIMITS,
             f"file        {self.file}",
         ]

@@ -106,7 +106,8 @@ def page(
     from private_graphs.documents.release import METHODS
     from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
     from private_graphs.privacy.assumptions import ONLY_THIS_FILE
-    from private_graphs.privacy.explain import at_most, belief_percent, sentences, supposed_by
+    from private_graphs.privacy.explain import belief_percent, sentences, supposed_by
+    from private_graphs.privacy.rounding import at_most
 
     unit, proved, of_links = result.unit, statement.epsilon_proved, result.unit == LINK
     told = sentences(statement)

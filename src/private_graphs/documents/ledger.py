@@ -28,9 +28,11 @@ from typing import Any
 import numpy as np
 
 from private_graphs.core.bounded_files import parsed_json
+from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.errors import UserError
 from private_graphs.core.private_files import hide_from_git, private_path
 from private_graphs.datasets.spelling import seen
+from private_graphs.privacy.rounding import at_least, at_most
 
 FOLDER = "ledgers"
 """Folder of the ledger beside the folder of raw files: ``data/raw`` -> ``data/ledgers``."""
@@ -155,7 +157,7 @@ class BudgetLedger:
                 "restore it from a copy"
             )
         with private_path(path) as temporary, open(temporary, "wb") as file:
-            file.write(key := os.urandom(_KEY_BYTES))
+            file.write(key := fresh_bytes(_KEY_BYTES))
             file.flush()
             os.fsync(file.fileno())
         return key
@@ -176,6 +178,26 @@ class BudgetLedger:
         return [
             _entry(line, line["release"] in finished) for line in lines if line["kind"] == "started"
         ]
+
+    def count_protected(self, ids: Sequence[str]) -> int | None:
+        """Return how many ids are of documents that some release protected; None without a ledger.
+
+        Raises:
+            UserError: as ``entries``.
+        """
+        try:
+            entries = self.entries()
+            if not entries:
+                return None
+            with self._locked():
+                hashed = _hashes(self._key(), "document", list(map(seen, ids)))
+        except OSError:  # somebody else's, whom it tells nothing
+            return None
+        found = np.zeros(len(hashed), bool)
+        for entry in entries:
+            sides = entry.people.sides[entry.people.unit_of]
+            found |= np.isin(hashed, entry.people.documents[np.isin(sides, entry.protected)])
+        return int(found.sum())
 
     def _lines(self) -> list[dict[str, Any]]:
         """Return the checked lines; the lock is held."""
@@ -256,11 +278,11 @@ class BudgetLedger:
                     f"{about['graph']}: epsilon {epsilon:g} is over the budget: "
                     f"{left_words(before, budget)}{named if others else ''}; nothing was read or "
                     "drawn. A release may ask "
-                    f"for at most what is left, although all together would be {after:.4g}. Ask "
-                    "for less, or use a release that is paid for: 'private-graphs ledger "
-                    f"{about['graph']}'"
+                    "for at most what is left, although all together would be "
+                    f"{at_most(after)}. Ask for less, or use a release that is paid for: "
+                    f"'private-graphs ledger {about['graph']}'"
                 )
-            release = os.urandom(6).hex()
+            release = fresh_bytes(6).hex()
             self._append(
                 lines,
                 {
@@ -317,7 +339,8 @@ def over_budget(before: float, after: float, budget: float | None, epsilon: floa
 def left_words(before: float, budget: float) -> str:
     """Return what the most used unit has spent, and what is left, in words."""
     left = max(0.0, budget - before)
-    return f"a unit of these ids has spent {before:.4g} of {budget:g}, so that {left:.4g} is left"
+    spent = f"a unit of these ids has spent {at_most(before)} of {budget:g}"
+    return f"{spent}, so that {at_least(left)} is left"
 
 
 def spent_by_accounts(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.errors import UsageError, UserError, counted, suggest
 from private_graphs.core.streams import Streams
 from private_graphs.documents.declaration import Declaration, default_delta, needed
@@ -54,6 +55,7 @@ from private_graphs.documents.vectors import ModelVectors
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.privacy.events import Event
 from private_graphs.privacy.queries import GaussianQuery
+from private_graphs.privacy.rounding import at_most
 from private_graphs.privacy.statements import (
     About,
     PrivacyStatement,
@@ -405,7 +407,7 @@ def classify(
         after = spent_by_accounts(ledger.entries(), *account)
         read_by = f", read by {Path(spec.model).name}," if spec.model else ""
         say(f"adding up the private {'links' if plan.links else 'documents'}{read_by} under noise")
-        door = Door.of([Streams.of({"graph": name}, os.urandom(32))])
+        door = Door.of([Streams.of({"graph": name}, fresh_bytes())])
         drawn = plan.drawn(free, door)
         if tuple(door.part(part).events()[0] for part in ("", _TESTED)) != plan.queries:
             raise ReleaseMismatch("other events were drawn than the ledger was charged for")
@@ -596,8 +598,8 @@ def plan_lines(
     budget = "without a limit" if limit is None else f"of {limit:g}"
     lines = [
         f"noise       {noise}",
-        f"spent       now {before:.4g}, after this release {after:.4g} {budget} (most used "
-        f"{plan.unit_name})",
+        f"spent       now {at_most(before)}, after this release {at_most(after)} {budget} "
+        f"(most used {plan.unit_name})",
         f"files       {files}",
     ]
     if limit is not None and over_budget(before, after, limit, plan.epsilon):
@@ -665,7 +667,7 @@ def statement_of(
         about=About(
             study="declared documents", dataset=spec.name, features=features, method=method,
             scenario=scenario, protocol="sound",
-            data_fingerprint=published_fingerprint(sha256_of(spec.nodes), os.urandom(32)),
+            data_fingerprint=published_fingerprint(sha256_of(spec.nodes), fresh_bytes()),
         ),
         file=price_file(claim, (SearchRuns(tuple(events), 1, tuple(apart)),), 0),
         noise_source="os_entropy", noise_generator="discrete_gaussian", **more,

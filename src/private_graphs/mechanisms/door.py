@@ -119,13 +119,13 @@ class Lane:
         """Return the generator of a stream; later calls continue the same sequence."""
         if stream not in self._opened:
             self._take(stream)
-            self._opened[stream] = self.streams.generator(stream)
+            self._opened[stream] = self.streams.of_door.generator(stream)
         return self._opened[stream]
 
     def key(self, stream: str) -> Array:
         """Return the key of a counter-based stream; a second call raises ReleaseMismatch."""
         self._take(stream)
-        return self.streams.key(stream)
+        return self.streams.of_door.key(stream)
 
     def _take(self, stream: str) -> None:
         if stream in self._taken:
@@ -413,7 +413,7 @@ class Door:
         released = []
         for lane in self.lanes:
             lane.ledger(self.name).sampled = True
-            draw = lane.generator(stream) if shared is None else shared.generator(stream)
+            draw = (lane if shared is None else shared.of_door).generator(stream)
             released.append(self.watch.sampled(lane, draw.permutation(population), size))
         return released
 

@@ -14,7 +14,6 @@ and distribution.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import math
 import warnings
@@ -26,6 +25,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from private_graphs.core.streams import Streams
 from private_graphs.mechanisms.door import Descent, Lane, Watch, noise_std
 from private_graphs.privacy.events import NoisyGradients, Unnoised
 from private_graphs.privacy.queries import (
@@ -77,6 +77,7 @@ class Recording(Watch):
         self.coins, self.unit, self.term_steps = coins, tuple(sampled), term_steps
         self.tapes: dict[str, list[Taped]] = defaultdict(list)
         self.values: dict[str, list[np.ndarray]] = defaultdict(list)
+        self.streams: dict[str, Streams] = {}
         self.singles: dict[int, np.ndarray] = {}
         self.findings: list[str] = []
         self.redrawn: np.random.Generator | None = None
@@ -84,6 +85,7 @@ class Recording(Watch):
 
     def passed(self, lane: Lane, part: str, kind: str, query: Any, exact: Any, noisy: Any) -> Any:
         """Record a value."""
+        self.streams[lane.streams.public_id] = lane.streams
         taped = Taped(kind, part, query, _copy(exact), _copy(noisy))
         self.tapes[lane.streams.public_id].append(taped)
         return noisy
@@ -491,14 +493,15 @@ def replay(
     return found
 
 
-def tape_noise(watch: Recording) -> list[np.ndarray]:
-    """Return the noise of every Gaussian value of a recording, in standard deviations."""
-    found = []
-    for each in itertools.chain(*watch.tapes.values()):
-        exact, query = np.asarray(each.exact), each.query
-        if query is None or each.kind not in ("gaussian", "rows", "step") or not exact.size:
-            continue
-        if np.issubdtype(exact.dtype, np.integer):
-            exact = exact * query.spacing
-        found.append((each.noisy - exact) / noise_std(query))
+def tape_noise(watch: Recording) -> dict[str, list[np.ndarray]]:
+    """Return the noise of the Gaussian values of each replica, in standard deviations."""
+    found = defaultdict(list)
+    for name, tape in watch.tapes.items():
+        for each in tape:
+            exact, query = np.asarray(each.exact), each.query
+            if query is None or each.kind not in ("gaussian", "rows", "step") or not exact.size:
+                continue
+            if np.issubdtype(exact.dtype, np.integer):
+                exact = exact * query.spacing
+            found[name].append((each.noisy - exact) / noise_std(query))
     return found

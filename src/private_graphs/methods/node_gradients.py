@@ -5,9 +5,12 @@ and divides by a public number (Abadi et al., CCS 2016, Algorithm 1, with every 
 step). A replaced node changes each sum by at most 2C. Per-node norms have a closed form, so that no
 per-node gradient is ever stored (Goodfellow 2015).
 
-Sums are float64 whatever the type of the parameters: a product of two float32 numbers is exact
-there, so that a replaced node changes the computed sum as much as the exact one, up to n² rounding
-units of 1e-16 C; float32 sums of many nodes would not have this property.
+Products and sums are float64 whatever the type of the parameters. A computed term of a node depends
+by rounding on which nodes stand beside it, as a library multiplies matrices of other sizes in other
+ways. In float64 a logit over d columns is within d·2^-53·|W| of the exact one in any order, so that
+a node that is replaced, or loses its label, moves the terms of all n others together by at most
+n·√K·d·2^-52·|W|, and the sum by n² rounding units of 1e-16 C more; measured, it is below 1e-9 C for
+weights W of norm 1,000 and more. In float32 others moved by up to 3e-4 C.
 """
 
 from __future__ import annotations
@@ -129,9 +132,10 @@ def clipped_total(
     model: Model, parameters: np.ndarray, rows: np.ndarray, labels: np.ndarray, clip_norm: float
 ) -> np.ndarray:
     """Return the sum of the clipped gradients of all nodes (R, P) in float64, block by block."""
-    total = np.zeros(parameters.shape)
+    total, weights = np.zeros(parameters.shape), parameters.astype(np.float64)
     for block in _blocks(len(rows), len(parameters) * model.width()):
-        total += model.clipped_sum(parameters, rows[block], labels[block], clip_norm)
+        some = rows[block].astype(np.float64)
+        total += model.clipped_sum(weights, some, labels[block], clip_norm)
     return total
 
 

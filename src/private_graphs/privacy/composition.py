@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,8 @@ from private_graphs.core.bounded_files import parsed_json, read_bounded
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.privacy.accountants import gdp_epsilon, lattice_epsilon
 from private_graphs.privacy.checks import MOST_STEPS, check
+from private_graphs.privacy.choices import undominated, ways
+from private_graphs.privacy.dp_events import NUMBERS, DpEvents
 from private_graphs.privacy.named_accountants import epsilon_for
 from private_graphs.privacy.queries import LATTICE_RATIO, lattice_distance
 from private_graphs.privacy.query_losses import LaplaceLoss, PureLoss, SampledTerms
@@ -20,9 +23,6 @@ from private_graphs.privacy.query_prices import composed
 if TYPE_CHECKING:
     from private_graphs.privacy.statements import PrivacyStatement
 
-_NUMBERS = 2**20
-"""Most numbers in one release with lattice noise; statements do not say how many there are, and
-sums over 4,097 columns for 255 classes have fewer."""
 _RELEASES = 16
 """Fewest releases that ``together`` supposes."""
 
@@ -46,9 +46,10 @@ def priced(
     mechanism: str, noise: float, steps: int, *, accountant: str = "pld", rate: float = 1.0,
     group: int = 1, delta: float = 1e-5, relation: str | None = None, shuffled: int | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Return ε of ``steps`` releases and what it is about.
+    """Return ε of ``steps`` releases, what it is about and what each number supposes.
 
     ``group``: records of one person; ``shuffled``: epochs, if minibatches may have been shuffled.
+    Their ε is None under add_remove: one record more changes the minibatches of the others.
 
     Raises:
         UsageError: numbers out of range, or a combination that no accountant covers.
@@ -64,7 +65,7 @@ def priced(
         pure = steps * one
         return {
             "epsilon": value, **about, "accountant": name, "sampling": "none", "bound": "upper",
-            "pure_epsilon": pure,
+            "pure_epsilon": pure, "supposes": _supposed_of_pure(mechanism, group),
         }  # fmt: skip
     if group > 1:
         value, name = _of_group(noise, steps, rate, group, delta, relation)
@@ -76,10 +77,71 @@ def priced(
     found = {"epsilon": value, **about, "accountant": name, "sampling": sampling, "bound": bound}
     if group > 1:
         found["group"] = group
+    supposes = supposed(relation, rate, group, shuffled is not None)
+    if bound == "no bound":
+        supposes.append("epsilon is what the authors' code prints, and bounds nothing")
+    found["supposes"] = supposes
     if shuffled is not None:
         twice = 2 if relation == "replace" else 1
-        found["if_shuffled"] = gdp_epsilon(group * twice * math.sqrt(shuffled) / noise, delta)
+        found["if_shuffled"] = (
+            None if relation == "add_remove"
+            else gdp_epsilon(group * twice * math.sqrt(shuffled) / noise, delta)
+        )  # fmt: skip
     return found
+
+
+_MOVES = {
+    "replace": "its term, of norm at most the clip norm, becomes any other such term",
+    "zero_out": "its term, of norm at most the clip norm, becomes zero, and its place stays",
+    "add_remove": "its term, of norm at most the clip norm, appears or vanishes",
+}
+"""Relation -> what a neighbour's record does to a noisy sum."""
+
+
+def supposed(relation: str, rate: float, group: int = 1, minibatches: bool = False) -> list[str]:
+    """Return what the ε of noisy Gaussian steps supposes, in sentences.
+
+    ``minibatches``: rate and steps follow from a number of records.
+    """
+    who = "a record" if group == 1 else f"each of {group} records of one person"
+    listed = [
+        f"{who} changes: {_MOVES[relation]}",
+        "the number of steps and the divisor of the sums are public, fixed in advance, and the "
+        "same for neighbours",
+        "the noise is exactly Gaussian, secret, and independent in each step",
+    ]
+    if rate < 1:
+        listed.append(
+            "each record joins each step by a secret coin of its own (Poisson sampling), at a rate "
+            "that is the same for neighbours; who joined, and how many, is never published"
+        )
+    else:
+        listed.append("each step reads all records")
+    if minibatches:
+        listed += _SUPPOSED_OF_MINIBATCHES[relation == "add_remove"]
+    return listed
+
+
+_SUPPOSED_OF_MINIBATCHES = (
+    ["if_shuffled: minibatches have a fixed size and each record is in one of each epoch, in any "
+     "order; the number of records is the same for neighbours"],
+    ["the number of records, from which rate and steps were computed, is public, and both stay as "
+     "they are for a neighbour with one record more or fewer",
+     "if_shuffled is null: with one record more or fewer there are other minibatches, or more of "
+     "them, so that nothing is proved; --relation replace or zero_out have a price"],
+)  # fmt: skip
+"""Whether a record appears or vanishes -> what the numbers of minibatches suppose."""
+
+
+def _supposed_of_pure(mechanism: str, group: int) -> list[str]:
+    """Return what the ε of Laplace noise or of answers supposes, in sentences."""
+    of_whom = "a record" if group == 1 else f"each of {group} records of one person"
+    one = {
+        "laplace": "each step releases one number with exact Laplace noise, which "
+        f"{of_whom} moves by the sensitivity at most; of several numbers at once, "
+        "pure_epsilon alone holds",
+    }.get(mechanism, f"each step is an answer with the given epsilon for {of_whom}")
+    return [one, "the number of steps is public, fixed in advance, and the same for neighbours"]
 
 
 def _pure(mechanism: str, epsilon: float, steps: int) -> LaplaceLoss | PureLoss:
@@ -112,7 +174,7 @@ def together(
     ``for_link``: the unit is a link, which may be there or not. Runs that protect a document with
     its links protect each of them as much.
     """
-    square = total = spent = releases = 0.0
+    square = total = spent = numbers = 0.0
     delta = min(each.delta for each in statements)
     reading = [each for each in statements if not each.reads_nothing]
     if len({(each.unit, each.relation) for each in reading}) > 1 and not for_link:
@@ -124,13 +186,13 @@ def together(
         known = [mu for mu in mus if mu is not None]
         if mus and len(known) == len(mus) and statement.n_runs_released == 1:
             square += max(known) * max(known)  # infinite, where a power would raise
-            releases += sum(_count(part.event or {}) for part in statement.dp_events)
+            numbers += sum(map(_numbers, statement.dp_events))
         else:
             total += statement.epsilon_all_runs
             spent += statement.delta
     if not square:
         return total, spent or delta
-    distance = lattice_distance(LATTICE_RATIO, _NUMBERS * max(releases, _RELEASES))
+    distance = lattice_distance(LATTICE_RATIO, max(numbers, NUMBERS * _RELEASES))
     return total + lattice_epsilon(square**0.5, distance, delta)[0], spent + delta
 
 
@@ -149,6 +211,11 @@ def _mu(event: Mapping[str, Any] | None, relation: str) -> float | None:
     return None
 
 
+def _numbers(part: DpEvents) -> float:
+    """Return at least the count of numbers with lattice noise in a part of a run."""
+    return max(part.lattice_numbers or 0, NUMBERS * _count(part.event or {}))
+
+
 def _count(event: Mapping[str, Any]) -> float:
     """Return the number of releases in an event of Gaussian releases."""
     inner = event.get("events") or ([event["event"]] if "event" in event else [])
@@ -159,10 +226,11 @@ def of_file(path: Path, delta: float) -> dict[str, Any]:
     """Return ε of the event trees in a JSON file, composed by dp-accounting.
 
     The file has ``dp_events`` of one or several statements. Parts of one statement are about
-    different units: the costliest counts.
+    different units: of all ways in which one unit can stand in them, the costliest counts.
 
     Raises:
-        UserError: a file that cannot be read, or an event that dp-accounting has no price for.
+        UserError: a file that cannot be read, an event that dp-accounting has no price for, or
+            parts of too many statements.
     """
     try:
         content = parsed_json(read_bounded(path))
@@ -176,15 +244,28 @@ def of_file(path: Path, delta: float) -> dict[str, Any]:
     # a statement's trees move by the unit of its own relation, whatever the accountant calls it
     named = _RELATIONS.get(relation, relation)
     stated = _one({str(each.get("relation", named)) for each in values}, path)
-    choices = [
-        max(parts, key=lambda part: _price([part["event"]], relation, delta))
-        if len(parts) > 1 else parts[0]
+    counts = Counter(
+        tuple(sorted({json.dumps(part["event"], sort_keys=True) for part in parts}))
         for parts in runs
-    ]  # fmt: skip
-    value = _price([part["event"] for part in choices], relation, delta)
+    )
+    chosen = [
+        (undominated(list(map(json.loads, texts)), _covers), number)
+        for texts, number in counts.items()
+    ]
+    try:
+        every = ways(chosen)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
+    value = max(_price(way, relation, delta) for way in every)
     return {
         "epsilon": value, "delta": delta, "relation": stated, "runs": len(runs),
         "accountant": "PLDAccountant of dp-accounting", "bound": "upper",
+        "supposes": [
+            "one unit is in every run, and in one part of each",
+            "each run makes the events that the file names, whose number and rates are public, "
+            "fixed in advance, and the same for neighbours",
+            "where an event is Poisson sampled, who joined is never published",
+        ],
     }  # fmt: skip
 
 
@@ -212,9 +293,23 @@ def _parts(value: Any, path: Path) -> list[Mapping[str, Any]]:
     return [{"neighboring_relation": "ADD_OR_REMOVE_ONE", **part} for part in parts]
 
 
-def _price(trees: list[Any], relation: str, delta: float) -> float:
+def _covers(tree: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether a tree costs at least as much as another, whatever follows (§0.1)."""
+    try:
+        one, two = (_mu(each, "ADD_OR_REMOVE_ONE") for each in (tree, other))
+        return one is not None and two is not None and one >= two
+    except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError):
+        return False  # no tree of events; its price is refused
+
+
+def _price(runs: Sequence[tuple[Mapping[str, Any], int]], relation: str, delta: float) -> float:
+    """Return ε of event trees, each as often as its number says, by dp-accounting."""
     from dp_accounting import pld, privacy_accountant
 
+    trees = [
+        tree if number == 1 else {"class": "SelfComposedDpEvent", "event": tree, "count": number}
+        for tree, number in runs
+    ]
     try:
         grid = max(_GRID, _largest_loss(trees) / _POINTS)
         accountant = pld.PLDAccountant(privacy_accountant.NeighboringRelation[relation], grid)
@@ -260,14 +355,33 @@ _EVENTS = frozenset(
 
 
 def _event(tree: Mapping[str, Any]) -> Any:
+    """Return the event of a tree, ValueError where it names no event.
+
+    dp-accounting 0.6 counts a randomised response that is composed with itself once: copies of it
+    are listed.
+    """
     from dp_accounting import dp_event
 
     fields = dict(tree)
     name = fields.pop("class")
     if name not in _EVENTS:
         raise ValueError(f"no event {name!r}")
+    if name == "SelfComposedDpEvent" and _answers(tree["event"]):
+        if not 1 <= tree["count"] <= _MOST_ANSWERS:
+            raise ValueError(f"{tree['count']} answers; expected 1 to {_MOST_ANSWERS}")
+        return dp_event.ComposedDpEvent([_event(tree["event"])] * tree["count"])
     for key in ("event", "events"):
         if key in fields:
             value = fields[key]
             fields[key] = list(map(_event, value)) if key == "events" else _event(value)
     return getattr(dp_event, name)(**fields)
+
+
+_MOST_ANSWERS = 1000
+"""Most copies of a randomised response, which compose one by one."""
+
+
+def _answers(tree: Mapping[str, Any]) -> bool:
+    """Return whether a tree has a randomised response."""
+    inner = [*tree.get("events", ()), *([tree["event"]] if "event" in tree else ())]
+    return tree["class"] == "RandomizedResponseDpEvent" or any(map(_answers, inner))

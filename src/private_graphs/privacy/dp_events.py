@@ -11,11 +11,19 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 
 from private_graphs.privacy.accountants import price, sensitivity, touching_releases
 from private_graphs.privacy.events import Event, NoisyGradients, Poisson, SecretSample
 from private_graphs.privacy.losses import Loss, SampledGaussian
+from private_graphs.privacy.queries import GaussianQuery
 
 if TYPE_CHECKING:
     from private_graphs.privacy.query_losses import SampledTerms
@@ -63,6 +71,11 @@ def _well_formed(tree: Tree) -> Tree:
     return tree
 
 
+NUMBERS = 2**20
+"""Most numbers in a release with lattice noise, unless ``DpEvents.lattice_numbers`` has more: sums
+over 4,097 columns for 255 classes have fewer."""
+
+
 class DpEvents(BaseModel):
     """What one run releases about one group of units, for an accountant of dp-accounting."""
 
@@ -77,6 +90,14 @@ class DpEvents(BaseModel):
     event's ε' at δ/q."""
     reason: str = ""
     """Why ``event`` is null."""
+    lattice_numbers: int | None = Field(None, ge=1)
+    """Numbers drawn with lattice noise in all; left out up to ``NUMBERS`` for each release, which
+    whoever composes supposes (docs/privacy.md §16)."""
+
+    @model_serializer(mode="wrap")
+    def _without_few_numbers(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = whole(self)
+        return {key: each for key, each in fields.items() if key != "lattice_numbers" or each}
 
 
 def dp_events(
@@ -121,7 +142,18 @@ def _translated(events: Sequence[Event], claim: tuple[str, str, float]) -> DpEve
         return DpEvents(event=None, reason=reason)
     trees = [tree for each in losses for tree in _trees(each, doubled)]
     event = trees[0] if len(trees) == 1 else {"class": "ComposedDpEvent", "events": trees}
-    return DpEvents(event=event, neighboring_relation=REPLACE if doubled else ADD_OR_REMOVE)
+    return DpEvents(
+        event=event, neighboring_relation=REPLACE if doubled else ADD_OR_REMOVE,
+        lattice_numbers=_many_numbers(events),
+    )  # fmt: skip
+
+
+def _many_numbers(events: Sequence[Event]) -> int | None:
+    """Return the numbers drawn on lattices, where one release has more than ``NUMBERS``."""
+    drawn = [each for each in events if isinstance(each, GaussianQuery) and each.spacing]
+    if not any(each.dimension > NUMBERS for each in drawn):
+        return None
+    return sum(each.dimension * each.count for each in drawn)
 
 
 def _loss(event: Event, claim: tuple[str, str, float]) -> Loss:

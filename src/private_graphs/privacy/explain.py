@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import textwrap
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_FLOOR, Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from private_graphs.privacy.assumptions import NOISE_GENERATORS, ONLY_THIS_FILE, SECRET_SEED
+from private_graphs.privacy.rounding import at_least, at_most
 from private_graphs.privacy.statements import VACUOUS_EPSILON, PrivacyStatement
 
 _UNITS = {
@@ -92,25 +93,6 @@ _OF_NOISE = {
     ONLY_THIS_FILE,
 }
 """Assumptions that concern noise only."""
-
-
-def _rounded(value: float | Decimal, rounding: str) -> str:
-    """Return four significant digits, rounded to one side; no exponent from 0.0001 to a million."""
-    number = Context(prec=4, rounding=rounding).create_decimal(Decimal(str(value)))
-    if number and not Decimal("1e-4") <= abs(number) < Decimal("1e6"):
-        return f"{number:.4g}"
-    plain = f"{number:f}"
-    return plain.rstrip("0").rstrip(".") if "." in plain else plain
-
-
-def at_most(epsilon: float | Decimal) -> str:
-    """Return a budget with four significant digits, rounded up."""
-    return _rounded(epsilon, ROUND_CEILING)
-
-
-def at_least(epsilon: float) -> str:
-    """Return a lower bound with four significant digits, rounded down."""
-    return _rounded(epsilon, ROUND_FLOOR)
 
 
 def belief(epsilon: float) -> float:

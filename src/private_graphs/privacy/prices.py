@@ -7,13 +7,14 @@ mechanisms compose. Section numbers refer to ``docs/privacy.md``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from private_graphs.core.errors import UserError
 from private_graphs.privacy.accountants import PricedEvent, compose_groups, price
 from private_graphs.privacy.checks import delta_too_large
+from private_graphs.privacy.choices import undominated, ways
 from private_graphs.privacy.events import Event
 
 Claim = tuple[str, str, float, int]
@@ -95,34 +96,52 @@ def price_runs(
     priced, proved, proof = proved_by(first.events, claim) if reads_private else NOTHING_READ
     groups = [(priced, first.n_runs)]
     groups += [(_priced(each.events, claim), each.n_runs) for each in further]
-    together = compose_groups(groups, delta) if reads_private and proved is not None else proved
     if not apart or proved is None:
+        together = compose_groups(groups, delta) if reads_private and proved is not None else proved
         return Prices(proved, together, proof, priced, tuple(groups))
     aside, theirs, words = proved_by(apart, claim)
-    n_all = sum(count for _, count in groups)
-    everything = compose_groups([(aside, n_all)], delta) if theirs is not None else None
+    together = _costliest([((events, aside), number) for events, number in groups], delta)
     return Prices(
-        proved=_larger(proved, theirs),
-        together=_larger(together, everything),
+        proved=None if theirs is None else max(proved, theirs),
+        together=together,
         proof=f"{proof}; about units that no other mechanism reads: {words}; the larger of the two",
         own=(*priced, *aside),
-        groups=(*groups, (aside, n_all)),
+        groups=(*groups, (aside, sum(number for _, number in groups))),
     )
 
 
-def _larger(first: float | None, second: float | None) -> float | None:
-    """Return the larger ε; None, which proves nothing, is larger than all."""
-    return None if first is None or second is None else max(first, second)
+Parts = tuple[tuple[PricedEvent, ...], ...]
+"""Guarantees of one run's events about different units, of which a unit pays one group."""
+
+
+def _costliest(runs: Sequence[tuple[Parts, int]], delta: float) -> float | None:
+    """Return ε of runs for a unit that stands in one part of each, in the costliest way.
+
+    None, where nothing is proved, is costlier than all.
+    """
+    kept = [(undominated(parts, _covers), number) for parts, number in runs]
+    found = [compose_groups(way, delta) for way in ways(kept)]
+    proved = [each for each in found if each is not None]
+    return max(proved) if len(proved) == len(found) else None
+
+
+def _covers(events: Sequence[PricedEvent], other: Sequence[PricedEvent]) -> bool:
+    """Return whether events cost at least as much as others, whatever follows (§0.1)."""
+    if any(each.epsilon is None or each.mu is None for each in (*events, *other)):
+        return False
+    square, least = (sum((each.mu or 0) ** 2 for each in group) for group in (events, other))
+    distance, nearest = (sum(each.total_variation for each in group) for group in (events, other))
+    return square >= least and distance >= nearest
 
 
 @lru_cache(maxsize=64)
 def price_file(claim: Claim, runs: tuple[SearchRuns, ...], not_counted: int) -> FileRows:
     """Compose the private rows of a file, at all budgets: ``runs``, with their events.
 
-    Runs with equal events form one group. Events ``apart`` compose separately, and the larger of
-    the two results counts; if some rows read the units of these events without noise, these events
-    are left out and the result covers the other units alone. ``not_counted`` is the number of rows
-    without DP.
+    Runs with equal events form one group. A unit pays for ``events`` or for ``apart`` of a run, in
+    the costliest way; if some rows read the units of ``apart`` without noise, these events are left
+    out and the result covers the other units alone. ``not_counted`` is the number of rows without
+    DP.
     """
     delta, n_units = claim[2:]
     counted = sum(each.n_runs for each in runs)
@@ -135,30 +154,25 @@ def price_file(claim: Claim, runs: tuple[SearchRuns, ...], not_counted: int) -> 
     reading = [each for each in runs if each.events or each.apart]
     if not reading:
         return FileRows(0.0, NOTHING_READ[2], counted, not_counted)
-    sides = [_grouped((each.events, each.n_runs) for each in reading)]
-    if all(each.apart for each in reading):
-        sides.append(_grouped((each.apart, each.n_runs) for each in reading))
+    both = all(each.apart for each in reading)
+    if both:
         words += "; two groups of units that no mechanism reads both, the larger of the two"
     if any(getattr(event, "shared", "") for each in reading for event in each.events):
         words += "; what reads one secret sample composes inside it, and is amplified once"
+    counts: Counter[tuple[tuple[Event, ...], ...]] = Counter()
+    for each in reading:
+        counts[tuple(filter(None, (each.events, each.apart if both else ())))] += each.n_runs
     try:
-        totals = [
-            compose_groups([(_priced(events, claim), count) for events, count in groups], delta)
-            for groups in sides
-            if groups
-        ]
+        proved = _costliest(
+            [
+                (tuple(_priced(events, claim) for events in parts), number)
+                for parts, number in counts.items()
+                if parts
+            ],
+            delta,
+        )
     except UserError as error:  # loss distributions have no finite ε
         return FileRows(None, f"none: {error}", counted, not_counted)
-    proved = [each for each in totals if each is not None]
-    if len(proved) < len(totals):
+    if proved is None:
         return FileRows(None, "none: nothing is proved for some of its rows", counted, not_counted)
-    return FileRows(max(proved), words, counted, not_counted)
-
-
-def _grouped(runs: Iterable[tuple[tuple[Event, ...], int]]) -> list[tuple[tuple[Event, ...], int]]:
-    """Return distinct events with their number of runs."""
-    counts: Counter[tuple[Event, ...]] = Counter()
-    for events, count in runs:
-        if events:
-            counts[events] += count
-    return list(counts.items())
+    return FileRows(proved, words, counted, not_counted)

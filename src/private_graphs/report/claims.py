@@ -1,18 +1,20 @@
 """Claims of a source: a rule reads rows and decides whether each claim holds.
 
 The claims are in the CSV that the study file lists as ``published: {claims: …}``: an ``id``, the
-claim, and the printed value, if it has one. ``studies/<study>/claims.py`` ends with ``CLAIMS``, a
-rule for every id.
+claim, ``where`` it stands in the source, the ``data`` that it is about, and the printed value, if
+it has one. ``studies/<study>/claims.py`` ends with ``CLAIMS``, a rule for every id. A run that
+differs from what the source speaks of, in data, network, settings or protocol, decides nothing
+about it. A rule with a ``question`` answers a question of this project, which no source is held to.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -29,9 +31,20 @@ from private_graphs.report.words import missing, number
 PUBLISHED = "claims"
 """Name of the published claims in a study file."""
 CONFIDENCE = 0.95
-VERDICTS = {"holds": "holds", "fails": "fails", "undecided": "inconclusive", "not_run": "not run"}
+VERDICTS = {
+    "holds": "holds", "fails": "fails", "undecided": "inconclusive", "other_data": "other data",
+    "other_network": "other network", "not_printed": "settings not printed",
+    "not_asked": "not asked", "not_run": "not run",
+}  # fmt: skip
 """Verdicts, with their words for readers."""
-COLUMNS = ("id", "claim", "printed", "protocol", "measured", "low", "high", "verdict", "command")
+ANSWERS = {"holds": "yes", "fails": "no"}
+"""Words for the first two as answers to questions."""
+SOURCES = {"text": "What the text says", "project": "What we asked"}
+"""Sources of a verdict's claim, with their headings."""
+COLUMNS = ("id", "source", "claim", "printed", "protocol", "measured", "low", "high", "verdict",
+           "command")  # fmt: skip
+_WHOLE = "full"
+"""Scale with the networks of the papers."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +60,8 @@ class Measured:
 class Place:
     """Graph and protocol under which a claim is tested."""
 
-    said: dict[str, Any]
-    """Published row of the claim: dataset, value, and other columns."""
+    said: Mapping[str, Any]
+    """Published row of the claim: dataset, value, and other columns; of a question its ``at``."""
     dataset: str
     protocol: str
     """Protocol; empty for a claim that no run decides."""
@@ -56,7 +69,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a source: the measurement, and the bounds within which the claim holds."""
+    """A claim of a source, or a question about it: the measurement, and the bounds within which
+    the claim holds, or the answer is yes."""
 
     id: str
     """Identifier of its published row."""
@@ -73,6 +87,20 @@ class Claim:
     """Whether it is tested on every graph, if the claim names none."""
     because: str = ""
     """Why it is an artefact, or was not run: a sentence, with a link to the evidence."""
+    about: Literal["scores", "prices"] = "scores"
+    """``prices``: ε, δ or noise, which are the same on other data and with smaller networks."""
+    not_printed: str = ""
+    """Settings that it depends on and the source does not print: a run that chose them decides
+    nothing about what is printed."""
+    question: str = ""
+    """Question of this project, which has no published row."""
+    at: Mapping[str, Any] = field(default_factory=dict)
+    """Of a question: values that the rule reads, such as ``dataset`` and ``value``."""
+
+    @property
+    def source(self) -> str:
+        """One of ``SOURCES``."""
+        return "project" if self.question else "text"
 
     def bounds(self, printed: float | None) -> tuple[float, float]:
         """Return the bounds within which the claim holds."""
@@ -168,9 +196,11 @@ def learned(*runs: pd.DataFrame) -> bool:
     return any(each is not None and each.low > 0 for each in above)
 
 
-def exact(value: float | None) -> Measured | None:
-    """Return a measurement with an interval of width zero."""
-    return None if missing(value) else Measured(float(value), float(value), float(value))
+def exact(value: float | None, tolerance: float = 0.0) -> Measured | None:
+    """Return a number that is no estimate; ``tolerance`` is that of numbers read off a picture."""
+    if missing(value):
+        return None
+    return Measured(float(value), float(value - tolerance), float(value + tolerance))
 
 
 def shown_to_proved(statement: Mapping[str, Any]) -> Measured:
@@ -195,18 +225,75 @@ def judged(claims: Sequence[Claim], results: Results) -> pd.DataFrame:
     A claim that names no graph is tested on each available graph, with the id ``<id>.<graph>``.
 
     Raises:
-        UserError: rules and published claims do not match.
+        UserError: rules and published claims do not match, or a published claim does not say where
+            it stands or which data it is about.
     """
     said = {row["id"]: row for row in results.published(PUBLISHED).to_dict("records")}
-    alone = sorted(set(said) ^ {claim.id for claim in claims})
+    _check(claims, said, results.study.id)
+    at = _at_places(results)
+    rows = [
+        row
+        for claim in claims
+        for row in _rows(claim, claim.at if claim.question else said[claim.id], results, at)
+    ]
+    return pd.DataFrame(rows, columns=[*COLUMNS, "because"])
+
+
+def _check(claims: Sequence[Claim], said: Mapping[str, Mapping[str, Any]], study: str) -> None:
+    where = f"studies/*/published: claims of {study}: "
+    alone = sorted(set(said) ^ {claim.id for claim in claims if not claim.question})
     if alone:
         raise UserError(
-            f"studies/*/published: claims of {results.study.id}: {', '.join(alone)} has a rule or "
-            "is published, not both; expected a rule in studies/<study>/claims.py for every id"
+            f"{where}{', '.join(alone)} has a rule or is published, not both; expected a rule in "
+            "studies/<study>/claims.py for every id; a rule that answers a question of ours has a "
+            "question and no published row"
         )
-    at = _at_places(results)
-    rows = [row for claim in claims for row in _rows(claim, said[claim.id], results, at)]
-    return pd.DataFrame(rows, columns=[*COLUMNS, "because"])
+    for claim in claims:
+        if claim.question:
+            if not claim.question.endswith("?"):
+                raise UserError(f"{where}{claim.id}: {claim.question!r}; expected a question")
+            continue
+        row = said[claim.id]
+        if missing(row.get("where")) or not row["where"]:
+            raise UserError(
+                f"{where}{claim.id} has no where; expected the section, table or figure of the "
+                "source that says it, or a question in claims.py in place of the published row"
+            )
+        if _is_measured(claim) and not _data(row):
+            raise UserError(
+                f"{where}{claim.id} has no data; expected the names of the datasets that the "
+                "source speaks of there: a run on others decides nothing about it"
+            )
+
+
+def _is_measured(claim: Claim) -> bool:
+    """Return whether runs on data decide it: it is neither a calculation nor about prices."""
+    return any(claim.protocols) and claim.about == "scores"
+
+
+def _data(said: Mapping[str, Any]) -> set[str]:
+    """Return the datasets that a claim is about."""
+    named = said.get("data"), said.get("dataset")
+    return {name for text in named if not missing(text) for name in text.split()}
+
+
+def _elsewhere(claim: Claim, place: Place, results: Results) -> str:
+    """Return the verdict on a run that is not what the source speaks of; empty if it is.
+
+    A question without a printed value is about the runs themselves.
+    """
+    if not place.protocol or claim.question and missing(place.said.get("value")):
+        return ""
+    if PROTOCOLS[place.protocol].calibration == "proved":
+        return "not_asked"  # the noise is not the source's, but made for a proof
+    if claim.about == "prices":
+        return ""
+    graphs = {place.dataset} if place.dataset else set(results.runs["dataset"])
+    if not graphs <= _data(place.said):
+        return "other_data"
+    if _scale(results) != _WHOLE:
+        return "other_network"
+    return "not_printed" if claim.not_printed else ""
 
 
 def _at_places(results: Results) -> Callable[[str, str], Results]:
@@ -223,7 +310,7 @@ def _at_places(results: Results) -> Callable[[str, str], Results]:
 
 
 def _rows(
-    claim: Claim, said: dict[str, Any], results: Results, at: Callable[[str, str], Results]
+    claim: Claim, said: Mapping[str, Any], results: Results, at: Callable[[str, str], Results]
 ) -> Iterator[dict[str, Any]]:
     printed = None if missing(said.get("value")) else said["value"]
     named = None if missing(said.get("dataset")) else said["dataset"]
@@ -239,14 +326,25 @@ def _rows(
         command = f"snakemake --cores all --config scale={_scale(results)}"
         shown = f" exhibits={results.study.id}.{claim.exhibit}" if claim.exhibit else ""
         graph = f" datasets={dataset}" if dataset and shown else ""
+        decided = verdict(measured, *claim.bounds(printed))
+        if measured:
+            place = Place(said, dataset, protocol)
+            decided = _elsewhere(claim, place, at(dataset, protocol)) or decided
         yield {
             "id": claim.id if named or not dataset else f"{claim.id}.{dataset}",
-            "claim": said["claim"], "printed": printed, "protocol": protocol,
+            "source": claim.source, "claim": claim.question or said["claim"],
+            "printed": printed, "protocol": protocol,
             "measured": measured and measured.value,
             "low": measured and measured.low, "high": measured and measured.high,
-            "verdict": verdict(measured, *claim.bounds(printed)),
-            "command": f"{command}{shown}{graph}", "because": claim.because,
+            "verdict": decided,
+            "command": f"{command}{shown}{graph}", "because": _because(claim),
         }  # fmt: skip
+
+
+def _because(claim: Claim) -> str:
+    """Return the reason of a claim, with the settings that its source does not print."""
+    absent = f"Not printed: {claim.not_printed}." if claim.not_printed else ""
+    return " ".join(filter(None, (claim.because, absent)))
 
 
 def _scale(results: Results) -> str:
@@ -263,12 +361,13 @@ def read_claims(claims: Sequence[Claim], path: Path) -> pd.DataFrame:
     """Read the result of ``judged`` that ``write_claims`` wrote to ``path``."""
     numbers = dict.fromkeys(("printed", "measured", "low", "high"), [""])
     frame = pd.read_csv(path, keep_default_na=False, na_values=numbers)
-    because = {claim.id: claim.because for claim in claims}
+    because = {claim.id: _because(claim) for claim in claims}
     return frame.assign(because=[because.get(name.partition(".")[0], "") for name in frame["id"]])
 
 
 def claims_table(frame: pd.DataFrame, title: str) -> Table:
-    """Return verdicts for display: a row per claim, a column per protocol."""
+    """Return verdicts for display: a row per claim, a column per protocol; what the text says and
+    what this project asked are two panels."""
     at = {(row["id"], row["protocol"]): row for row in frame.to_dict("records")}
     protocols = [name for name in (*PROTOCOLS, "") if name in set(frame["protocol"])]
     columns = [
@@ -284,13 +383,22 @@ def claims_table(frame: pd.DataFrame, title: str) -> Table:
     ]
     note = (
         "In brackets: the 95 % interval of the mean over the seeds, the range over the seeds of a "
-        "choice, or what an attack shows and what is proved of an ε. holds, fails: all or nothing "
+        "choice, what an attack shows and what is proved of an ε, or the tolerance of numbers read "
+        "off a picture. holds, fails: all or nothing "
         "of it is what the claim allows; inconclusive: the interval overlaps. no bound: of one "
         "run, or of runs that do not meet the premise of the claim: models that learned nothing, "
         "or that are not of equal accuracy."
     )
+    elsewhere = (
+        "other data, other network, settings not printed: the run is not what the text speaks of, "
+        "and neither confirms nor refutes it. not asked: the text says nothing of corrected noise."
+    )
     lines = frame.drop_duplicates("id").drop(columns="protocol")  # a row covers all protocols
-    return Table(title, frame[list(COLUMNS)], columns, (note,), lines=lines, stacked=True)
+    lines = lines.assign(heading=lines["source"].map(SOURCES))
+    return Table(
+        title, frame[list(COLUMNS)], columns, (note, elsewhere), panel="heading", lines=lines,
+        stacked=True,
+    )  # fmt: skip
 
 
 def reasons(frame: pd.DataFrame) -> Iterator[tuple[str, str]]:
@@ -305,17 +413,19 @@ def _graph(row: dict[str, Any]) -> str:
 
 
 def _found(row: dict[str, Any] | None) -> Cell:
-    """Format verdict and measurement."""
-    if row is None or missing(row["measured"]):
-        return Cell() if row is None else Cell(VERDICTS[row["verdict"]])
+    """Format verdict and measurement; only what the text says can be refuted."""
+    if row is None:
+        return Cell()
+    asked = row["source"] == "project"
+    word = {**VERDICTS, **(ANSWERS if asked else {})}[row["verdict"]]
+    if missing(row["measured"]):
+        return Cell(word)
     value, low, high = (_short(row[name]) for name in ("measured", "low", "high"))
     around = "" if row["low"] == row["high"] else f" [{low}, {high}]"
     if math.isinf(row["low"]):
         around = " [no bound]"
-    return Cell(
-        f"{VERDICTS[row['verdict']]}: {value}{around}",
-        tone="refuted" if row["verdict"] == "fails" else "",
-    )
+    refuted = row["verdict"] == "fails" and not asked
+    return Cell(f"{word}: {value}{around}", tone="refuted" if refuted else "")
 
 
 def _short(value: float) -> str:

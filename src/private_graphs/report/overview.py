@@ -72,7 +72,10 @@ class Verdict:
         return Cell(", ".join(parts), tone="refuted" if self.refuted else "none")
 
 
-VERDICT_WORDS = {"holds": "hold", "fails": "fail", "undecided": "inconclusive"}
+VERDICT_WORDS = {
+    "holds": "hold", "fails": "fail", "undecided": "inconclusive", "other_data": "on other data",
+    "other_network": "with other networks", "not_printed": "with settings not printed",
+}  # fmt: skip
 """Plural words for the verdicts on claims."""
 
 
@@ -170,10 +173,11 @@ def numbers(
     ``printed``: the printed ε, ``printed table1``: those of a table; ``budgets``, ``hold``,
     ``refuted``, ``unproved``, ``shown``, ``larger``, ``scores``, ``met``: of the verdicts
     ``found``, where not 0, and ``none`` for ``budgets`` if none holds; ``fails ID``, ``holds ID``:
-    measured by a claim with that verdict wherever it is decided; ``printed ID``: what the claim
-    prints; the study's own ``Sentences.numbers``, and those of its ``Exhibit.answer``. Rows of
-    synthetic data say nothing of a paper: of these, calculations and attacks alone count.
-    ``of_study`` is the value of ``study_numbers`` where it is known.
+    measured by a claim with that verdict wherever it is decided; ``most ID``: the largest of what
+    is measured, rounded up; ``printed ID``: what the claim prints; the study's own
+    ``Sentences.numbers``, and those of its ``Exhibit.answer``. Rows of synthetic data say nothing
+    of a paper: of these, calculations and attacks alone count. ``of_study`` is the value of
+    ``study_numbers`` where it is known.
     """
     known = {} if shelf.synthetic else _of_verdicts(found)
     return known | (study_numbers(shelf, claims) if of_study is None else of_study)
@@ -208,12 +212,14 @@ def _listed(texts: Sequence[str]) -> str:
 
 def _of_claims(claims: pd.DataFrame) -> dict[str, str]:
     known = {}
-    decided = claims[~claims["verdict"].isin(["not_run"])]
+    decided = claims[~claims["verdict"].isin(["not_run", "not_asked"])]
     for name, rows in decided.groupby(decided["id"].str.partition(".")[0]):
         values = sorted({round(value, 2) or value for value in rows["measured"].dropna()})
         if len(kinds := set(rows["verdict"])) == 1 and values:
             ends = dict.fromkeys(number(float(f"{end:.3g}")) for end in (values[0], values[-1]))
             known[f"{kinds.pop()} {name}"] = " to ".join(ends)
+        if (most := rows["measured"].max()) < math.inf:
+            known[f"most {name}"] = budget(most)
         if not missing(rows["printed"].iloc[0]):
             known[f"printed {name}"] = number(rows["printed"].iloc[0])
     return known
@@ -226,7 +232,7 @@ def _counted_claims(shelf: Shelf, exhibit: Exhibit, claims: pd.DataFrame | None)
     shown = {claim.id for claim in claims_of(shelf.results.study.id)
              if claim.exhibit == exhibit.name}  # fmt: skip
     rows = claims[claims["id"].str.partition(".")[0].isin(shown)]
-    rows = rows[rows["verdict"] != "not_run"]
+    rows = rows[(rows["source"] == "text") & rows["verdict"].isin(VERDICT_WORDS)]
     first = next((name for name in PROTOCOLS if name in set(rows["protocol"])), "")
     counts = rows.loc[rows["protocol"] == first, "verdict"].value_counts()
     texts = [f"{counts[name]} {word}" for name, word in VERDICT_WORDS.items() if name in counts]

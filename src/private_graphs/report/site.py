@@ -360,7 +360,8 @@ class _Site:
                                 "and what an attack showed.", guarantees)  # fmt: skip
             if entry.claims:
                 yield self.appendix(
-                    entry, CLAIMS, "What the text of the paper says, and what the runs say of it.",
+                    entry, CLAIMS, "What the text of the paper says and what the runs say of it, "
+                    "and what we asked.",
                     lambda shelf, entry=entry: _verdicts(entry.claims[shelf.name]),
                 )  # fmt: skip
         for name, graphs in self.statistics.items():
@@ -674,7 +675,7 @@ def _counted(claims: pd.DataFrame | None) -> list[str]:
     """Return the number of claims by verdict, as one text per protocol."""
     if claims is None:
         return []
-    numbers = claims.groupby(["protocol", "verdict"]).size()
+    numbers = claims[claims["source"] == "text"].groupby(["protocol", "verdict"]).size()
     found = {protocol: numbers[protocol] for protocol in numbers.index.unique("protocol")}
     texts = []
     for protocol in (*PROTOCOLS, ""):

@@ -15,8 +15,9 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.privacy.explain import TEXTS, Sentence, at_least, at_most, sentences
+from private_graphs.privacy.explain import TEXTS, Sentence, sentences
 from private_graphs.privacy.explain import headline as one_line
+from private_graphs.privacy.rounding import at_least, at_most
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.exhibit import NOTHING
 from private_graphs.report.words import missing, strength

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
 import pandas as pd
@@ -16,7 +15,7 @@ import pandas as pd
 from private_graphs.core.errors import UserError
 from private_graphs.datasets.registry import dataset_spec
 from private_graphs.features.models import random_model
-from private_graphs.privacy.explain import at_least, at_most
+from private_graphs.privacy.rounding import at_least, at_most
 from private_graphs.privacy.statements import VACUOUS_EPSILON
 from private_graphs.report.exhibit import NOTHING, Cell
 
@@ -102,16 +101,12 @@ def number(value: Any, decimals: int | None = None) -> str:
 
 def budget(epsilon: float) -> str:
     """Format a valid ε, rounded up to two decimals; four digits from a million."""
-    return at_most(epsilon) if epsilon >= _LARGE else _rounded(epsilon, ROUND_CEILING)
+    return at_most(float(epsilon), None if epsilon >= _LARGE else 2)
 
 
 def bound(epsilon: float) -> str:
     """Format a lower bound on ε, rounded down in the same way."""
-    return at_least(epsilon) if epsilon >= _LARGE else _rounded(epsilon, ROUND_FLOOR)
-
-
-def _rounded(value: float, rounding: str) -> str:
-    return f"{Decimal(repr(float(value))).quantize(Decimal('0.01'), rounding):f}"
+    return at_least(float(epsilon), None if epsilon >= _LARGE else 2)
 
 
 def score(point: Mapping[str, Any] | None, decimals: int = 3, times: float = 1) -> Cell:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -27,6 +26,7 @@ import numpy as np
 import scipy.sparse
 
 from private_graphs.core.bounded_files import parsed_json
+from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of
 from private_graphs.core.graph_task import Records, unit_rows
@@ -166,7 +166,7 @@ class ShardedRun:
             if self._spent(0).is_file():
                 raise UserError(f"{path}: is gone, and noise was drawn with it: {_ONCE}")
             with private_path(path) as temporary:
-                temporary.write_bytes(os.urandom(32))
+                temporary.write_bytes(fresh_bytes())
         return path.read_bytes()
 
     def _spent(self, turn: int) -> Path:

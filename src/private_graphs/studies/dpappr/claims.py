@@ -396,16 +396,23 @@ def edges_per_node(results: Results, place: Place) -> Measured | None:
 
 
 _PUBLISHED = ("released", "paper")
+_BUDGETS = "the smallest and the largest ε of the rows in Figures 5.1 to 5.3"
+_AT_ENDS = ("small_budgets", "large_budgets", "below_features", "more_neighbours")
+"""Claims about the smallest or largest budget."""
 CLAIMS = (
     *(
-        Claim(name, partial(_measure, name), least=0, exhibit=exhibit, protocols=_PUBLISHED)
+        Claim(name, partial(_measure, name), least=0, exhibit=exhibit, protocols=_PUBLISHED,
+              not_printed=_BUDGETS if name in _AT_ENDS else "")
         for name, (_, exhibit) in RULES.items()
     ),
     Claim("most_on_pubmed", most_on_pubmed, least=0, exhibit="figure1", protocols=_PUBLISHED,
-          per_graph=False),
-    Claim("noise_of_batch", noise_of_batch, within=0.05, exhibit="figure8", protocols=_PUBLISHED),
+          per_graph=False, not_printed=_BUDGETS),
+    Claim("noise_of_batch", noise_of_batch, within=0.05, exhibit="figure8", protocols=_PUBLISHED,
+          about="prices"),
     Claim("theorem8", theorem8, most=2, protocols=("",), per_graph=False),
     Claim("amplification", amplification, most=0.72, protocols=("",), per_graph=False),
-    Claim("small_delta", small_delta, most=1, exhibit="figure1", protocols=_PUBLISHED),
-    Claim("edges_left", edges_per_node, least=1, exhibit="sampled_rows", protocols=_PUBLISHED),
+    Claim("small_delta", small_delta, most=1, exhibit="figure1", protocols=_PUBLISHED,
+          question="Is δ times the number of training nodes below 1?"),
+    Claim("edges_left", edges_per_node, least=1, exhibit="sampled_rows", protocols=_PUBLISHED,
+          question="Has the graph that is trained on an edge for every node (edges per node)?"),
 )  # fmt: skip

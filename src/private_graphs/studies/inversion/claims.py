@@ -316,46 +316,63 @@ COPIES = (
     "Copies of a photograph are on both sides of the thesis' split "
     "([the data](studies/inversion.md#the-data))."
 )
+NOT_PRINTED = "steps, learning rates and the sizes of the network's layers"
+ATTACK_NOT_PRINTED = f"{NOT_PRINTED}, and the settings of the original attack"
 NOWHERE: dict[str, Any] = {"protocols": ("",), "per_graph": False}
 PAPER: dict[str, Any] = {"protocols": ("paper",)}
-ATTACKS: dict[str, Any] = {"protocols": ("paper", "sound"), "exhibit": "attack_scores"}
+ASKED: dict[str, Any] = {"protocols": ("paper", "sound"), "exhibit": "attack_scores"}
+ATTACKS: dict[str, Any] = {**ASKED, "not_printed": ATTACK_NOT_PRINTED}
 
 CLAIMS = (
     Claim("enhanced_nearer", nearer, least=0, because=BACKWARDS, **ATTACKS),
     Claim("enhanced_nearer_each", every_target_nearer, least=0, because=BACKWARDS, **ATTACKS),
-    Claim("beats_nothing", against_nothing, least=0, because=BACKWARDS, **ATTACKS),
-    Claim("more_leaks_nearer", ranks, least=0, because=BACKWARDS, **ATTACKS),
-    Claim("record_leaks", partial(at_smallest, attack="enhanced"), least=0.5, **ATTACKS),
-    Claim("record_prior", partial(at_smallest, attack="prior"), least=0.5, **ATTACKS),
+    Claim("beats_nothing", against_nothing, least=0, because=BACKWARDS, **ASKED,
+          question="Does the enhanced attack come nearer to training pictures than the baseline, "
+          "which has no access to the model?"),
+    Claim("more_leaks_nearer", ranks, least=0, because=BACKWARDS, **ASKED,
+          question="Does the attack by which more classes are recognised come nearer?"),
+    Claim("record_leaks", partial(at_smallest, attack="enhanced"), least=0.5, **ASKED,
+          question="At the smallest ε of record-level DP, does the enhanced attack still show half "
+          "of the classes (share)?"),
+    Claim("record_prior", partial(at_smallest, attack="prior"), least=0.5, **ASKED,
+          question="And does the attack with a public prior?"),
     Claim("record_distance", depends, least=-_WEAK, most=_WEAK, because=BACKWARDS, **ATTACKS),
     Claim("record_farther", record_farther, least=0, because=BACKWARDS, **{**ATTACKS, **PAPER}),
     Claim("group_distance", falls, most=0, because=LEARNS_NOTHING, **ATTACKS),
     Claim("matched_accuracy", matched, least=-_CLOSE, most=_CLOSE, because=LEARNS_NOTHING,
-          exhibit="trained_models", protocols=("paper",)),
+          exhibit="trained_models", protocols=("paper",), not_printed=NOT_PRINTED),
     Claim("group_farther", farther, least=0, because=EMPTY_MODELS, **{**ATTACKS, **PAPER}),
     Claim("parts_accuracy", partial(more_parts, group="mnist_parts", column="test_accuracy"),
-          least=0, exhibit="figure4_9", **PAPER),
+          least=0, exhibit="figure4_9", not_printed=NOT_PRINTED, **PAPER),
     Claim("parts_distance", partial(more_parts, group="mnist_parts_attacks", column="distance"),
-          most=0, exhibit="figure4_9", **PAPER),
+          most=0, exhibit="figure4_9", not_printed=ATTACK_NOT_PRINTED, **PAPER),
     *(
         Claim(f"{level}_accuracy_{int(epsilon)}{ending}", rule(epsilon=epsilon), within=_CLOSE,
-              because=STEPS, exhibit="step_readings", protocols=("paper",))
+              because=STEPS, not_printed=NOT_PRINTED, exhibit="step_readings",
+              protocols=("paper",))
         for level, epsilons in (("class", (62.0, 45.5, 40.5)), ("subclass", (18.6, 8.2, 7.0)))
         for epsilon in epsilons
         for ending, rule in (("", partial(partial, accuracy, scenario=_GROUPS)),
                              ("_undoubled", partial(partial, undoubled_accuracy)))
     ),
     Claim("plain_accuracy", partial(accuracy, epsilon=math.inf, network="softmax"),
-          within=_CLOSE, because=COPIES, exhibit="trained_models", protocols=("paper", "sound")),
+          within=_CLOSE, because=COPIES, not_printed=NOT_PRINTED, exhibit="trained_models",
+          protocols=("paper", "sound")),
     Claim("theorem5", theorem5, most=1e-5, because=FALSE_THEOREM, **NOWHERE),
     Claim("lemma3", lemma3, most=0, because=FALSE_THEOREM, **NOWHERE),
-    Claim("conditions", conditions, least=1, because=FALSE_THEOREM, **NOWHERE),
+    Claim("conditions", conditions, least=1, because=FALSE_THEOREM, **NOWHERE,
+          question="Do the printed rows meet the condition of Lemma 3 on q (share of rows)?"),
     Claim("one_count_subclass", partial(steps_ratio, name="mnist_subclass"), most=1.01,
-          because=NO_STEPS, **NOWHERE),
+          because=NO_STEPS, **NOWHERE,
+          question="Can the three subclass-level rows be of one number of steps (largest over "
+          "smallest)?"),
     Claim("one_count_class", partial(steps_ratio, name="faces_class"), most=1.01,
-          because=NO_STEPS, **NOWHERE),
+          because=NO_STEPS, **NOWHERE,
+          question="Can the three class-level rows be of one number of steps (largest over "
+          "smallest)?"),
     Claim("face_delta", lambda results, place: exact(_FACES94 * _FACES94_DELTA), most=1 - 1e-9,
-          because="A mechanism that publishes a class at random would pass.", **NOWHERE),
+          because="A mechanism that publishes a class at random would pass.", **NOWHERE,
+          question="Is δ times the number of people in Faces94 below 1?"),
     Claim("printed_subclass", partial(excess, name="mnist_subclass", rate=0.2, delta=1e-3),
           most=0, because=NO_STEPS, **NOWHERE),
     Claim("printed_class", partial(excess, name="faces_class", rate=0.33, delta=1e-2), most=0,

@@ -29,6 +29,21 @@ STAND_IN_NOTE = (
 )
 
 
+READ_OFF = 0.3
+"""Tolerance in points of a number that was read off a picture, except those of FB-100."""
+CHOSEN_AT = ["dataset", "group", "method", "scenario", "protocol", "epsilon"]
+
+
+def choose_depth(results: Any) -> Any:
+    """Return the results with the runs of the K alone that validates best, on average over the
+    seeds, of each method at each ε, as the paper chooses it; runs without validation stay."""
+    runs = results.runs
+    keys = [runs[name] for name in CHOSEN_AT]
+    scores = runs["validation_micro_f1"].groupby([*keys, runs["job"]]).transform("mean").fillna(0)
+    below = scores < scores.groupby(keys).transform("max")
+    return results.with_rows(results.rows.drop(index=runs.index[below]))
+
+
 def points(results: Any) -> pd.DataFrame:
     """Return a row per dataset, job, protocol and ε, with ``level``, ``line`` and ``place``."""
     by = ["dataset", "group", "method", "scenario", "protocol", "job", "epsilon"]
