@@ -19,7 +19,7 @@ help:
 	@echo "make golden      compute the whole demo and write tests/golden, with which test-all compares"
 	@echo "make install     install the pinned packages into .venv"
 	@echo "make lint        check style and types: ruff, mypy, snakefmt, snakemake --lint"
-	@echo "make docs        write the generated tables of docs/ and workflow/schemas/"
+	@echo "make docs        write the generated tables of docs/, workflow/schemas/ and README's picture (with Chromium)"
 	@echo "make lock        write requirements.lock from what is in .venv"
 	@echo "make upgrade     raise all pins to the newest versions, then run every test on them"
 	@echo "make sbom        write build/sbom.json (CycloneDX), and ask which pins have known faults"

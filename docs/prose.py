@@ -25,6 +25,7 @@ from private_graphs.report.claims import COLUMNS
 from private_graphs.report.record import read_recorded
 from private_graphs.report.shelf import Shelf, recorded_shelf
 from private_graphs.report.table import csv
+from private_graphs.report.words import bound, budget
 from private_graphs.report.write import write_texts
 
 DOCS = Path(__file__).resolve().parent
@@ -74,24 +75,49 @@ def short(value: float, decimals: int = 2) -> str:
     return layout.short(f"{value:.{decimals}f}")
 
 
+UPPER = ("epsilon_proved", "epsilon_all_runs")
+"""Columns of upper bounds on ε; ``LOWER``: of lower bounds."""
+LOWER = ("audit_epsilon_lower",)
+
+
+def _score(value: float, column: str, decimals: int) -> str:
+    """Return a value that is no bound on ε; UserError for a bound, which is rounded to its side."""
+    if column in UPPER + LOWER:
+        name = "proved" if column in UPPER else "shown"
+        raise UserError(f"{column}: a bound on ε; expected {name}(...), which rounds it safely")
+    return short(value, decimals)
+
+
+def proved(file: str, column: str = UPPER[0], **where: Any) -> str:
+    """Return an upper bound on ε that all rows at a place have, rounded up; from the smallest to
+    the largest where they differ."""
+    found = rows(file, **where)[column]
+    return " to ".join(dict.fromkeys(budget(float(end)) for end in (found.min(), found.max())))
+
+
+def shown(file: str, column: str = LOWER[0], **where: Any) -> str:
+    """Return the largest lower bound on ε at a place, rounded down."""
+    return bound(float(rows(file, **where)[column].max()))
+
+
 def at(file: str, column: str = "mean", decimals: int = 2, **where: Any) -> str:
     """Return the one value of a column at a place."""
     found = rows(file, **where)[column]
     if len(found) != 1:
         raise UserError(f"{file}: {len(found)} rows with {where}; expected one")
-    return short(float(found.iloc[0]), decimals)
+    return _score(float(found.iloc[0]), column, decimals)
 
 
 def span(file: str, column: str = "mean", decimals: int = 2, **where: Any) -> str:
     """Return the smallest and the largest value of a column at a place."""
     found = rows(file, **where)[column]
-    ends = dict.fromkeys(short(float(end), decimals) for end in (found.min(), found.max()))
-    return " to ".join(ends)
+    ends = (_score(float(end), column, decimals) for end in (found.min(), found.max()))
+    return " to ".join(dict.fromkeys(ends))
 
 
 def most(file: str, column: str = "mean", decimals: int = 2, **where: Any) -> str:
     """Return the largest value of a column at a place."""
-    return short(float(rows(file, **where)[column].max()), decimals)
+    return _score(float(rows(file, **where)[column].max()), column, decimals)
 
 
 def _differences(file: str, where: dict[str, Any]) -> pd.Series:
@@ -146,7 +172,7 @@ def difference(
 
 
 NAMES = {each.__name__: each for each in (
-    at, span, most, off, above, lead, claim, measured, difference)}  # fmt: skip
+    at, span, most, proved, shown, off, above, lead, claim, measured, difference)}  # fmt: skip
 INF = float("inf")
 
 

@@ -13,13 +13,19 @@ import pytest
 from typer.testing import CliRunner
 
 from private_graphs.cli import application
+from private_graphs.core.study import Run
 from private_graphs.methods import all_methods
 
 PAGES = ("docs/published-results.md", "docs/privacy.md")
 ROW = re.compile(r"\| `private-graphs ((?:epsilon|noise) [^`]+)` \| (-?[\d.]+) \|")
 """A row of a table: a command, and the number that it prints, rounded."""
 ROOT = Path(__file__).parents[1]
-LINKING = ("README.md", *(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md")))
+LINKING = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "config/README.md",
+    *(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md")),
+)
 
 
 def text_of(page: str) -> str:
@@ -52,6 +58,37 @@ def test_a_quoted_command_prints_the_number_beside_it(page, command, printed):
     value = next(iter(json.loads(answer.stdout).values()))
     _, _, decimals = printed.partition(".")
     assert f"{value:.{len(decimals)}f}" == printed
+
+
+def rules_of_the_makefile() -> dict[str, list[str]]:
+    """Return target → what it depends on."""
+    found = re.findall(r"^([\w-]+):(?!=)(.*)$", text_of("Makefile"), re.MULTILINE)
+    return {name: needed.split() for name, needed in found}
+
+
+def test_the_first_screen_has_a_command_for_the_results_and_one_for_the_tests_with_their_times():
+    screen = text_of("README.md").partition("\n## ")[0]
+    assert screen.count("\n") <= 40
+    commands = re.findall(r"^(make [\w-]+) +# (.+)$", screen, re.MULTILINE)
+    assert [command for command, _ in commands] == ["make reproduce", "make test"]
+    rules = rules_of_the_makefile()
+    for command, words in commands:
+        assert re.search(r"install.*: about \d+ minutes$", words), words
+        assert "install" in rules[command.removeprefix("make ")], f"{command} does no set-up"
+    assert re.search(r"^exec make test\b", text_of(".ci/run"), re.MULTILINE)
+
+
+def test_a_time_of_these_commands_is_named_in_one_place():
+    for page in LINKING:
+        text = text_of(page) if page != "README.md" else text_of(page).partition("\n## ")[2]
+        for paragraph in re.split(r"\n\s*\n|^- ", text, flags=re.MULTILINE):
+            if re.search(r"`make (reproduce|test)`", paragraph):
+                assert not re.search(r"\bminutes\b", paragraph), f"{page}: {paragraph}"
+
+
+def test_the_catalog_page_names_every_key_of_the_configuration():
+    keys = re.findall(r"`(\w+)`", text_of("config/README.md").partition("The keys are")[2])
+    assert keys[: len(Run.model_fields)] == list(Run.model_fields)
 
 
 def test_the_page_says_of_every_method_what_its_choices_read():

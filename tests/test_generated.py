@@ -50,6 +50,35 @@ def test_the_picture_of_the_finding_is_in_step(tables, root: Path) -> None:
     assert text == tables.overview_picture(), "run: make docs"
 
 
+def test_the_picture_of_the_first_page_has_the_words_of_the_page(tables, tmp_path) -> None:
+    screenshot = tables.screenshot
+    page = screenshot.write_page(tmp_path).read_text(encoding="utf-8")
+    words = screenshot.words_of(page)
+    assert words == screenshot.WORDS.read_text(encoding="utf-8"), "run: make docs, with Chromium"
+    for bars in tables.prose.shelf("lrec2022").answer.bars.values():
+        for bar in bars:
+            shown = f">{bar.value:.2f} "  # in the picture, not in the sentences
+            assert screenshot.words_of(page.replace(shown, ">0.99 ")) != words
+
+
+def test_without_a_browser_the_picture_and_its_words_are_kept(
+    tables, tmp_path, monkeypatch
+) -> None:
+    screenshot = tables.screenshot
+    picture, words = tmp_path / "picture.png", tmp_path / "picture.txt"
+    picture.write_bytes(b"earlier")
+    words.write_text("earlier words\n", encoding="utf-8")
+    for name, value in (("ROOT", tmp_path), ("PICTURE", picture), ("WORDS", words)):
+        monkeypatch.setattr(screenshot, name, value)
+    page = tmp_path / "index.html"
+    page.write_text("<html><body><h1>New words</h1></body></html>", encoding="utf-8")
+    monkeypatch.setattr(screenshot, "write_page", lambda folder: page)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CHROMIUM", raising=False)
+    assert re.search("picture.png is kept and shows earlier words: no Chromium", screenshot.renew())
+    assert picture.read_bytes() == b"earlier" and words.read_text() == "earlier words\n"
+
+
 def test_the_path_of_one_number_names_lines_that_are_there(tables) -> None:
     text = tables.text_of(tables.PATH)
     assert tables.lines.with_lines(text) == text, "run: make docs"
@@ -74,6 +103,46 @@ def test_a_sentence_about_no_row_and_about_several_is_refused(tables) -> None:
     assert tables.prose.off("lrec2022/table1", protocol="released", dataset="pubmed") != ".000"
     assert tables.prose.short(0.0404) == ".04" and tables.prose.short(-0.5, 1) == "-.5"
     assert tables.prose.short(1.25) == "1.25" and tables.prose.short(110, 0) == "110"
+
+
+def test_a_bound_on_epsilon_is_rounded_to_its_side(tables) -> None:
+    place = {"dataset": "cora", "protocol": "paper", "optimizer": "sgd"}
+    place["setting"] = "DP, full graph"
+    file, prose = "lrec2022/table1", tables.prose
+    [value] = prose.rows(file, **place)["epsilon_proved"]
+    assert 0 <= float(prose.proved(file, **place)) - value < 0.01
+    for read in (prose.at, prose.span, prose.most):
+        for column in (*prose.UPPER, *prose.LOWER):
+            with pytest.raises(UserError, match=r"a bound on ε; expected (proved|shown)\("):
+                read(file, column, **place | {"protocol": "released"})
+
+
+def test_no_attack_lies_above_what_a_proof_allows_with_its_whole_interval(tables) -> None:
+    rate = re.compile(r"\| (\S+); (\S+) to (\S+); (\d\S*) (?=\|)")
+    found = [list(map(float, each)) for each in rate.findall(tables.leaks_table())]
+    assert all(low <= value <= high for value, low, high, _ in found)
+    assert any(value > allowed for value, _, _, allowed in found)  # by chance
+    assert all(low <= allowed for _, low, _, allowed in found)
+
+
+def test_one_job_has_one_number_wherever_it_stands(tables) -> None:
+    """PubMed, SGD, no DP, the authors' code: three run groups made it, five runs each."""
+    place = {"dataset": "pubmed", "protocol": "released", "optimizer": "sgd"}
+    runs = tables.prose.shelf("lrec2022").results.runs
+    for name, value in {**place, "epsilon": float("inf"), "splits": 1, "train_fraction": 1}.items():
+        runs = runs[runs[name] == value]
+    assert list(runs.groupby("group").size()) == [5, 5, 5]
+    at = {
+        "lrec2022/table1": {"setting": "no DP"},
+        "lrec2022/figure1_2": {"train_fraction": 1},
+        "lrec2022/figure3_without_dp_2": {"splits": 1},
+        "preprint2021/table2": {"setting": "no DP"},
+        "preprint2021/figure1_2": {"train_fraction": 1},
+    }
+    for file, more in at.items():
+        [row] = tables.prose.rows(file, **place, **more).to_dict("records")
+        assert row["n"] == 15, file
+        assert row["mean"] == pytest.approx(runs["test_micro_f1"].mean(), abs=1e-6), file
 
 
 def test_the_counts_of_datasets_are_in_step(tables, root: Path, mirror) -> None:

@@ -78,4 +78,4 @@ def test_the_command_line_works_from_the_wheel_without_optional_parts(
     assert told.returncode == 0 and f"Statement {name}" in told.stdout, told.stderr
     refused = run("dataset", "papers", "--pyg", "CitationFull:DBLP")
     assert refused.returncode == 1, refused.stderr
-    assert 'pip install "private-graphs[reference]"' in refused.stderr
+    assert 'pip install ".[reference]"' in refused.stderr

@@ -25,7 +25,7 @@ from private_graphs.core.files import write_text
 from private_graphs.core.store import ROWS, Answers, tidy
 from private_graphs.core.study import load_study
 from private_graphs.report.claims import COLUMNS, judged
-from private_graphs.report.exhibit import Chart
+from private_graphs.report.exhibit import Block, Chart
 from private_graphs.report.record import Recorded, machine_words, read_recorded, record
 from private_graphs.report.restate import differing
 from private_graphs.report.results import Results
@@ -142,11 +142,16 @@ def processor() -> str:
 # --- what is made of it -----------------------------------------------------------------------
 
 
+@cache
+def blocks_of(study: str, name: str) -> list[Block]:
+    """Return the blocks of an exhibit of golden results."""
+    return results(study).build(exhibits_by_name(study)[name])
+
+
 def exhibit_texts(study: str, name: str) -> dict[str, str]:
     """Return the Markdown of an exhibit, its tables in the paper's layout and with all columns, and
     the data of its charts, by file name."""
-    exhibit = exhibits_by_name(study)[name]
-    blocks = results(study).build(exhibit)
+    exhibit, blocks = exhibits_by_name(study)[name], blocks_of(study, name)
     both = [each for block in blocks for each in (
         (block, replace(block, layout=None)) if getattr(block, "layout", None) else (block,)
     )]  # fmt: skip

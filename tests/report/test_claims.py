@@ -159,7 +159,7 @@ def test_rules_over_scores_that_are_noise_hold_by_chance_alone():
         for name in ("test_micro_f1", "validation_micro_f1"):
             rows.loc[runs, name] = rng.uniform(low, high, runs.sum())
         rows.loc[runs, "majority_micro_f1"] = 0.3
-        frame = judged(CLAIMS, of_the_paper(replace(results(), rows=rows)))
+        frame = judged(CLAIMS, of_the_paper(replace(results(), rows=rows, pool=None)))
         of_scores = frame[frame["id"].isin([f"{name}.cora" for name in names])]
         of_scores = of_scores[of_scores["protocol"] != "sound"]
         assert len(of_scores) >= 8
@@ -192,7 +192,7 @@ PRICED = {"few_settings", "proved_factor", "friendship", "list_removed", "list_r
 def test_one_seed_decides_no_claim_about_scores(study):
     rows = results(study).rows
     first = rows["seed"].isna() | (rows["seed"] == rows["seed"].min())
-    frame = judged(claims_of(study), results(study).with_rows(rows[first]))
+    frame = judged(claims_of(study), replace(results(study), rows=rows[first], pool=None))
     by_run = frame[(frame["protocol"] != "") & frame["verdict"].isin(["holds", "fails"])]
     prices = {claim.id for claim in claims_of(study) if claim.about == "prices"}
     assert set(by_run["id"].str.split(".").str[0]) <= prices | PRICED

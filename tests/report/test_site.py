@@ -264,12 +264,22 @@ def test_sentences_are_filled_from_rows_claims_and_attacks():
     found = study_verdict(held, CLAIMS, [])
     assert found.prints == "a bound of 2"
     assert found.truth == "No: 65 to 70 and 0.001, attack 3.28" and found.tone == "refuted"
-    assert found.instead == "0.55 at 2.00, all 2.00" and found.scores.startswith("not on the data")
+    assert found.instead == "0.55 at 2.00, all 2.00" and "no table of scores" in found.scores
     assert found.line("Small").startswith("Small: it prints a bound of 2; true? No: 65")
     assert "holds in_part" not in numbers(held, CLAIMS, [])  # elsewhere it is undecided
     assert numbers(held, CLAIMS, [])["most by_hand"] == "0.01"
     unproved = {"unproved": {"show": "proved", "where": {"protocol": "released"}}}
     assert "unproved" not in numbers(saying(numbers=unproved), None, [])
+
+
+def test_the_data_of_a_paper_are_not_denied_where_they_were_run():
+    held = saying()
+    printed = held.results.rows.iloc[:1].assign(source="published", study="small")
+    for dataset, words in (("cora", "no table of scores is printed"), ("pokec", "not on the data")):
+        rows = pd.concat([held.results.rows, printed.assign(dataset=dataset)], ignore_index=True)
+        found = study_verdict(replace(held, results=held.results.with_rows(rows)), None, [])
+        assert found.scores.startswith(words)
+        assert ("not run" in found.data) == (dataset == "pokec")
 
 
 def test_several_guarantees_together_cost_more_than_each():

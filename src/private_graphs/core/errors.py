@@ -28,7 +28,7 @@ def from_extra(extra: str) -> Iterator[None]:
     except ImportError as error:
         raise UserError(
             f"a library of the optional part {extra!r} cannot be imported ({error}); install it: "
-            f'pip install "private-graphs[{extra}]"'
+            f'pip install ".[{extra}]" in a checkout, or pip install "WHEEL[{extra}]" with its file'
         ) from error
 
 

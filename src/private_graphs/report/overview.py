@@ -119,7 +119,7 @@ def study_verdict(
     known, says = numbers(shelf, claims, found, of_study), shelf.results.study.says
     parts = (filled(each, known) for each in (says.prints, says.truth, says.instead))
     scores = filled("{met} of {scores} printed scores (within 2 s.d.)", known)
-    return StudyVerdict(*parts, scores or "not on the data of the paper", _data(shelf))  # type: ignore[call-arg]
+    return StudyVerdict(*parts, scores or _why_no_scores(shelf), _data(shelf))  # type: ignore[call-arg]
 
 
 def finding(
@@ -266,7 +266,9 @@ def _number(shelf: Shelf, wanted: Number) -> str:
         return ""
     if wanted.show == "score":
         column = "test_micro_f1" if rows["test_micro_f1"].notna().any() else "test_accuracy"
-        means = rows.groupby("dataset")[column].mean().dropna()
+        both = rows.assign(point=rows["dataset"])
+        both = pd.concat([both, shelf.results.equal_runs(both)], ignore_index=True)
+        means = both.groupby("dataset")[column].mean().dropna()
         texts = [f"{mean:.2f}" for mean in means]
         if len(means) > 1:
             called = shelf.called(means.index).values()
@@ -296,16 +298,27 @@ def _together(held: Sequence[PrivacyStatement]) -> float:
     return gdp_epsilon(mu, held[0].delta)
 
 
+def _why_no_scores(shelf: Shelf) -> str:
+    """Return why no printed score stands beside one of these runs."""
+    run, theirs = _datasets(shelf)
+    apart = shelf.synthetic or (theirs and not {*run} & {*theirs})
+    return "not on the data of the paper" if apart else "no table of scores is printed"
+
+
+def _datasets(shelf: Shelf) -> tuple[list[str], list[str]]:
+    """Return the datasets with runs, and those of which the paper prints something."""
+    rows = shelf.results.rows
+    run = dict.fromkeys(shelf.own.runs["dataset"]) or dict.fromkeys(shelf.runs["dataset"])
+    printed = rows[(rows["source"] == "published") & (rows["study"] == shelf.results.study.id)]
+    return [*run], list(printed["dataset"].dropna().unique())
+
+
 def _data(shelf: Shelf) -> str:
     """Return the datasets with runs, the paper's own by name, and those that were not run."""
-    rows = shelf.results.rows
-    run = dict.fromkeys(shelf.own.runs["dataset"])
-    run |= dict.fromkeys(shelf.runs["dataset"]) if not run else {}
-    printed = rows[(rows["source"] == "published") & (rows["study"] == shelf.results.study.id)]
-    theirs = list(printed["dataset"].dropna().unique())
+    run, theirs = _datasets(shelf)
     absent = [name for name in theirs if name not in run]
     called = shelf.called([*run, *absent])
-    shown = [name for name in run if name in theirs] or [*run]
+    shown = [name for name in run if name in theirs] or run
     text = ", ".join(called[name] for name in shown)
     if len(shown) < len(run):
         text += f" and {counted(len(run) - len(shown), 'other graph')}"
@@ -374,7 +387,10 @@ def guarantees(shelf: Shelf, method: str = "") -> Table:
     score = "test_micro_f1" if runs["test_micro_f1"].notna().any() else "test_accuracy"
     setting = ["group", "job", "validation_labels"]
     rows = runs[runs["selected"].fillna(True).astype(bool)]
-    scores = rows.groupby([*keys, *setting], dropna=False)[score].mean().groupby(keys)
+    rows = rows.assign(point=rows.groupby([*keys, *setting], dropna=False).ngroup())
+    both = pd.concat([rows, shelf.results.equal_runs(rows)], ignore_index=True)
+    means = rows["point"].map(both.groupby("point")[score].mean())
+    scores = means.groupby([rows[name] for name in keys])
     low, high = scores.min(), scores.max()
     found = []
     for place, names in runs.groupby(keys, sort=True)["statement_id"]:

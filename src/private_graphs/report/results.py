@@ -19,10 +19,11 @@ from private_graphs.core.study import Study
 from private_graphs.datasets.registry import declared_graphs
 from private_graphs.methods import all_methods
 from private_graphs.report.audits import audited
-from private_graphs.report.exhibit import Block, Exhibit, Table
+from private_graphs.report.equal_jobs import JOB_NUMBER, RUN_NUMBER, number_jobs, select_shared
+from private_graphs.report.exhibit import Block, Chart, Exhibit, Table
 from private_graphs.report.published import published_rows
 from private_graphs.report.rows import with_settings
-from private_graphs.report.words import RANDOM_MODEL, random_features
+from private_graphs.report.words import POOLED_WITH, RANDOM_MODEL, random_features
 
 POINT_COLUMNS = (
     "mean", "n", "status", "epsilon_claimed", "authors_epsilon", "epsilon_proved",
@@ -38,6 +39,10 @@ an attack on the same code at the same claim shows at 99.9 % (docs/privacy.md §
 RANDOM_NOTE = (
     f"{RANDOM_MODEL}: no trained model read these texts, but a small one with random weights, in "
     "its place where nothing is downloaded; its scores say nothing of the trained one's."
+)
+POOL_NOTE = (
+    "A cell that names its number of runs counts those of the same job in all run groups that make "
+    "it, each with random streams of its own; its statement is of the runs of one group."
 )
 KEEP = "a graph of your own. This table holds scores and counts on private data: keep it."
 _CONSTANT = 1e-12
@@ -59,6 +64,8 @@ class Results:
     """Of the datasets, one for each view of their raw files."""
     answers: Callable[[str], Answers] | None = None
     """From a job, ``<study>/<group>/<job>``, to what its runs predict."""
+    pool: pd.DataFrame | None = None
+    """Runs of jobs that several run groups made (``equal_jobs``), whatever ``rows`` has."""
 
     @classmethod
     def of(
@@ -72,12 +79,13 @@ class Results:
     ) -> Results:
         """Join tidy ``rows`` with what the study's sources print, and statements with audits."""
         # a copy lies in few blocks: without it, a selection of rows takes half as long again
-        whole = with_settings(tidy([rows, published_rows(study)])).copy()
+        whole = number_jobs(with_settings(tidy([rows, published_rows(study)])), statements).copy()
         own = {*study.datasets, *study.other_datasets}
         own |= {name for group in study.groups.values() for name in group.datasets or ()}
         own |= set(rows.loc[rows["study"] == study.id, "dataset"])
         about = [each for each in statistics if each["name"] in own]
-        return cls(study, scale, whole, audited(rows, statements), about, answers)
+        told = audited(rows, statements)
+        return cls(study, scale, whole, told, about, answers, select_shared(whole))
 
     def build(self, exhibit: Exhibit) -> list[Block]:
         """Return the blocks of an exhibit, made of the run groups that it reads.
@@ -98,7 +106,8 @@ class Results:
                 f"run some first (snakemake --config scale={self.scale} "
                 f"exhibits={self.study.id}.{exhibit.name})"
             )
-        return [_with_models(_marked_private(block)) for block in exhibit.build(results)]
+        return [_with_pool(_with_models(_marked_private(block)))
+                for block in exhibit.build(results)]  # fmt: skip
 
     def title_of(self, dataset: str) -> str:
         """Return the displayed name of a dataset; of one that was not built, the name itself."""
@@ -164,9 +173,11 @@ class Results:
 
         Runs with selected settings alone count; ``mean`` is NaN where none has the score, so that
         the points of two scores are in one order. ``spread`` over the runs is ``std`` (n - 1; NaN
-        for one run) or ``ci95``, half of Student's 95 % interval of the mean. Raises UserError
-        where the runs of a point are of several jobs or statements, or repeat a seed: ``by`` then
-        lacks a column, or finished jobs contradict each other.
+        for one run) or ``ci95``, half of Student's 95 % interval of the mean. The runs of equal
+        jobs of other run groups count too, unless ``by`` tells seeds apart: a column
+        ``pooled_with`` then names these groups. Raises UserError where the runs of a point are of
+        several jobs or statements, or repeat a seed: ``by`` then lacks a column, or finished jobs
+        contradict each other.
         """
         rows = self.runs[self.runs["selected"].fillna(True).astype(bool)]
         columns = [*by, *(name for name in (*POINT_COLUMNS, spread) if name not in by)]
@@ -175,7 +186,12 @@ class Results:
         groups = rows.groupby(list(by), dropna=False, sort=True)
         point = groups.ngroup()
         _check_points(rows, point, by)
-        scores = _moments(rows[score], point, spread)
+        counted = rows.assign(point=point)
+        others = self.equal_runs(counted)
+        if "seed" in by or score not in others:
+            others = others.iloc[:0]
+        both = pd.concat([counted, others]) if len(others) else counted
+        scores = _moments(both[score], both["point"], spread)
         first = rows.loc[point[~point.duplicated()].sort_values().index]
         told = {name: self._told(name) for name in first["statement_id"].unique()}
         frame = pd.DataFrame([
@@ -187,10 +203,23 @@ class Results:
                 scores.to_dict("records"), strict=True,
             )
         ])  # fmt: skip
+        if len(others):
+            names = (others["study"] + "." + others["group"]).groupby(others["point"])
+            frame[POOLED_WITH] = pd.Series(names.agg(lambda each: ", ".join(sorted({*each}))))
+            columns.append(POOLED_WITH)
         if "noise_multiplier" not in by:
             private = frame["status"] != "not_private"
             frame["noise_multiplier"] = frame["noise_multiplier"].where(private)
         return frame[columns]
+
+    def equal_runs(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return the runs of equal jobs that are not among ``rows``, of each ``point`` of these."""
+        if self.pool is None:
+            return rows.iloc[:0]
+        jobs = rows[[JOB_NUMBER, "point"]].drop_duplicates()
+        found = self.pool.merge(jobs, on=JOB_NUMBER)
+        known = pd.MultiIndex.from_frame(rows[[RUN_NUMBER, "point"]])
+        return found[~pd.MultiIndex.from_frame(found[[RUN_NUMBER, "point"]]).isin(known)]
 
     def _told(self, statement_id: str) -> dict[str, Any]:
         """Return the columns of a point that its statement tells."""
@@ -297,6 +326,15 @@ def _moments(values: pd.Series, point: pd.Series, spread: str) -> pd.DataFrame:
         half = stdtrit(n - 1, 0.975) * std / n**0.5 if spread == "ci95" and n > 1 else std
         rows.append({"mean": known.mean() if n else math.nan, "n": n, spread: half})
     return pd.DataFrame(rows, columns=["mean", "n", spread])
+
+
+def _with_pool(block: Block) -> Block:
+    """Say what it means that some cells count the runs of several run groups."""
+    if not isinstance(block, Table | Chart) or POOLED_WITH not in block.frame:
+        return block
+    if block.frame[POOLED_WITH].notna().any():
+        return replace(block, notes=(*block.notes, POOL_NOTE))
+    return replace(block, frame=block.frame.drop(columns=POOLED_WITH))
 
 
 def _marked_private(block: Block) -> Block:

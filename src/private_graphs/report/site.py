@@ -222,12 +222,7 @@ def write_pages(
         raise UserError(
             f"{root}: no results to show; expected finished or recorded ones: run snakemake"
         )
-    entries = [
-        StudyEntry(sorted(members, key=lambda each: each.name != RECORDED))
-        for members in studies.values()
-    ]
-    entries.sort(key=lambda entry: (entry.study.rank, entry.study.id))
-    site = _Site(root, entries, recorded_pictures)
+    site = _Site(root, _entries(studies.values()), recorded_pictures)
     try:
         pages = dict(site.pages())
     finally:
@@ -235,24 +230,48 @@ def write_pages(
     pages |= site.exhibits()
     for path, held in pages.items():
         (write_text if isinstance(held, str) else write_json)(path, held)
-    style = (_TEMPLATES / "site.css").read_text(encoding="utf-8")
-    for mark, dark in (("LIGHT", False), ("DARK", True)):
-        style = style.replace(f"/* {mark} */", variables(dark))
-    write_text(root / SITE / "site.css", style)
-    shutil.copyfile(_TEMPLATES / "site.js", root / SITE / "site.js")
+    _write_style(root)
     lines = [
         ("recorded: " if entry.judge.made else "") + entry.verdict.line(entry.study.name)
-        for entry in entries
+        for entry in site.entries
     ]
     write_text(root / SITE / VERDICTS, "\n".join(lines) + "\n")
     kept = {*pages, *(root / SITE / name for name in ("site.css", "site.js", VERDICTS))}
-    ids = {*study_ids(), *(each.study.id for each in entries)}
+    ids = {*study_ids(), *(each.study.id for each in site.entries)}
     for name in ids | {"methods", "datasets", "private"}:  # nothing else is ours to remove
         for path in (root / SITE / name).rglob("*"):
             ours = name in ids or path.suffix == ".html"
             if ours and path.is_file() and path not in kept:
                 path.unlink()
     return [path for path in pages if path.suffix == ".html"]
+
+
+def write_first_page(root: Path, shelves: Iterable[Shelf], address: Path) -> Path:
+    """Write ``index.html`` below ``root`` without the pages behind it; return its path.
+
+    ``shelves`` has one set of results of each study; the page says what it would say at
+    ``address``, the folder of a whole site.
+    """
+    _, text = _Site(address, _entries([each] for each in shelves), None).first_page()
+    write_text(root / "index.html", text)
+    _write_style(root)
+    return root / "index.html"
+
+
+def _entries(studies: Iterable[Sequence[Shelf]]) -> list[StudyEntry]:
+    """Return the entries of studies, each a list of sets of results, in the order of the pages."""
+    entries = [StudyEntry(sorted(members, key=lambda each: each.name != RECORDED))
+               for members in studies]  # fmt: skip
+    return sorted(entries, key=lambda entry: (entry.study.rank, entry.study.id))
+
+
+def _write_style(root: Path) -> None:
+    """Write the style and the script of the pages."""
+    style = (_TEMPLATES / "site.css").read_text(encoding="utf-8")
+    for mark, dark in (("LIGHT", False), ("DARK", True)):
+        style = style.replace(f"/* {mark} */", variables(dark))
+    write_text(root / SITE / "site.css", style)
+    shutil.copyfile(_TEMPLATES / "site.js", root / SITE / "site.js")
 
 
 class _Site:
@@ -312,14 +331,14 @@ class _Site:
         text = template.render(root=up, address=address, private=private, **values)
         return self.root / address, text
 
-    def pages(self) -> Iterator[tuple[Path, str | dict[str, Any]]]:
-        """Yield path and content of every file, except pages of exhibits, which have pictures."""
+    def first_page(self) -> tuple[Path, str]:
+        """Return path and text of the first page."""
         known = (entry for entry in self.entries if not entry.judge.synthetic)
         first = next((entry for entry in known if entry.judge.answer), None)
         bars = first.judge.answer.bars if first else {}
         pictures = [Markup(picture({name: group}, first.judge.answer.axis))
                     for name, group in bars.items()]  # fmt: skip
-        yield self.page(
+        return self.page(
             "index.html",
             "index",
             self.shelves,
@@ -328,6 +347,10 @@ class _Site:
             listed=self.method("index"),
             own_documents=self.docs("your-own-graph"),
         )
+
+    def pages(self) -> Iterator[tuple[Path, str | dict[str, Any]]]:
+        """Yield path and content of every file, except pages of exhibits, which have pictures."""
+        yield self.first_page()
         yield self.page(self.method("index"), "methods", (), known=self.methods)
         for entry in self.entries:
             yield self.page(

@@ -24,6 +24,8 @@ FEATURES = {"raw": "raw", "bow": "bag of words", "fasttext": "fastText", "bert":
 """Names of feature kinds, in the order of tables."""
 RANDOM_MODEL = "tiny, random"
 """Name of a model with random weights, which stands in for a trained one."""
+POOLED_WITH = "pooled_with"
+"""Column of points: the other run groups whose runs of the same job count there."""
 OPTIMIZERS = {"sgd": "SGD", "adam": "Adam"}
 """Names of optimizers, in the order of tables."""
 
@@ -110,13 +112,19 @@ def bound(epsilon: float) -> str:
 def score(point: Mapping[str, Any] | None, decimals: int = 3, times: float = 1) -> Cell:
     """Format mean and spread of a point, ``0.552 ± 0.021``; without ± for one run.
 
+    A point with runs of several run groups says of how many: ``0.552 ± 0.021 (15 runs)``.
     ``times`` is 100 for scores in per cent.
     """
     if point is None or missing(point.get("mean")):
         return Cell()
     spread = next((point[name] for name in ("std", "ci95") if name in point), None)
     around = "" if missing(spread) else f" ± {times * spread:.{decimals}f}"
-    return Cell(f"{times * point['mean']:.{decimals}f}{around}")
+    return Cell(f"{times * point['mean']:.{decimals}f}{around}{pooled_runs(point)}")
+
+
+def pooled_runs(point: Mapping[str, Any]) -> str:
+    """Return of how many runs a point is, where these are of several run groups."""
+    return "" if missing(point.get(POOLED_WITH)) else f" ({point['n']} runs)"
 
 
 def printed(value: Any) -> Cell:

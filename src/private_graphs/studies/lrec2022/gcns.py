@@ -16,10 +16,8 @@ from private_graphs.studies.lrec2022.scores import PRINTED_SPLITS
 def scored(results: Any, groups: str, by: Sequence[str], **means: str) -> pd.DataFrame:
     """Return the points of run groups, ``A,B``, with means of further columns by new names."""
     results = replace(results, rows=results.rows[results.rows["group"].isin(groups.split(","))])
-    runs = results.runs[results.runs["selected"].fillna(True).astype(bool)]
-    others = runs.groupby(list(by), dropna=False)[list(means.values())].mean()
-    others.columns = list(means)
-    return results.points(by).merge(others.reset_index(), how="left", on=list(by))
+    others = {name: results.points(by, score=column)["mean"] for name, column in means.items()}
+    return results.points(by).assign(**others)
 
 
 def across(

@@ -64,9 +64,9 @@ def build(results: Results, figure: str, group: str, x: str) -> list[Block]:
     points = results.with_rows(shown).points(POINT)
     means = shares.groupby(POINT).agg(
         cases=("cases", "mean"), kept=("kept", "mean"), kept_std=("kept", "std"),
-        error=("error", "mean"), error_std=("error", "std"),
     )  # fmt: skip
-    points = points.drop(columns=["mean", "std"]).merge(means.reset_index(), on=POINT)
+    points = points.merge(means.reset_index(), on=POINT)
+    points = points.assign(error=100 * (1 - points.pop("mean")), error_std=100 * points.pop("std"))
     points["published"] = _printed(results, figure, points)
     rank = points["protocol"].map(list(PROTOCOLS).index)
     points = points.assign(rank=rank).sort_values(["dataset", "rank", x], ignore_index=True)

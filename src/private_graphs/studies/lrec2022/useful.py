@@ -22,6 +22,7 @@ from private_graphs.report.exhibit import (
     Table,
 )
 from private_graphs.report.words import (
+    POOLED_WITH,
     bound,
     budget,
     guarantee,
@@ -264,7 +265,7 @@ COLUMNS = (
     *LINE, "asked", "method", "title", "scenario", "unit", "relation", "inference", "delta",
     "status", "vacuous", "mean", "std", "n", "validation", "epsilon", "epsilon_claimed",
     "epsilon_proved", "audit_epsilon_lower", "epsilon_all_runs", "delta_all_runs",
-    "runs_compared", "to_published", "against_public", "statement_id",
+    "runs_compared", "to_published", "against_public", "statement_id", POOLED_WITH,
 )  # fmt: skip
 """``asked`` is the ε at which a row is compared, ``epsilon`` its own; ``epsilon_all_runs``
 covers all ``runs_compared`` among which the row was chosen, at ``delta_all_runs``."""
