@@ -62,12 +62,12 @@ def test_nothing_but_their_own_files_names_a_study_or_an_exhibit(root: Path) -> 
 
 FLOORS = (
     ("errors", "entropy", "limits", "files", "private_files", "bounded_files", "imports",
-     "devices"),
+     "devices", "manifest"),
     ("datasets", "graphs"),
     ("features",), ("privacy",),
     ("protocols", "tasks", "masks", "graph_task", "image_task", "jobs", "streams"),
     ("training", "mechanisms"), ("method",), ("methods",),
-    ("memory", "manifest", "result", "job_files", "settings_search", "run", "splits", "study",
+    ("memory", "result", "job_files", "settings_search", "run", "splits", "study",
      "config_values", "store", "attacks"), ("audit",),
     ("report",), ("studies", "plan"), ("documents",), ("workflow",), ("cli", "__main__"),
 )  # fmt: skip

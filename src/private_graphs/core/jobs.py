@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -215,3 +216,11 @@ def job_name(place: Sequence[str], named: Mapping[str, Any], view: str) -> str:
 
 def _value(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def read_job(path: Path) -> Job | None:
+    """Return the job that a file describes; None if it is missing or unreadable."""
+    try:
+        return Job.model_validate_json(path.read_bytes())
+    except (OSError, ValueError):
+        return None

@@ -6,15 +6,12 @@ import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from private_graphs import __version__
 from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of, write_json
-
-if TYPE_CHECKING:
-    from private_graphs.core.jobs import Job
 
 MANIFEST = "manifest.json"
 SCHEMA = 1
@@ -95,13 +92,3 @@ def finished_folders(folder: Path) -> dict[str, Path]:
     """
     folders = (path.parent for path in folder.rglob(MANIFEST) if path.parent.name != WITHOUT_DP)
     return {place.relative_to(folder).as_posix(): place for place in sorted(folders)}
-
-
-def read_job(path: Path) -> Job | None:
-    """Return the job that a file describes; None if it is missing or unreadable."""
-    from private_graphs.core.jobs import Job  # the manifest of a released model needs no job
-
-    try:
-        return Job.model_validate_json(path.read_bytes())
-    except (OSError, ValueError):
-        return None

@@ -14,6 +14,7 @@ import pandas as pd
 from private_graphs.core.errors import UserError
 from private_graphs.core.jobs import Job
 from private_graphs.core.method import ALONE, Method, Request
+from private_graphs.core.streams import Streams
 from private_graphs.core.tasks import Task
 from private_graphs.privacy.prices import SearchRuns
 
@@ -74,7 +75,8 @@ def _searched_runs(
     for text, seed in zip(compared["settings"], compared["seed"], strict=True):
         made = {name: json.loads(text)[name] for name in searched.choose}
         settings = method.settings.model_validate({**searched.settings, **made})
-        request = Request(epsilon, seed, np.empty(0, np.int64), None, settings)
+        streams = Streams.of({"seed": int(seed)}).public  # nothing is drawn from them
+        request = Request(epsilon, seed, np.empty(0, np.int64), streams, settings)
         counts[method.stated(task, request, ALONE, {})["events"]] += 1
     for events, n_runs in counts.items():
         yield SearchRuns(events, n_runs)

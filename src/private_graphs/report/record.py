@@ -32,8 +32,8 @@ from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import UserError, counted
 from private_graphs.core.files import atomic_path, write_json, write_text
 from private_graphs.core.job_files import ARTIFACTS
-from private_graphs.core.jobs import JOB_FILE
-from private_graphs.core.manifest import SCHEMA, finished_folders, other_schema, read_job
+from private_graphs.core.jobs import JOB_FILE, read_job
+from private_graphs.core.manifest import SCHEMA, finished_folders, other_schema
 from private_graphs.core.result import CURVE
 from private_graphs.core.store import (
     ATTACKS,
