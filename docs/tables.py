@@ -562,6 +562,22 @@ def sources() -> str:
     return sources_table({**load_sources(), **load_models()})
 
 
+def sizes_text() -> str:
+    """README: megabytes of raw files whose sizes are known before they are fetched."""
+    sizes = {
+        name: sum(file.bytes or 0 for file in each.files) / 1e6
+        for name, each in load_sources().items()
+        if all(file.bytes for file in each.files)
+    }
+    citations = sum(sizes[name] for name in ("cora", "citeseer", "pubmed"))
+    campuses = sum(size for name, size in sizes.items() if name.startswith("facebook-"))
+    return (
+        f"Raw files: Cora, CiteSeer and PubMed {citations:.0f} MB, five campuses {campuses:.0f} MB, "
+        f"Cora-ML and MS Academic {sizes['cora-ml'] + sizes['ms-academic']:.0f} MB, MNIST and "
+        f"Fashion-MNIST {sizes['mnist'] + sizes['fashion-mnist']:.0f} MB."
+    )
+
+
 def counts(mirror: str) -> str:
     """docs/data.md: what the readers found in every dataset whose raw files leave no choice, and
     are known by their checksums."""
@@ -708,7 +724,7 @@ def claim_pages() -> dict[str, dict[str, Callable[[], str]]]:
 
 
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
-    "README.md": {"findings": findings_table},
+    "README.md": {"findings": findings_table, "sizes": sizes_text},
     "docs/cluster.md": {"plan": plan_table},
     "docs/epsilon.md": {"odds": odds_table, "several": several_table},
     "docs/privacy.md": {
