@@ -94,7 +94,9 @@ def work(root: Path) -> None:
         params={"exhibits": ["lrec2022.labels"], "jobs": [job.id for job in JOBS]},
         input={"statistics": [f"{BUILT}/statistics.json"]},
     )  # fmt: skip
-    _script(root, "site", output=Output(index="results/index.html"), input={"exhibits": exhibits})
+    pages = Output(page="results/index.html", shown="results/demo/report",
+                   crate="results/demo/ro-crate-metadata.json")  # fmt: skip
+    _script(root, "site", output=pages, input={"exhibits": exhibits})
 
 
 class Operations:

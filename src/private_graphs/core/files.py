@@ -72,10 +72,12 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 
 
 def link_files(source: Path, target: Path, suffixes: Collection[str]) -> None:
-    """Link the files below ``source`` that have one of ``suffixes`` into the new folder ``target``.
+    """Link the files below ``source`` that have one of ``suffixes`` into the folder ``target``.
 
-    Both names then hold one copy of the bytes; where the disk knows no links, files are copied.
+    What was in ``target`` before goes. Both names then hold one copy of the bytes; where the disk
+    knows no links, files are copied.
     """
+    shutil.rmtree(target, ignore_errors=True)
     for path in sorted(each for each in source.rglob("*") if each.suffix in suffixes):
         link = target / path.relative_to(source)
         link.parent.mkdir(parents=True, exist_ok=True)
