@@ -100,7 +100,7 @@ def test_what_is_classified_is_printed_saved_and_explained(run, tmp_path, name, 
 
 @pytest.mark.parametrize("name", dict.fromkeys(name for name, _, _ in all_cases()))
 def test_what_reads_private_data_is_replayed(run, monkeypatch, name):
-    """Under its last protocol and short settings: ``tests/mechanisms/test_replay.py`` has others."""
+    """Under its last protocol, in short settings; ``tests/mechanisms`` has others."""
     here = partial(replay_audit.audit_methods, processes=1)
     monkeypatch.setattr(replay_audit, "audit_methods", here)
     case = partial(replay_audit.audit_case, seeds=1)
