@@ -400,8 +400,8 @@ def differences(first: Any, second: Any, at: str = "") -> list[str]:
 
 
 @contextmanager
-def said() -> Iterator[list[str]]:
-    """Collect what a run tells beside its answers, in lines.
+def said(files: bool = True) -> Iterator[list[str]]:
+    """Collect what a run tells beside its answers, in lines; ``files``: written files among them.
 
     These are log lines, warnings, standard output and errors, and the files that Python opens for
     writing: names, sizes and hashes of what was written. Compiled libraries that write by
@@ -417,14 +417,14 @@ def said() -> Iterator[list[str]]:
     logging.getLogger("private_graphs").addHandler(handler)
     try:
         with (
-            warnings.catch_warnings(record=True) as caught, _written() as files,
+            warnings.catch_warnings(record=True) as caught, _written() as written,
             redirect_stdout(out), redirect_stderr(err),
         ):  # fmt: skip
             warnings.simplefilter("always")
             yield lines
         lines += [f"{each.category.__name__}: {each.message}" for each in caught]
         lines += [line for each in (out, err) for line in each.getvalue().splitlines()]
-        lines += [_file_line(*each) for each in files.items()]
+        lines += [_file_line(*each) for each in written.items()] if files else []
     finally:
         logging.getLogger("private_graphs").removeHandler(handler)
 
@@ -527,6 +527,7 @@ def replay(
     released: Callable[[Any], Any] = lambda result: result,
     redrawn: bool = False,
     made_up: bool = False,
+    files: bool = True,
 ) -> Replay:
     """Run ``run(data, watch)`` on ``first``, and replay it on neighbouring data.
 
@@ -537,17 +538,18 @@ def replay(
 
     ``redrawn``: also replay under other secret coins with the same tape, without comparing exact
     values, to detect a release of the coins. ``made_up``: also use tapes of values that noise
-    hardly ever takes (huge, tiny, equal), to reach branches on them.
+    hardly ever takes (huge, tiny, equal), to reach branches on them. ``files``: also compare the
+    files that a run writes; not where ``run`` writes private ones, and returns those it releases.
     """
     found, others = Replay(), list(neighbours)
     for policy in coins:
         recording = Recording(policy)
-        with said() as lines:
+        with said(files) as lines:
             before = released(run(first, recording))
         found.differs += [line for line in recording.findings if line not in found.differs]
         for data in (first, *others):
             again = Replaying(recording, relation)
-            with said() as now:
+            with said(files) as now:
                 after = released(run(data, again))
             found.neighbours += data is not first
             found.add(again, [*differences(before, after), *differences(lines, now, "/log")])
