@@ -157,14 +157,14 @@ def test_parts_fitted_on_private_images_prove_nothing():
 
 
 def test_the_part_of_a_record_under_sound_is_its_own_affair():
-    from private_graphs.methods.unit_gradients import _unit_of_records
+    from private_graphs.methods.unit_gradients import unit_of_records
 
     for cells in ("centroids", "hash"):
         task, settings = image_task("subclasses"), UnitSettings(parts=4, cells=cells)
-        before = _unit_of_records(task, settings, np.arange(12))
+        before = unit_of_records(task, settings, np.arange(12))
         pixels = task.train_pixels.copy()
         pixels[0] = 255 - pixels[0]
-        after = _unit_of_records(replace(task, train_pixels=pixels), settings, np.arange(12))
+        after = unit_of_records(replace(task, train_pixels=pixels), settings, np.arange(12))
         np.testing.assert_array_equal(before[1:], after[1:])
     assert (before // 4 == task.train_labels).all()
 
