@@ -572,7 +572,8 @@ def sizes_text() -> str:
     citations = sum(sizes[name] for name in ("cora", "citeseer", "pubmed"))
     campuses = sum(size for name, size in sizes.items() if name.startswith("facebook-"))
     return (
-        f"Raw files: Cora, CiteSeer and PubMed {citations:.0f} MB, five campuses {campuses:.0f} MB, "
+        f"Raw files: Cora, CiteSeer and PubMed {citations:.0f} MB, five campuses "
+        f"{campuses:.0f} MB, "
         f"Cora-ML and MS Academic {sizes['cora-ml'] + sizes['ms-academic']:.0f} MB, MNIST and "
         f"Fashion-MNIST {sizes['mnist'] + sizes['fashion-mnist']:.0f} MB."
     )

@@ -22,7 +22,7 @@ SHELL = """
 import contextlib, io, json, resource, sys, time
 from private_graphs.cli import main
 import private_graphs.cli.train, private_graphs.documents.api, private_graphs.attacks.audit
-import private_graphs.cli.classify
+import private_graphs.cli.classify, torch  # imports are no work of a command
 resource.setrlimit(resource.RLIMIT_AS, (4_000_000 * 1024,) * 2)
 answers = []
 for arguments in json.load(sys.stdin):

@@ -129,6 +129,10 @@ def test_splits_in_a_configuration_may_name_a_file(graph, tmp_path):
         ("node,part\n0,0\n1,0\n", "two at least"),
         ("node,piece\n0,0\n", "columns node"),
         ("node,part\n0,x\n", "not readable"),
+        ("node,part\n0,0.6\n1,1.2\n", "not readable"),
+        ("node,part\n1.7,0\n1,1\n", "not readable"),
+        ("node,part\n,0\n1,1\n", "not readable"),
+        ("node,part\n99999999999999999999,0\n1,1\n", "not readable"),
     ],
 )
 def test_a_file_that_is_no_partition_is_refused(tmp_path, text, words):

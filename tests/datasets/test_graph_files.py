@@ -118,6 +118,51 @@ def test_what_is_wrong_in_a_file_is_named(tmp_path, changes, words):
         read_graph("mine", as_npz(tmp_path / "graph.npz", **changes))
 
 
+NUMBERS = torch.arange(NODES) % 3
+NOBODY = torch.zeros(NODES, dtype=torch.bool)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("train_mask", [1, 2], "train_mask: found list"),
+        ("val_mask", torch.zeros(NODES, 0, dtype=torch.bool), r"val_mask: .*\(60, 0\)"),
+        ("val_mask", NOBODY.to_sparse(), "val_mask: found torch.bool"),
+        ("y", [1], "y: found list"),
+        ("y", torch.rand(NODES), "y: found torch.float32"),
+        ("y", NUMBERS.to_sparse(), "y: found torch.int64"),
+        ("y", NUMBERS.to("meta"), "y: .*on meta"),
+        ("y", torch.cat([torch.tensor([2_000_000]), NUMBERS[1:]]), "y: .*up to 2000000"),
+        ("edge_index", torch.rand(2, 3), "edge_index: found torch.float32"),
+        ("edge_index", NUMBERS, r"edge_index: .*\(60,\)"),
+        ("x", torch.zeros(NODES, 4, dtype=torch.complex64), "x: found torch.complex64"),
+        ("x", torch.rand(NODES), r"x: .*\(60,\)"),
+        ("x", torch.zeros(NODES, 0), r"x: .*\(60, 0\)"),
+        ("x", torch.zeros(NODES, 4, device="meta"), "x: .*on meta"),
+    ],
+    ids=str,
+)
+def test_a_saved_graph_with_other_tensors_is_refused_by_key(tmp_path, key, value, words):
+    data = as_data()
+    data[key] = value
+    torch.save(data, tmp_path / "data.pt")
+    with pytest.raises(UserError, match=words):
+        read_graph("mine", tmp_path / "data.pt")
+
+
+def test_features_of_any_real_type_are_read(tmp_path):
+    expected = read_graph("mine", as_npz(tmp_path / "graph.npz")).features.to_scipy()
+    for change in (torch.Tensor.bfloat16, torch.Tensor.double, torch.Tensor.requires_grad_):
+        data = as_data()
+        data.x = change(data.x)
+        torch.save(data, tmp_path / "data.pt")
+        found = read_graph("mine", tmp_path / "data.pt").features.to_scipy()
+        assert (found != expected).nnz == 0
+    torch.save((), tmp_path / "data.pt")
+    with pytest.raises(UserError, match="cannot be read"):
+        read_graph("mine", tmp_path / "data.pt")
+
+
 def test_a_dataset_of_several_graphs_and_other_files_are_refused(tmp_path):
     data = as_data()
     torch.save((data.to_dict(), {"x": torch.tensor([0, 30, 60])}, Data), tmp_path / "two.pt")

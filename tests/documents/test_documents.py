@@ -134,7 +134,13 @@ def test_the_path_from_declare_to_predict_keeps_the_budget(run, root, data, tmp_
     assert explained.code == 0 and "All together" in explained.out and "= 0.9999" in explained.out
 
 
-def test_predicted_classes_are_closed_to_others_and_say_what_they_are(run, data, tmp_path):
+def damaged(_) -> None:
+    raise UserError("the ledger is damaged")
+
+
+def test_predicted_classes_are_closed_to_others_and_say_what_they_are(
+    run, data, tmp_path, monkeypatch
+):
     """They are the bytes of private/predictions.csv: exact functions of protected texts."""
     rows = rows_of(60)
     nodes = write(tmp_path / "n.csv", rows)
@@ -150,6 +156,12 @@ def test_predicted_classes_are_closed_to_others_and_say_what_they_are(run, data,
         assert "the ledger protects 60 of these 61 ids" in text
         assert stat.S_IMODE(Path("p.csv").stat().st_mode) == 0o600
     assert answer.json["protected"] == 60
+    kept = Path("p.csv").read_bytes()
+    with monkeypatch.context() as broken:
+        broken.setattr(ledger.BudgetLedger, "entries", damaged)
+        told = run("predict", "R/release", "--nodes", table, "--out", "q.csv", "--json").json
+    assert Path("q.csv").read_bytes() == kept and told["protected"] is None
+    assert "are protected is not known: the ledger is damaged" in told["warning"]
     run("predict", "R/release", "--nodes", nodes, "--out", "p.csv")
     told = Path("R/private/predictions.csv").read_text().splitlines()
     assert sorted(Path("p.csv").read_text().splitlines()) == sorted(told)

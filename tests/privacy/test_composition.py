@@ -163,6 +163,17 @@ def test_so_many_parts_that_none_costs_most_are_refused(run, tmp_path):
     )
 
 
+@pytest.mark.parametrize("odd", [
+    gaussian(-0.01),
+    {"class": "SelfComposedDpEvent", "event": gaussian(9.0), "count": 0.5},
+    {"class": "GaussianDpEvent", "noise_multiplier": "9"},
+])  # fmt: skip
+def test_a_part_that_another_covers_is_read_all_the_same(run, tmp_path, odd):
+    path = tmp_path / "events.json"
+    path.write_text(json.dumps([{"dp_events": [{"event": gaussian(1.0)}, {"event": odd}]}]))
+    refused(run("epsilon", "--events", path), 1, "cannot price")
+
+
 def test_answers_composed_with_themselves_all_count(run, tmp_path):
     answer = {"class": "RandomizedResponseDpEvent", "noise_parameter": 0.5, "num_buckets": 2}
     inside = {"class": "ComposedDpEvent", "events": [answer, gaussian(9.0)]}

@@ -246,7 +246,9 @@ def test_choices_about_other_units_count_where_every_row_makes_them() -> None:
     assert price_file(CLAIM, (*chosen, SearchRuns((cheap,), 1)), 0).epsilon < 0.1
 
 
-def test_the_costliest_of_units_that_a_file_or_a_budget_reads_is_chosen_after_composing() -> None:
+def test_the_costliest_of_units_that_a_file_or_a_budget_reads_is_chosen_after_composing(
+    monkeypatch,
+) -> None:
     """Which part costs most depends on what it is composed with."""
     about = {"unit": "node", "relation": "replace", "count": 1, "reason": "test"}
     drowned = GaussianQuery(**about, sensitivity=1.0, noise_std=4.0)
@@ -266,6 +268,13 @@ def test_the_costliest_of_units_that_a_file_or_a_budget_reads_is_chosen_after_co
     every = [proved_by(way, CLAIM)[1] for way in ways]
     assert found.together == pytest.approx(max(every), abs=1e-4)
     assert found.proved == max(proved_by([each], CLAIM)[1] for each in (drowned, choices))
+
+    monkeypatch.setattr("private_graphs.privacy.choices.MOST_WAYS", 1)
+    price_file.cache_clear()
+    whole = price_file(CLAIM, runs, 0).epsilon  # too many ways: a unit pays for all parts
+    everything = [choices, drowned, *[smooth, choices] * 2]
+    assert whole == pytest.approx(proved_by(everything, CLAIM)[1], abs=1e-4) and whole > max(every)
+    price_file.cache_clear()
 
 
 def _edge_statement(**changes: object) -> PrivacyStatement:

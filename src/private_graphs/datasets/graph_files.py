@@ -94,7 +94,7 @@ def users_graph(
         "citation": "not stated",
         "sources": [],
         "public_facts": [
-            "the number of nodes, the classes and global statistics",
+            "the number of nodes and the names of the classes",
             *(["the vocabulary (columns of the features)"] if sparse else []),
             "the train, validation and test masks",
             "all validation and test nodes with their features, labels and mutual edges",

@@ -65,16 +65,20 @@ def from_pyg(data: Data, name: str, **told: Any) -> GraphDataset:
     for key in ("x", "edge_index", "y"):
         if data.get(key) is None:
             raise UserError(f"{where}: {key}: none in the Data, expected x, edge_index and y")
+    for key in ("x", "edge_index", "y", *MASKS):
+        if data.get(key) is not None:
+            _check_tensor(data[key], key, where)
     if lost := [key for key in data.edge_attrs() if key != "edge_index"]:
         raise UserError(
             f"{where}: {', '.join(lost)}: found attributes of edges, which would be lost; expected "
             "none: remove them from the Data"
         )
     n, labels = data.num_nodes, data.y.reshape(-1)
-    if len(labels) != n or labels.is_floating_point() or int(labels.max()) < 0:
+    if len(labels) != n or not 0 <= int(labels.max()) < n:
         raise UserError(
-            f"{where}: y: found {data.y.dtype} of shape {tuple(data.y.shape)}, expected one whole "
-            f"number for each of {n} nodes (-1: no label)"
+            f"{where}: y: found {data.y.dtype} of shape {tuple(data.y.shape)} up to "
+            f"{int(labels.max())}, expected one whole number below {n} for each of {n} nodes "
+            "(-1: no label)"
         )
     edges = undirected_edges(*data.edge_index.numpy().astype(np.int64), n)  # type: ignore[call-arg]
     if edges.one_way:
@@ -91,8 +95,32 @@ def from_pyg(data: Data, name: str, **told: Any) -> GraphDataset:
     )  # fmt: skip
 
 
+_KINDS = {"x": "numbers", "edge_index": "whole numbers", "y": "whole numbers"}
+"""What a tensor holds, by key; masks hold true and false."""
+
+
+def _check_tensor(value: Any, key: str, where: str) -> None:
+    """Raise UserError for what is no tensor of numbers in memory, of the kind that ``key`` has."""
+    kind = _KINDS.get(key, "true and false")
+    found = type(value).__name__
+    if isinstance(value, torch.Tensor):
+        found = f"{value.dtype} of shape {tuple(value.shape)} on {value.device}"
+        dense = value.layout == torch.strided or key == "x"
+        plain = value.device.type == "cpu" and dense and not value.is_quantized
+        number = not value.is_complex() and value.dtype != torch.bool
+        fits = {
+            "numbers": number and value.dim() == 2 and value.numel() > 0,
+            "whole numbers": number and not value.is_floating_point() and value.numel() > 0,
+            "true and false": value.dtype == torch.bool and value.dim() == 1,
+        }[kind]
+        if plain and fits and (key != "edge_index" or value.dim() == 2 and len(value) == 2):
+            return
+    raise UserError(f"{where}: {key}: found {found}, expected a tensor of {kind} in memory")
+
+
 def _features(x: torch.Tensor) -> SparseFeatures | np.ndarray:
     """Return (N, F) features in the smaller of the two formats."""
+    x = x.detach().to(torch.float32)
     if x.layout != torch.strided:
         x = x.to_sparse_coo().coalesce()
         entries = (x.values().numpy(), tuple(x.indices().numpy()))
@@ -171,7 +199,8 @@ def first_split(data: Data) -> list[str]:
     """Keep the first of several splits, and return sentences that say so."""
     sentences = []
     for key in MASKS:
-        if (mask := data.get(key)) is not None and mask.dim() == 2:
+        mask = data.get(key)
+        if isinstance(mask, torch.Tensor) and mask.dim() == 2 and mask.shape[1]:
             data[key] = mask[:, 0]
             sentences.append(f"{key}: the first of {mask.shape[1]}")
     return sentences
@@ -191,11 +220,11 @@ def saved_graph(path: Path) -> Data:
             found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a malformed file can raise almost anything
         raise _unreadable(path, error) from error
-    if isinstance(found, tuple):  # of an InMemoryDataset: graph, where graphs begin, class
-        if any(each is not None for each in found[1:2]):
-            raise UserError(f"{path}: holds several graphs, expected one of labelled nodes")
-        found = found[0]
+    if isinstance(found, tuple) and any(each is not None for each in found[1:2]):
+        raise UserError(f"{path}: holds several graphs, expected one of labelled nodes")
     try:
+        if isinstance(found, tuple):  # of an InMemoryDataset: graph, where graphs begin, class
+            found = found[0]
         if isinstance(found, dict):
             found = Data.from_dict(found)
         found.to_dict()  # a tensor may lack its storage

@@ -211,7 +211,10 @@ class Predicted:
     accuracy: float | None
     """Share of right answers among documents whose label is a class; None if there is none."""
     protected: int | None
-    """Number of documents that a release in the ledger protects; None without a ledger."""
+    """Number of documents that a release in the ledger protects; None without a ledger, and where
+    it cannot be read."""
+    unread: str
+    """Why the ledger cannot be read; empty where it can, and without one."""
     out: Path | None
 
     @property
@@ -220,6 +223,8 @@ class Predicted:
         held = "" if self.protected is None else (
             f"; the ledger protects {self.protected:,} of these {len(self.ids):,} ids"
         )  # fmt: skip
+        if self.unread:
+            held = f"; how many of these ids are protected is not known: {self.unread}"
         return f"each class is an exact function of its text, which no epsilon covers{held}"
 
 
@@ -250,10 +255,14 @@ def predict(
     released = load(release, model=model, data=data)
     ids, texts, labels = read_new(Path(nodes), released.text, released.id, label, encoding)
     table, names, scores = predictions_text(released, ids, texts)
-    protected = BudgetLedger(Path(data)).count_protected(ids)
-    if out is not None:
+    if out is not None:  # before the ledger, which may be damaged, is asked
         with private_path(out) as temporary:
             temporary.write_text(table, encoding="utf-8")
+    protected, unread = None, ""
+    try:
+        protected = BudgetLedger(Path(data)).count_protected(ids)
+    except (OSError, UserError) as error:
+        unread = str(error)
     accuracy = None
     if labels is not None:
         known = set(map(looks, released.classes))  # other labels are none, as in ``declare``
@@ -261,7 +270,7 @@ def predict(
                  if looks(a) in known]  # fmt: skip
         accuracy = sum(a == b for a, b in pairs) / len(pairs) if pairs else None
     return Predicted(
-        ids, names, scores, released.features.unknown(texts), accuracy, protected,
+        ids, names, scores, released.features.unknown(texts), accuracy, protected, unread,
         Path(out) if out else None,
     )  # fmt: skip
 

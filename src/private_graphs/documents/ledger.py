@@ -183,16 +183,13 @@ class BudgetLedger:
         """Return how many ids are of documents that some release protected; None without a ledger.
 
         Raises:
-            UserError: as ``entries``.
+            OSError, UserError: as ``entries``.
         """
-        try:
-            entries = self.entries()
-            if not entries:
-                return None
-            with self._locked():
-                hashed = _hashes_of_documents(self._key(), ids)
-        except OSError:  # somebody else's, whom it tells nothing
+        entries = self.entries()
+        if not entries:
             return None
+        with self._locked():
+            hashed = _hashes_of_documents(self._key(), ids)
         found = np.zeros(len(hashed), bool)
         for entry in entries:
             sides = entry.people.sides[entry.people.unit_of]

@@ -36,9 +36,9 @@ def read_partition(path: str) -> Partition:
     Raises UserError for another file, a node that is named twice, and a part without a node.
     """
     try:
-        table = pd.read_csv(path)
+        table = pd.read_csv(path, dtype={"node": "Int64", "part": "Int64"})
         nodes, parts = (table[name].to_numpy(np.int64, copy=True) for name in ("node", "part"))
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, OverflowError, TypeError, ValueError, KeyError) as error:
         line = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(
             f"splits: {path}: not readable ({line}); expected a CSV file with the columns node "

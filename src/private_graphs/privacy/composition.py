@@ -248,6 +248,9 @@ def of_file(path: Path, delta: float) -> dict[str, Any]:
         tuple(sorted({json.dumps(part["event"], sort_keys=True) for part in parts}))
         for parts in runs
     )
+    for texts in counts:
+        for text in texts if len(texts) > 1 else ():  # a part that another covers is none unread
+            _price([(json.loads(text), 1)], relation, delta)
     chosen = [
         (undominated(list(map(json.loads, texts)), _covers), number)
         for texts, number in counts.items()
@@ -366,6 +369,9 @@ def _event(tree: Mapping[str, Any]) -> Any:
     name = fields.pop("class")
     if name not in _EVENTS:
         raise ValueError(f"no event {name!r}")
+    count = fields.get("count", 1)
+    if type(count) is not int or count < 1:
+        raise ValueError(f"count {count!r}; expected a whole number from 1 on")
     if name == "SelfComposedDpEvent" and _answers(tree["event"]):
         if not 1 <= tree["count"] <= _MOST_ANSWERS:
             raise ValueError(f"{tree['count']} answers; expected 1 to {_MOST_ANSWERS}")

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 
 from private_graphs.core.errors import UserError
 from private_graphs.privacy.accountants import PricedEvent, compose_groups, price
@@ -117,10 +118,15 @@ Parts = tuple[tuple[PricedEvent, ...], ...]
 def _costliest(runs: Sequence[tuple[Parts, int]], delta: float) -> float | None:
     """Return ε of runs for a unit that stands in one part of each, in the costliest way.
 
-    None, where nothing is proved, is costlier than all.
+    None, where nothing is proved, is costlier than all. Where there are too many ways to compose
+    each, a unit is charged for all parts of each run: an upper bound of every way.
     """
     kept = [(undominated(parts, _covers), number) for parts, number in runs]
-    found = [compose_groups(way, delta) for way in ways(kept)]
+    try:
+        every = ways(kept)
+    except UserError:
+        every = [[(tuple(chain.from_iterable(parts)), number) for parts, number in kept]]
+    found = [compose_groups(way, delta) for way in every]
     proved = [each for each in found if each is not None]
     return max(proved) if len(proved) == len(found) else None
 

@@ -3,7 +3,8 @@
 ``results/<scale>/ro-crate-metadata.json`` names every file with its sha256, the run that made it,
 the version and code of the program, and the raw files behind it with address, sha256 and licence
 (https://w3id.org/ro/crate/1.1; the shape of a run: Process Run Crate 0.5). All of it stands in the
-manifests, which check the files by the same hashes.
+manifests, which check the files by the same hashes. Raw files of a graph of a user are not named:
+their plain sha256 would confirm a guess of what is private (docs/privacy.md §5).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.files import sha256_of, write_json
 from private_graphs.core.jobs import JOB_FILE
 from private_graphs.core.manifest import MANIFEST, finished_folders
+from private_graphs.datasets.registry import declared_graphs
 
 CRATE = "ro-crate-metadata.json"
 _PROGRAM = "#private-graphs"
@@ -25,6 +27,7 @@ _KINDS = {
     ".svg": "image/svg+xml", ".tex": "application/x-tex",
     ".parquet": "application/vnd.apache.parquet", ".safetensors": "application/octet-stream",
 }  # fmt: skip
+_KEEP = "a graph of your own. This folder holds scores and counts on private data: keep it."
 
 Entity = dict[str, Any]
 
@@ -38,7 +41,10 @@ def write_crate(scale: Path) -> Path:
     folders = {"exhibits": scale / "exhibits"}
     folders |= {f"jobs/{name}": path for name, path in finished_folders(scale / "jobs").items()}
     manifests = {name: _json(path / MANIFEST) for name, path in folders.items()}
-    sources = _raw_files(scale / "datasets")
+    datasets = [_json(path) for path in sorted((scale / "datasets").glob("*.json"))]
+    private = declared_graphs(about["name"] for about in datasets)
+    sources = {about["name"]: _raw_files(about) for about in datasets
+               if about["name"] not in private}  # fmt: skip
     raw = {entity["@id"]: entity for entities in sources.values() for entity in entities}
     files = {entity["@id"]: entity for name, manifest in manifests.items()
              for entity in _files(name, manifest, folders[name])}  # fmt: skip
@@ -55,7 +61,12 @@ def write_crate(scale: Path) -> Path:
             "@id": "./",
             "@type": "Dataset",
             "name": f"Results of private-graphs, scale {scale.name}",
-            "description": "Recomputed tables and figures with the privacy statement of each run.",
+            "description": " ".join(
+                [
+                    *(f"{name}: {_KEEP}" for name in private),
+                    "Recomputed tables and figures with the privacy statement of each run.",
+                ]
+            ),
             "datePublished": max(str(each.get("date", "")) for each in manifests.values()),
             "license": "Apache-2.0 for what private-graphs wrote; raw files state their own",
             "conformsTo": {"@id": "https://w3id.org/ro/wfrun/process/0.5"},
@@ -86,23 +97,19 @@ def _references(names: Any) -> list[dict[str, str]]:
     return [{"@id": name} for name in names]
 
 
-def _raw_files(folder: Path) -> dict[str, list[Entity]]:
-    """Return the raw files of each dataset that the statistics of a scale name."""
-    sources: dict[str, list[Entity]] = {}
-    for path in sorted(folder.glob("*.json")):
-        about = _json(path)
-        sources[about["name"]] = [
-            {
-                "@id": source["url"] or f"#raw/{source['file']}",
-                "@type": "File",
-                "name": source["file"],
-                "sha256": source["sha256"],
-                "license": about["licence"],
-                "citation": about["citation"],
-            }
-            for source in about["sources"]
-        ]
-    return sources
+def _raw_files(about: Mapping[str, Any]) -> list[Entity]:
+    """Return the raw files of a dataset, of which ``about`` are the statistics."""
+    return [
+        {
+            "@id": source["url"] or f"#raw/{source['file']}",
+            "@type": "File",
+            "name": source["file"],
+            "sha256": source["sha256"],
+            "license": about["licence"],
+            "citation": about["citation"],
+        }
+        for source in about["sources"]
+    ]
 
 
 def _objects(
