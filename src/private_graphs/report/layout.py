@@ -88,7 +88,7 @@ def score_lines(
             NOTHING if missing(value) else short(number(times * value, decimals))
             for value in (point["mean"], point.get("std"))
         )
-        spread = "" if spread == NOTHING else f"{spread}{pooled_runs(point)}"
+        spread = "" if spread == NOTHING else f"{spread}{pooled_runs(point, brief=True)}"
         line = Line(LABELS[point["protocol"]], mean, spread, _epsilon(point))
         found.setdefault(key(point), []).append(line)
     return {key: _shared(lines) for key, lines in found.items()}

@@ -125,19 +125,22 @@ def _files(name: str, manifest: Mapping[str, Any], folder: Path) -> Iterator[Ent
     """Yield the files of a folder of results, with the hashes that its manifest states."""
     hashes = {**manifest["sha256"], MANIFEST: sha256_of(folder / MANIFEST)}
     for file, value in hashes.items():
-        above = file.startswith("../")  # exhibits vouch for the tidy rows and the verdicts too
         yield {
-            "@id": file.removeprefix("../") if above else f"{name}/{file}",
+            "@id": _place(name, file),
             "@type": "File",
             "encodingFormat": _KINDS.get(Path(file).suffix, "application/octet-stream"),
             "sha256": value,
         }
 
 
+def _place(name: str, file: str) -> str:
+    """Return the path below the scale of a file: exhibits vouch for rows above their folder."""
+    return file.removeprefix("../") if file.startswith("../") else f"{name}/{file}"
+
+
 def _run(name: str, manifest: Mapping[str, Any], objects: list[str]) -> Entity:
     """Return the run that made a folder of results."""
-    results = [file.removeprefix("../") if file.startswith("../") else f"{name}/{file}"
-               for file in (*manifest["sha256"], MANIFEST)]  # fmt: skip
+    results = [_place(name, file) for file in (*manifest["sha256"], MANIFEST)]
     entity = {
         "@id": f"#run/{name}",
         "@type": "CreateAction",
