@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import Outcome
-from documents.test_documents import declared, linked, public_rows, rows_of, write
+from document_tables import declared, linked, public_rows, rows_of, write
 from small_jobs import job_of, small_dataset
 from test_sharded import at_the_release
 

@@ -21,6 +21,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from command_line import refused
+from document_tables import CLASSES, declared, linked, public_rows, rows_of, write
 from scipy.special import ndtr
 
 import private_graphs
@@ -51,40 +52,11 @@ from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu, lattice_epsi
 from private_graphs.privacy.composition import together
 from private_graphs.privacy.dp_events import DpEvents
 
-CLASSES = ("bikes", "gardens", "radios")
-WORDS = {"bikes": "chain pedal wheel", "gardens": "rose soil hedge", "radios": "dial tube coil"}
-
-
-def rows_of(size: int, start: int = 0, label_every: int = 1) -> list[dict[str, str]]:
-    """Documents of two per person, with words of their class."""
-    rows = []
-    for number in range(start, start + size):
-        name = CLASSES[keyed("test", [str(number)])[0] % 3]
-        words = WORDS[name].split()
-        rows.append({
-            "id": f"d{number}", "who": f"p{number // 2}", "body": f"the {' '.join(words)} again",
-            "topic": name if number % label_every == 0 else "", "open": "",
-        })  # fmt: skip
-    return rows
-
-
-def write(path: Path, rows: list[dict[str, str]], delimiter: str = ",") -> Path:
-    with open(path, "w", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, list(rows[0]), delimiter=delimiter)
-        writer.writeheader()
-        writer.writerows(rows)
-    return path
-
 
 @pytest.fixture
 def data(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path / "data" / "raw"
-
-
-def declared(name: str, nodes: Path, **more):
-    given = {"text": "body", "label": "topic", "classes": CLASSES, "budget": 1.5} | more
-    return private_graphs.declare(name, nodes=nodes, **given)
 
 
 # --- the path of an owner -----------------------------------------------------------------------
@@ -735,18 +707,6 @@ def test_another_key_and_another_spelling_reset_no_account(data):
 
 
 # --- links --------------------------------------------------------------------------------------
-
-
-def linked(path: Path, rows: list[dict[str, str]], without: int = 0, more=()) -> Path:
-    """Links between documents of one class that follow each other, less the first few."""
-    kinds = {name: [row["id"] for row in rows if row["topic"] == name] for name in CLASSES}
-    pairs = [pair for ids in kinds.values() for pair in zip(ids, ids[1:], strict=False)]
-    ends = ("source", "target")
-    return write(path, [dict(zip(ends, pair, strict=True)) for pair in [*pairs[without:], *more]])
-
-
-def public_rows(size: int) -> list[dict[str, str]]:
-    return [row | {"open": "yes"} for row in rows_of(size)]
 
 
 def test_links_have_an_account_and_publish_the_documents(run, data, tmp_path):

@@ -53,12 +53,12 @@ def test_every_rule_has_a_script_of_its_name_a_log_and_an_environment(root: Path
             rules.append(name)
             for directive in ("log:", "conda:", "threads: ", "resources:", "mem_mb=", "runtime="):
                 assert f"    {directive}" in body, (name, directive)
-            batch = name in ("run", "audit", "leaks")
+            batch = name in ("splits", "run", "audit", "leaks")
             assert "    benchmark:" not in body, "times may be secret"
             assert f'"../scripts/{name}.py"' in body
             assert f'{"code_of_methods" if batch else "code"}("{name}.py"' in body
-    assert rules == ["sources", "dataset", "texts", "features", "run", "audit", "leaks",
-                     "exhibits", "site"]  # fmt: skip
+    assert rules == ["sources", "dataset", "texts", "features", "splits", "run", "audit",
+                     "leaks", "exhibits", "site"]  # fmt: skip
 
 
 DOCUMENTED = {

@@ -28,6 +28,7 @@ except (UserError, OSError) as error:
 
 RESULTS = WORK.results.as_posix()
 JOBS = WORK.folder.as_posix()
+SPLITS = f"{RESULTS}/splits"
 PROCESSED = flow.PROCESSED.as_posix()
 PLAN = f"{RESULTS}/logs/plan.json"  # the markers of the batches of a run
 GPU = int(WORK.run.device == "cuda")

@@ -26,7 +26,7 @@ rule splits:
             job.model_dump_json() for job in WORK.split_jobs(wildcards.batch)
         ],
         built=lambda wildcards: WORK.built(wildcards.batch),
-        folder=f"{RESULTS}/splits",
+        folder=lambda wildcards: SPLITS,
         finished=JOBS,
         given=WORK.given_partition,
         title=lambda wildcards: f"parts of {WORK.title(wildcards.batch)}",

@@ -16,7 +16,7 @@ import pandas as pd
 
 from private_graphs.core.protocols import PROTOCOLS
 from private_graphs.report.exhibit import NOTHING, Cell, Layout, LayoutCell, Line
-from private_graphs.report.words import bound, budget, missing, number, pooled_runs, tone
+from private_graphs.report.words import bound, budget, missing, number, tone
 
 LABELS = {"released": "code", "paper": "text", "sound": "fixed"}
 """Short names of the protocols in cells."""
@@ -88,7 +88,9 @@ def score_lines(
             NOTHING if missing(value) else short(number(times * value, decimals))
             for value in (point["mean"], point.get("std"))
         )
-        spread = "" if spread == NOTHING else f"{spread}{pooled_runs(point, brief=True)}"
+        spread = (
+            "" if spread == NOTHING else spread
+        )  # the table of all columns says of how many runs
         line = Line(LABELS[point["protocol"]], mean, spread, _epsilon(point))
         found.setdefault(key(point), []).append(line)
     return {key: _shared(lines) for key, lines in found.items()}

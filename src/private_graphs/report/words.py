@@ -122,14 +122,9 @@ def score(point: Mapping[str, Any] | None, decimals: int = 3, times: float = 1) 
     return Cell(f"{times * point['mean']:.{decimals}f}{around}{pooled_runs(point)}")
 
 
-def pooled_runs(point: Mapping[str, Any], brief: bool = False) -> str:
-    """Return of how many runs a point is, where these are of several run groups.
-
-    `` (15 runs)``; ``brief``, for the narrow cells of a paper's layout, `` ×15``.
-    """
-    if missing(point.get(POOLED_WITH)):
-        return ""
-    return f" ×{point['n']}" if brief else f" ({point['n']} runs)"
+def pooled_runs(point: Mapping[str, Any]) -> str:
+    """Return of how many runs a point is, where these are of several run groups."""
+    return "" if missing(point.get(POOLED_WITH)) else f" ({point['n']} runs)"
 
 
 def printed(value: Any) -> Cell:
