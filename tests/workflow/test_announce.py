@@ -32,7 +32,7 @@ def test_jobs_runs_audits_and_time_are_said_with_what_the_estimate_comes_from() 
     jobs = [job for job in work.jobs.values() if not job.attack]
     audits, runs = len(work.jobs) - len(jobs), sum(job.n_replicas for job in jobs)
     text = said(work)
-    assert f"To run: {len(jobs)} jobs with {runs} runs and {audits} audits in 2 batches" in text
+    assert f"To run: {len(jobs)} jobs with {runs} runs and {audits} audits in 3 batches" in text
     assert "of one core by a rule" in text
 
 

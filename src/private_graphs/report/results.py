@@ -41,8 +41,8 @@ RANDOM_NOTE = (
     "its place where nothing is downloaded; its scores say nothing of the trained one's."
 )
 POOL_NOTE = (
-    "A cell with a number of runs counts those of the same job in all run groups that make it, each "
-    "with random streams of its own; its statement is of the runs of one group."
+    "A cell that names its number of runs counts those of the same job in all run groups that make "
+    "it, each with random streams of its own; its statement is of the runs of one group."
 )
 KEEP = "a graph of your own. This table holds scores and counts on private data: keep it."
 _CONSTANT = 1e-12
