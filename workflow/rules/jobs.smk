@@ -14,6 +14,7 @@ rule splits:
         f"{RESULTS}/logs/splits/{{batch}}.log",
     wildcard_constraints:
         batch=WORK.names_of("run"),
+    priority: 20  # what waits for it is Table 1
     conda:
         "../../envs/training.yaml"
     threads: 1
