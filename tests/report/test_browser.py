@@ -44,6 +44,7 @@ addEventListener("load", async () => {
   told.saved = all("figure a[download]").map((each) => each.download);
   told.stacked = table && getComputedStyle(table.rows[0].cells[0]).display === "none"
     || table && getComputedStyle(table.tHead).display === "none";
+  told.labels = [...new Set(all("td[data-head]").map((each) => each.dataset.head))];
   told.narrow = all(".narrow").map((each) => getComputedStyle(each).display);
   const place = first.findIndex((cell) => cell.textContent === "ε asked");
   if (place >= 0) {
@@ -127,6 +128,14 @@ def site(tmp_path_factory):
     head = '<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="site.css">'
     page = f"{head}<body>{''.join(layouts)}</body>"
     (root / TABLES).write_text(page, encoding="utf-8")
+    heads = [f'<th data-group="{name}">{name}<small>verdict</small></th>' for name in GROUPS]
+    row = "".join(f'<td data-head="{name}">holds</td>' for name in GROUPS)
+    cards = (f'<table class="sortable stacked"><thead><tr><th>claim</th><th>printed</th>'
+             f'{"".join(heads)}</tr></thead><tbody><tr><th scope="row">one</th>'
+             f"<td>2</td>{row}</tr></tbody></table>")  # fmt: skip
+    script = '<script src="site.js"></script>'
+    page = f'{head}<body><div class="tables">{cards}</div>{script}</body>'
+    (root / CARDS).write_text(page, encoding="utf-8")
     return root
 
 
@@ -136,10 +145,11 @@ PAGES = (
 )  # fmt: skip
 PRIVACY, FIGURE = "site/small/privacy.html", "site/small/figure1.html"
 WINDOWS = [(page, width, "") for page in PAGES for width in (390, 1280)]
-TABLES, PAGE = "site/tables.html", 990
+GROUPS = ("the authors’ code", "as the paper describes it", "corrected")
+TABLES, CARDS, PAGE = "site/tables.html", "site/cards.html", 990
 """Tables of the papers with the most columns, in the width that a page of 1280 pixels has."""
 WINDOWS += [(TABLES, 1280, ""), (PRIVACY, 1280, "?dataset=cora&protocol=paper")]
-WINDOWS.append((PRIVACY, 1280, "?results=demo"))
+WINDOWS += [(PRIVACY, 1280, "?results=demo"), (CARDS, 390, "")]
 
 
 @pytest.fixture(scope="module")
@@ -199,6 +209,10 @@ def test_missing_values_are_last_in_both_directions(told):
 def test_heads_stay_and_tables_of_many_columns_are_stacked_on_a_phone(told):
     assert told[PRIVACY, 1280, ""]["head"] in (0, 1) and not told[PRIVACY, 1280, ""]["stacked"]
     assert told[PRIVACY, 390, ""]["stacked"]
+
+
+def test_a_card_names_its_column_once(told):
+    assert set(told[CARDS, 390, ""]["labels"]) == {"printed", *GROUPS}
 
 
 def test_one_switch_shows_one_set_of_results_and_is_kept_in_the_address(told):

@@ -44,8 +44,10 @@ const stack = (table, columns) => { // cards on a phone: every cell says its col
   table.classList.add("stacked");
   for (const row of table.tBodies[0].rows) {
     for (const [head, place, group] of columns) {
+      const cell = row.cells[place];
+      if (!cell || cell.dataset.head) continue; // the page itself said it
       const words = [group, head.textContent].filter((each, i) => each && (i || each !== head.textContent));
-      row.cells[place]?.setAttribute("data-head", words.join(" "));
+      cell.dataset.head = words.join(" ");
     }
   }
 };
