@@ -74,10 +74,10 @@ def from_pyg(data: Data, name: str, **told: Any) -> GraphDataset:
             "none: remove them from the Data"
         )
     n, labels = data.num_nodes, data.y.reshape(-1)
-    if len(labels) != n or not 0 <= int(labels.max()) < n:
+    if not n or len(labels) != n or not 0 <= int(labels.max()) < n:
         raise UserError(
             f"{where}: y: found {data.y.dtype} of shape {tuple(data.y.shape)} up to "
-            f"{int(labels.max())}, expected one whole number below {n} for each of {n} nodes "
+            f"{max(labels.tolist(), default=-1)}, expected one whole number below {n} for each of {n} nodes "
             "(-1: no label)"
         )
     edges = undirected_edges(*data.edge_index.numpy().astype(np.int64), n)  # type: ignore[call-arg]
@@ -110,7 +110,7 @@ def _check_tensor(value: Any, key: str, where: str) -> None:
         number = not value.is_complex() and value.dtype != torch.bool
         fits = {
             "numbers": number and value.dim() == 2 and value.numel() > 0,
-            "whole numbers": number and not value.is_floating_point() and value.numel() > 0,
+            "whole numbers": number and not value.is_floating_point(),
             "true and false": value.dtype == torch.bool and value.dim() == 1,
         }[kind]
         if plain and fits and (key != "edge_index" or value.dim() == 2 and len(value) == 2):
