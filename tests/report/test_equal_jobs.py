@@ -65,8 +65,10 @@ def test_runs_of_equal_jobs_are_those_whose_plans_differ_in_names_and_seeds():
     runs = runs[runs["validation_labels"] == runs["validation_nodes"]]
     runs = runs.drop_duplicates(["study", "group", "job", "epsilon"])
     names = runs["study"] + "/" + runs["group"] + "/" + runs["job"]
-    plans = [identity_at(planned[name], epsilon)
-             for name, epsilon in zip(names, runs["epsilon"], strict=True)]  # fmt: skip
+    plans = []
+    for name, epsilon, settings in zip(names, runs["epsilon"], runs["settings"], strict=True):
+        choice = {key: json.loads(settings)[key] for key in planned[name].choose}
+        plans.append(f"{identity_at(planned[name], epsilon)} {choice}")
     numbers = runs.assign(plan=plans)
     by_plan = numbers.groupby(["plan", "epsilon"])[JOB_NUMBER].nunique()
     by_number = numbers.groupby(JOB_NUMBER)["plan"].nunique()

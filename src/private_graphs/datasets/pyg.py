@@ -77,8 +77,8 @@ def from_pyg(data: Data, name: str, **told: Any) -> GraphDataset:
     if not n or len(labels) != n or not 0 <= int(labels.max()) < n:
         raise UserError(
             f"{where}: y: found {data.y.dtype} of shape {tuple(data.y.shape)} up to "
-            f"{max(labels.tolist(), default=-1)}, expected one whole number below {n} for each of {n} nodes "
-            "(-1: no label)"
+            f"{max(labels.tolist(), default=-1)}, expected one whole number below {n} for each of "
+            f"{n} nodes (-1: no label)"
         )
     edges = undirected_edges(*data.edge_index.numpy().astype(np.int64), n)  # type: ignore[call-arg]
     if edges.one_way:
