@@ -68,7 +68,9 @@ beat=$!
 trap 'kill "$beat" 2>/dev/null || true' EXIT
 trap 'exit 130' INT TERM
 "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --quiet \
-    -r requirements.lock
+    --no-deps --require-hashes -r requirements.lock
+# On Linux the CUDA packages that torch, whose hash was checked, pins; else nothing is left to do.
+"$venv/bin/python" -m pip install --disable-pip-version-check --no-input --quiet torch
 "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --quiet \
     --no-deps --no-build-isolation -e .
 printf '%s' "$wanted" >"$stamp"

@@ -8,7 +8,7 @@ model, ``epsilon`` prices noisy steps (docs/your-own-graph.md).
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["attack", "classify", "declare", "epsilon", "explain", "ledger", "load", "predict"]
 
 

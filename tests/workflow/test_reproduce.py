@@ -196,10 +196,10 @@ def test_an_unchanged_lock_is_not_installed_again(
         return calls.read_text().count("pip install")
 
     assert install(installable, python)[0] == 0
-    assert installations() == 2
-    assert "-r requirements.lock" in calls.read_text() and "--no-deps" in calls.read_text()
+    assert installations() == 3
+    assert "--no-deps --require-hashes -r requirements.lock" in calls.read_text()
     assert install(installable, python) == (0, "")
-    assert installations() == 2
+    assert installations() == 3
     installable.append("requirements.lock", "# changed\n")
     assert install(installable, python)[0] == 0
-    assert installations() == 4
+    assert installations() == 6

@@ -27,8 +27,8 @@ BIN = Path(sys.executable).parent
 
 
 def pins(text: str) -> dict[str, str]:
-    """Return name -> version of every ``name==version`` line."""
-    return dict(re.findall(r"^[\s-]*([A-Za-z0-9_.-]+)==(\S+)$", text, flags=re.MULTILINE))
+    """Return name -> version of every ``name==version`` line, with hashes after it or without."""
+    return dict(re.findall(r"^[\s-]*([A-Za-z0-9_.-]+)==(\S+)(?: \\)?$", text, flags=re.MULTILINE))
 
 
 def test_snakemake_lint_finds_nothing(project: Project) -> None:
@@ -141,11 +141,11 @@ def test_environments_have_what_the_scripts_of_their_rules_import(root: Path) ->
             assert not absent, (name, environment)
 
 
-def test_lock_pins_versions_only(root: Path) -> None:
-    lines = (root / "requirements.lock").read_text().splitlines()
-    entries = [line for line in lines if line and not line.startswith("#")]
+def test_lock_pins_versions_and_hashes_and_nothing_else(root: Path) -> None:
+    text = (root / "requirements.lock").read_text().replace("\\\n", "")
+    entries = [line for line in text.splitlines() if not line.startswith("#")]
     for line in entries:
-        assert re.fullmatch(r"[a-z0-9-]+==[0-9][0-9a-z.]*", line), line
+        assert re.fullmatch(r"[a-z0-9-]+==[0-9][0-9a-z.]*( +--hash=sha256:[0-9a-f]{64})+", line)
     names = [line.partition("==")[0] for line in entries]
     assert names == sorted(set(names))
     for name in names:  # Debian 12 has Python 3.11.2
