@@ -36,7 +36,7 @@ onstart:
 
 
 onsuccess:
-    from private_graphs.report.site import findings
+    from private_graphs.site.site import findings
 
     LOCK.end()
     for line in findings(Path(RESULTS).parent):

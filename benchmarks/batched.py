@@ -10,9 +10,10 @@ from timing import Side
 from private_graphs.core.streams import Streams
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.gcn_protocols import PAPER, GcnProtocol, GcnSettings, training_event
+from private_graphs.methods.gcn_protocols import PAPER, GcnSettings, training_event
 from private_graphs.training import engine
 from private_graphs.training.blocks import build_structure
+from private_graphs.training.gcn_protocol import GcnProtocol
 from private_graphs.training.kernels import n_parameters
 
 HIDDEN = 32

@@ -106,7 +106,7 @@ def letters(size: int, seed: int | None = None) -> Texts:
 
 def papers(name: str) -> Texts:
     """Return the words of papers and the links among them; raw files come from the mirror."""
-    from private_graphs.core.protocols import PROTOCOLS
+    from private_graphs.datasets.protocols import PROTOCOLS
     from private_graphs.features.load import load_dataset
 
     built = load_dataset(name, None, PROTOCOLS["sound"].data, ROOT / "data" / "raw",

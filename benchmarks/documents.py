@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from private_graphs.report.record import machine_words
+from private_graphs.site.record import machine_words
 
 ROOT = Path(__file__).resolve().parents[1]
 LETTERS = ROOT / "examples" / "make_letters.py"

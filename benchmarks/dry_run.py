@@ -23,7 +23,7 @@ from pathlib import Path
 import yaml
 
 from private_graphs.core.files import write_text
-from private_graphs.report.record import machine_words
+from private_graphs.site.record import machine_words
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("Snakefile", "config.yaml", "workflow", "profiles", "envs", "src")

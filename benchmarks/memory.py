@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from private_graphs.core.files import write_text
-from private_graphs.core.jobs import Job, LeakAttack
-from private_graphs.core.memory import megabytes
+from private_graphs.running.jobs import Job, LeakAttack
+from private_graphs.running.memory import megabytes
 
 ADAM = {"epochs": 2, "learning_rate": 0.01}
 SGD = ADAM | {"optimizer": "sgd"}
@@ -73,9 +73,9 @@ JOBS = (
 def measured(number: int, data: Path, mirror: str | None) -> int:
     """Run a job in this process; return its peak in MiB."""
     from private_graphs.attacks.leaks import run_job
-    from private_graphs.core.run import execute
     from private_graphs.features.load import load_dataset
-    from private_graphs.methods import data_view
+    from private_graphs.running.jobs import data_view
+    from private_graphs.running.run import execute
 
     asked = JOBS[number]
     run = run_job if asked.leaks else execute

@@ -23,8 +23,8 @@ import json, sys, time
 from pathlib import Path
 from private_graphs.datasets.registry import load_built
 try:
-    from private_graphs.core.jobs import Job
-    from private_graphs.core.run import execute
+    from private_graphs.running.jobs import Job
+    from private_graphs.running.run import execute
 except ImportError:  # a tree that has them at its top
     from private_graphs.jobs import Job
     from private_graphs.run import execute

@@ -31,7 +31,7 @@ from private_graphs.core.files import write_json
 from private_graphs.datasets import registry
 from private_graphs.datasets.graph_dataset import ParsedGraph
 from private_graphs.datasets.ogb import N_CLASSES, N_FEATURES, RAW, SMALLEST, read_products
-from private_graphs.report.record import machine_words
+from private_graphs.site.record import machine_words
 
 NODES, EDGES = 2_449_029, 61_859_140
 LARGE, LARGE_SHARE = 10, 0.7312

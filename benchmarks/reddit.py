@@ -26,7 +26,7 @@ import numpy as np
 from private_graphs.core.files import atomic_path, write_json
 from private_graphs.datasets.reddit import DATA_FILE, GRAPH_FILE, N_CLASSES, read_reddit
 from private_graphs.datasets.views import RELEASED, SOUND
-from private_graphs.report.record import machine_words
+from private_graphs.site.record import machine_words
 
 NODES, FEATURES, ENTRIES = 232_965, 602, 114_615_892
 MASKS = (153_431, 23_831, 55_703)

@@ -23,9 +23,9 @@ from threadpoolctl import threadpool_limits
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import atomic_path, write_text
-from private_graphs.core.jobs import Job
-from private_graphs.core.run import execute
 from private_graphs.datasets import registry, sources
+from private_graphs.running.jobs import Job
+from private_graphs.running.run import execute
 
 RAW, ROOT = Path("data/raw"), Path(__file__).resolve().parents[1]
 RECORDED = ROOT / "recorded" / "lrec2022" / "rows.parquet"

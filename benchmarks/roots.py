@@ -18,13 +18,13 @@ import numpy as np
 import scipy.sparse
 import torch
 
-from private_graphs.core.run import execute
 from private_graphs.core.streams import Streams
-from private_graphs.core.study import Run, group_jobs, load_study
 from private_graphs.datasets.registry import build
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import method_named
 from private_graphs.privacy.queries import GaussianQuery
+from private_graphs.running.run import execute
+from private_graphs.running.study import Run, group_jobs, load_study
 from private_graphs.studies.dpappr.methods.appr_rows import random_rows
 from private_graphs.training.roots import HIDDEN, Roots, RootTraining, initial, train
 

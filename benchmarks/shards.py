@@ -32,7 +32,7 @@ import pyarrow.parquet as pq
 
 from private_graphs.core.files import write_text
 from private_graphs.datasets.shards import ShardedGraph, write_graph
-from private_graphs.report.record import machine_words
+from private_graphs.site.record import machine_words
 
 ROOT = Path(__file__).resolve().parents[1]
 CLASSES, WORDS, LENGTH, STRATA = 4, 2048, 16, 20

@@ -25,15 +25,15 @@ from torch import nn
 from torch.nn import functional
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.method import Request
 from private_graphs.core.streams import Streams
-from private_graphs.core.tasks import build_task
 from private_graphs.datasets import registry, sources
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.noisy_sums import PROTOCOLS, WIDTH, SumsData
 from private_graphs.privacy.queries import GaussianQuery, PoissonSums
 from private_graphs.studies.progap.methods.progap import ProgapSettings, Stage, last_base
+from private_graphs.tasks.method import Request
+from private_graphs.tasks.tasks import build_task
 from private_graphs.training import stacks
 
 RAW = Path("data/raw")

@@ -13,7 +13,7 @@ from pathlib import Path
 import numba
 import torch
 
-from private_graphs.report.record import machine_words
+from private_graphs.site.record import machine_words
 
 SLOW_SECONDS, SLOW_ROUNDS = 1.0, 3
 """A side that takes longer than this per run is measured in the first rounds only."""

@@ -24,21 +24,21 @@ from pathlib import Path
 import numpy as np
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.result import scores
 from private_graphs.core.streams import Streams
 from private_graphs.datasets.graph_dataset import TENSORS_FILE, GraphDataset
 from private_graphs.features.load import load_dataset
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.gcn_protocols import (
     PROTOCOLS,
-    GcnProtocol,
     GcnSettings,
     noise_multiplier,
     training_event,
 )
+from private_graphs.running.result import scores
 from private_graphs.training import engine
 from private_graphs.training.blocks import Structure, build_structure
 from private_graphs.training.engine import EngineSettings, ReplicaSpec
+from private_graphs.training.gcn_protocol import GcnProtocol
 
 EPOCHS = (1, 10, 100, 500, 2000)
 """Where the training is looked at; the last is the number of epochs of the paper's DP-SGD."""

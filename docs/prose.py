@@ -22,11 +22,11 @@ import pandas as pd
 from private_graphs.core.errors import UserError
 from private_graphs.report import layout
 from private_graphs.report.claims import COLUMNS
-from private_graphs.report.record import read_recorded
-from private_graphs.report.shelf import Shelf, recorded_shelf
 from private_graphs.report.table import csv
 from private_graphs.report.words import bound, budget
-from private_graphs.report.write import write_texts
+from private_graphs.site.record import read_recorded
+from private_graphs.site.shelf import Shelf, recorded_shelf
+from private_graphs.site.write import write_texts
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent

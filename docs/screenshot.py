@@ -21,7 +21,7 @@ from PIL import Image
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import write_text
-from private_graphs.report.site import write_first_page
+from private_graphs.site.site import write_first_page
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs"))

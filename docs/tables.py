@@ -31,9 +31,6 @@ from private_graphs.attacks.replay_audit import in_words
 from private_graphs.cli import COMMANDS, application
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import write_text
-from private_graphs.core.method import Canary
-from private_graphs.core.plan import Plan
-from private_graphs.core.study import Run, load_study, study_ids, write_schemas
 from private_graphs.datasets import registry
 from private_graphs.datasets.sources import DatasetSources, load_models, load_sources, supply
 from private_graphs.methods import method_named
@@ -53,14 +50,17 @@ from private_graphs.privacy.moments import (
     moments_noise,
 )
 from private_graphs.privacy.rounding import at_most
-from private_graphs.report.claims import SOURCES, claims_table, reasons, write_claims
-from private_graphs.report.exhibit import Column, Table
+from private_graphs.report.claims import SOURCES, claims_of, claims_table, reasons, write_claims
 from private_graphs.report.leaks import blocks as leak_blocks
 from private_graphs.report.picture import picture
-from private_graphs.report.record import CLAIMS
-from private_graphs.report.site import StudyEntry
 from private_graphs.report.table import markdown
-from private_graphs.studies import claims_of, exhibits_by_name
+from private_graphs.running.catalog import exhibits_by_name
+from private_graphs.running.exhibit import Column, Table
+from private_graphs.running.plan import Plan
+from private_graphs.running.study import Run, load_study, study_ids, write_schemas
+from private_graphs.site.record import CLAIMS
+from private_graphs.site.site import StudyEntry
+from private_graphs.tasks.method import Canary
 from private_graphs.workflow.cost import Costs, duration_on, recorded_times
 
 ROOT = Path(__file__).resolve().parents[1]

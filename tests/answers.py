@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from private_graphs.core.method import (
+from private_graphs.mechanisms.door import UNSEEN, Door, Watch
+from private_graphs.tasks.method import (
     ALONE,
     Context,
     Method,
     Outcome,
     Request,
 )
-from private_graphs.mechanisms.door import UNSEEN, Door, Watch
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import scipy.sparse as sp
 
-from private_graphs.core.graph_task import GraphTask, build_graph_task
-from private_graphs.core.jobs import Job
-from private_graphs.core.tasks import SCENARIOS
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.shards import ShardedGraph, write_graph
 from private_graphs.methods.text_only import fit_text_model
+from private_graphs.running.jobs import Job
+from private_graphs.tasks.graph_task import GraphTask, build_graph_task
+from private_graphs.tasks.tasks import SCENARIOS
 
 
 def lists(matrix: sp.csr_matrix, values: bool) -> pa.Array:

@@ -13,10 +13,11 @@ from private_graphs.core.streams import Streams
 from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
 from private_graphs.graphs.split import random_partition
 from private_graphs.mechanisms.door import UNSEEN, Descent, Door, Watch
-from private_graphs.methods.gcn_protocols import GcnProtocol, GcnSettings, training_event
+from private_graphs.methods.gcn_protocols import GcnSettings, training_event
 from private_graphs.training import engine
 from private_graphs.training.blocks import Structure, build_structure
 from private_graphs.training.engine import EngineSettings, ReplicaSpec, Trained
+from private_graphs.training.gcn_protocol import GcnProtocol
 
 HIDDEN = 32  # one width everywhere: each width is compiled apart
 

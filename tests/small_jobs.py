@@ -11,10 +11,10 @@ import pandas as pd
 from small_graphs import random_graph
 
 from private_graphs.attacks.small_jobs import small_images, small_job
-from private_graphs.core.jobs import Job
-from private_graphs.core.run import execute
-from private_graphs.core.tasks import SCENARIOS
 from private_graphs.methods import all_methods
+from private_graphs.running.jobs import Job
+from private_graphs.running.run import execute
+from private_graphs.tasks.tasks import SCENARIOS
 from private_graphs.training import engine
 
 _NEEDS_OTHERS = {"model_inversion"}

@@ -14,9 +14,9 @@ import pytest
 from pydantic import ValidationError
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.jobs import Attack
 from private_graphs.core.limits import MOST_LINE_BYTES
-from private_graphs.core.study import Entry, Run
+from private_graphs.running.jobs import Attack
+from private_graphs.running.study import Entry, Run
 
 SHELL = """
 import contextlib, io, json, resource, sys, time

@@ -23,11 +23,11 @@ from small_graphs import random_graph, with_parts
 
 from private_graphs.cli import classify as cli_classify
 from private_graphs.cli.classify import Compared
-from private_graphs.core.jobs import Job
-from private_graphs.core.result import JobResult
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.own import declare, remember
 from private_graphs.privacy.statements import PrivacyStatement
+from private_graphs.running.jobs import Job
+from private_graphs.running.result import JobResult
 
 NAME = "synthetic-npz"
 RELEASED = {"predictions.csv", "statement.json", "README.md", "manifest.json"}

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from command_line import refused
 
-from private_graphs.core.run import execute
-from private_graphs.core.study import Run, group_jobs, load_study
 from private_graphs.datasets.registry import build
-from private_graphs.report.record import read_recorded, record
+from private_graphs.running.run import execute
+from private_graphs.running.study import Run, group_jobs, load_study
+from private_graphs.site.record import read_recorded, record
 from private_graphs.workflow.rerun import drawn
 from private_graphs.workflow.verify import finish
 

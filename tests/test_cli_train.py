@@ -15,10 +15,10 @@ from typer.main import get_command
 
 from private_graphs.cli import application
 from private_graphs.cli import train as cli_train
-from private_graphs.core.jobs import Job
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.explained import explained
+from private_graphs.running.jobs import Job
 
 NAME = "synthetic-planetoid"
 FILES = {"job.json", "manifest.json", "predictions.safetensors", "runs.parquet", "statement.json"}
@@ -241,7 +241,7 @@ def test_explain_refuses_what_is_missing_or_was_changed(run, train, tmp_path):
 
 
 def test_finished_jobs_are_recorded_with_the_commands_that_made_them(run, train, tmp_path):
-    from private_graphs.report.record import read_recorded
+    from private_graphs.site.record import read_recorded
 
     flags = ("--epsilon", "2", "--lr", "1", "--seed", "0")
     train(*flags, "--out", tmp_path / "first")

@@ -16,13 +16,13 @@ import pytest
 from small_graphs import four_nodes
 
 from private_graphs.core.errors import UsageError
-from private_graphs.core.jobs import Job
-from private_graphs.core.plan import Plan
-from private_graphs.core.study import Run, load_study, study_ids
 from private_graphs.datasets.graph_files import keep_graph
 from private_graphs.methods import method_named
 from private_graphs.report.published import published_rows
-from private_graphs.studies import exhibits_by_name
+from private_graphs.running.catalog import exhibits_by_name
+from private_graphs.running.jobs import Job
+from private_graphs.running.plan import Plan
+from private_graphs.running.study import Run, load_study, study_ids
 from private_graphs.studies.progap.scores import PRINTED_AS
 
 ROOT = Path(__file__).parents[1]

@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from private_graphs.cli import application
-from private_graphs.core.study import Run
 from private_graphs.methods import all_methods
+from private_graphs.running.study import Run
 
 PAGES = ("docs/published-results.md", "docs/privacy.md")
 ROW = re.compile(r"\| `private-graphs ((?:epsilon|noise) [^`]+)` \| (-?[\d.]+) \|")

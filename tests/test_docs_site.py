@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from private_graphs.studies import exhibits_by_name
+from private_graphs.running.catalog import exhibits_by_name
 
 PROSE = ("p", "li", "td")
 """Elements whose text may name a section of the proofs."""

@@ -16,10 +16,10 @@ from small_jobs import job_of, small_dataset
 from test_sharded import at_the_release
 
 from private_graphs.core import entropy
-from private_graphs.core.run import execute
 from private_graphs.core.streams import Streams
 from private_graphs.documents.release import classify
 from private_graphs.mechanisms.door import Door
+from private_graphs.running.run import execute
 
 SOURCES = {
     "urandom", "getrandom", "secrets", "SystemRandom", "uuid1", "uuid4", "getentropy", "entropy",

@@ -32,10 +32,6 @@ from torch_geometric.data import Data
 import private_graphs
 from private_graphs.attacks.scores import bound_of
 from private_graphs.core.errors import UserError
-from private_graphs.core.jobs import Job
-from private_graphs.core.run import execute
-from private_graphs.core.store import read_store
-from private_graphs.core.study import Run, read_study
 from private_graphs.datasets import npz, planetoid
 from private_graphs.datasets.declared import declare_graphs
 from private_graphs.datasets.graph_dataset import GraphDataset
@@ -50,6 +46,10 @@ from private_graphs.datasets.votes import read_votes
 from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.privacy.composition import of_file
 from private_graphs.report.explained import explained
+from private_graphs.running.jobs import Job
+from private_graphs.running.run import execute
+from private_graphs.running.store import read_store
+from private_graphs.running.study import Run, read_study
 from private_graphs.workflow.verify import finish
 
 SECRET = "the name of a patient"

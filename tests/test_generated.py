@@ -10,9 +10,8 @@ import pandas as pd
 import pytest
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.study import SCHEMAS, schema_text, study_ids
-from private_graphs.report.claims import judged, read_claims
-from private_graphs.studies import claims_of
+from private_graphs.report.claims import claims_of, judged, read_claims
+from private_graphs.running.study import SCHEMAS, schema_text, study_ids
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +83,7 @@ def test_the_path_of_one_number_names_lines_that_are_there(tables) -> None:
     assert tables.lines.with_lines(text) == text, "run: make docs"
     assert len(tables.lines.PLACE.findall(text)) >= 20
     with pytest.raises(UserError, match="no_such_function"):
-        tables.lines.line_of("src/private_graphs/core/plan.py", "no_such_function")
+        tables.lines.line_of("src/private_graphs/running/plan.py", "no_such_function")
 
 
 def test_numbers_of_results_are_made_and_not_typed(root: Path) -> None:

@@ -6,8 +6,8 @@ import ast
 from functools import cache
 from pathlib import Path
 
-from private_graphs.core.study import load_study, study_ids
-from private_graphs.studies import exhibits_by_name
+from private_graphs.running.catalog import exhibits_by_name
+from private_graphs.running.study import load_study, study_ids
 
 ROOMS = ("studies", "methods", "datasets")
 """Where a study and what belongs to it may be named."""
@@ -61,47 +61,45 @@ def test_nothing_but_their_own_files_names_a_study_or_an_exhibit(root: Path) -> 
 
 
 FLOORS = (
-    ("errors", "entropy", "limits", "files", "private_files", "bounded_files", "imports",
-     "devices", "manifest"),
-    ("datasets", "graphs"),
-    ("features",), ("privacy",),
-    ("protocols", "tasks", "masks", "graph_task", "image_task", "jobs", "streams"),
-    ("training", "mechanisms"), ("method",), ("methods",),
-    ("memory", "result", "job_files", "settings_search", "run", "splits", "study",
-     "config_values", "store", "attacks"), ("audit",),
-    ("report",), ("studies", "plan"), ("documents",), ("workflow",), ("cli", "__main__"),
+    "core", "graphs", "privacy", "mechanisms", "datasets", "tasks", "features", "training",
+    "methods", "running", "attacks", "report", "studies", "documents", "site", "workflow", "cli",
 )  # fmt: skip
-"""Packages, and modules of ``core``: none imports from a floor further on."""
+"""Rooms, from the ground up: none imports from one further on, types included."""
+ENTRANCES = ("", "__main__", "audit")
+"""Modules beside the rooms: what a user imports or starts, on the top floor."""
 
 
-def _room(parts: tuple[str, ...]) -> str:
-    """Return the package of a dotted name below the project, of ``core`` the module."""
-    return parts[1] if parts[0] == "core" and len(parts) > 1 else parts[0]
+def module_name(path: Path, package: Path) -> str:
+    """Dotted name of a module below the project; "" for the package itself."""
+    parts = path.relative_to(package).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__")
 
 
-def test_imports_point_downwards(root: Path) -> None:
-    package = root / "src" / "private_graphs"
-    floor = {name: number for number, names in enumerate(FLOORS) for name in names}
-    upward = []
-    for path in package.rglob("*.py"):
-        room = _room(path.relative_to(package).with_suffix("").parts)
-        own = floor.get(room)
-        if own is None:
-            assert path.name == "__init__.py", f"{room}: no floor"
-            continue
-        skipped = {
-            id(child)
-            for node in nodes_of(path)
-            if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
-            for child in ast.walk(node)
-        }
+@cache
+def imports_of(package: Path) -> dict[str, frozenset[str]]:
+    """Module -> the modules of the project that it names in an import, wherever it stands."""
+    modules = {module_name(path, package): path for path in package.rglob("*.py")}
+    targets = {}
+    for name, path in modules.items():
+        found = set()
         for node in nodes_of(path):
-            if isinstance(node, ast.ImportFrom) and id(node) not in skipped and node.module:
-                parts = node.module.split(".")
-                # the package that finds exhibits imports none of them by name
-                if parts[0] == "private_graphs" and len(parts) > 1 and parts[1:] != ["studies"]:
-                    if floor.get(_room(tuple(parts[1:])), 0) > own:
-                        upward.append(f"{path.relative_to(package)} imports {node.module}")
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("private_graphs"):
+                base = str(node.module).removeprefix("private_graphs").removeprefix(".")
+                longer = (f"{base}.{alias.name}".removeprefix(".") for alias in node.names)
+                found |= {target if target in modules else base for target in longer}
+        targets[name] = frozenset(found - {name})
+    return targets
+
+
+def floor(name: str) -> int:
+    """Number of the floor that a module stands on."""
+    return len(FLOORS) if name in ENTRANCES else FLOORS.index(name.partition(".")[0])
+
+
+def test_no_import_runs_up(root: Path) -> None:
+    imports = imports_of(root / "src" / "private_graphs")
+    upward = [f"{name} imports {target}" for name, targets in imports.items() for target in targets
+              if floor(target) > floor(name)]  # fmt: skip
     assert not upward
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from private_graphs import __version__
-from private_graphs.core.store import STATEMENTS
+from private_graphs.running.store import STATEMENTS
 
 OPTIONAL = ("fasttext", "opacus", "sentence_transformers", "snakemake", "tokenizers",
             "torch_geometric", "transformers")  # fmt: skip

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from private_graphs.core import protocols
+from private_graphs.datasets import protocols
 from private_graphs.methods import all_methods, gcn_protocols
 from private_graphs.methods.gcn_protocols import PROTOCOLS, SOUND
 

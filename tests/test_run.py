@@ -16,15 +16,9 @@ from small_graphs import dense_features, with_parts
 from small_jobs import CASES, job_of, rows_of, small_dataset, untrained
 
 from private_graphs.core import job_files, settings_search
-from private_graphs.core import run as run_module
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of
-from private_graphs.core.jobs import Chosen
 from private_graphs.core.manifest import WITHOUT_DP
-from private_graphs.core.method import Outcome
-from private_graphs.core.result import majority_score
-from private_graphs.core.run import SCORES_SHOWN, execute
-from private_graphs.core.tasks import SCENARIOS
 from private_graphs.mechanisms.door import ReleaseMismatch
 from private_graphs.mechanisms.replay import Recording
 from private_graphs.methods import all_methods, method_named
@@ -34,6 +28,12 @@ from private_graphs.privacy.events import SecretSample
 from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.privacy.statement_checks import check_row
 from private_graphs.privacy.statements import PrivacyStatement
+from private_graphs.running import run as run_module
+from private_graphs.running.jobs import Chosen
+from private_graphs.running.result import majority_score
+from private_graphs.running.run import SCORES_SHOWN, execute
+from private_graphs.tasks.method import Outcome
+from private_graphs.tasks.tasks import SCENARIOS
 from private_graphs.training import engine
 
 COLUMNS = {

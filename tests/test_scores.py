@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
-from private_graphs.core.result import majority_score, random_score, scores
 from private_graphs.core.streams import Streams
+from private_graphs.running.result import majority_score, random_score, scores
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=50))

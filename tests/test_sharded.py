@@ -16,11 +16,11 @@ from small_graphs import random_graph
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of
-from private_graphs.core.jobs import Job
-from private_graphs.core.result import JobResult
-from private_graphs.core.run import execute
 from private_graphs.datasets.shards import GRAPH_FILE
 from private_graphs.mechanisms.door import Door
+from private_graphs.running.jobs import Job
+from private_graphs.running.result import JobResult
+from private_graphs.running.run import execute
 from private_graphs.workflow.sharded import ShardedRun
 
 CASES = [("text", "class_sums"), ("graph", "class_sums"), ("edges", "edge_votes")]

@@ -12,10 +12,10 @@ from small_graphs import random_graph
 from small_jobs import job_of
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.run import execute
-from private_graphs.core.splits import part_sizes, read_parts, splits_of
-from private_graphs.core.study import Run, group_jobs, load_study
 from private_graphs.graphs.partition import read_partition
+from private_graphs.running.run import execute
+from private_graphs.running.splits import part_sizes, read_parts, splits_of
+from private_graphs.running.study import Run, group_jobs, load_study
 
 
 @pytest.fixture(scope="module")

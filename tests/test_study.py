@@ -13,9 +13,12 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from private_graphs.core.errors import UsageError, UserError
-from private_graphs.core.jobs import Epsilon, Job
-from private_graphs.core.plan import Plan
-from private_graphs.core.study import (
+from private_graphs.datasets import declared as declarations
+from private_graphs.datasets import registry
+from private_graphs.methods import all_methods, method_named
+from private_graphs.running.jobs import Epsilon, Job
+from private_graphs.running.plan import Plan
+from private_graphs.running.study import (
     SCALES,
     SELECTION,
     Run,
@@ -27,9 +30,6 @@ from private_graphs.core.study import (
     schema_text,
     study_ids,
 )
-from private_graphs.datasets import declared as declarations
-from private_graphs.datasets import registry
-from private_graphs.methods import all_methods, method_named
 
 
 def run_of(**raw: object) -> Run:

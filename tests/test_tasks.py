@@ -10,10 +10,10 @@ from small_graphs import dense_features, random_graph
 from small_jobs import small_images
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.graph_task import GraphTask
-from private_graphs.core.protocols import SOUND
-from private_graphs.core.tasks import SCENARIOS, build_task
+from private_graphs.datasets.protocols import SOUND
 from private_graphs.methods.gcn_protocols import RELEASED
+from private_graphs.tasks.graph_task import GraphTask
+from private_graphs.tasks.tasks import SCENARIOS, build_task
 
 GRAPH = random_graph(3, nodes=60, unlabelled=4)
 SIDES = [

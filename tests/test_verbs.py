@@ -14,8 +14,8 @@ from private_graphs.attacks.small_jobs import all_cases, small_dataset, small_jo
 from private_graphs.cli import classify as cli_classify
 from private_graphs.cli import train as cli_train
 from private_graphs.cli.run import DEFAULT_METHODS
-from private_graphs.core.method import Method
 from private_graphs.methods import all_methods
+from private_graphs.tasks.method import Method
 
 METHODS = all_methods().values()
 TRAINED = [

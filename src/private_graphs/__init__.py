@@ -8,8 +8,10 @@ model, ``epsilon`` prices noisy steps (docs/your-own-graph.md).
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.2.0"
-__all__ = ["attack", "classify", "declare", "epsilon", "explain", "ledger", "load", "predict"]
+from private_graphs.core.version import __version__
+
+_VERBS = ("attack", "classify", "declare", "epsilon", "explain", "ledger", "load", "predict")
+__all__ = ["__version__", *_VERBS]
 
 
 def __getattr__(name: str) -> Any:
@@ -17,6 +19,6 @@ def __getattr__(name: str) -> Any:
 
     By name, so that the code of the verbs is none of what every module of the package depends on.
     """
-    if name not in __all__:
+    if name not in _VERBS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module("private_graphs.documents.api"), name)

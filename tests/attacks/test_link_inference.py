@@ -13,12 +13,12 @@ from private_graphs.attacks.decoding import decoded
 from private_graphs.attacks.leaks import Guarantee, Guesses, run_job
 from private_graphs.attacks.membership import rates
 from private_graphs.core.errors import UserError
-from private_graphs.core.jobs import Job, LeakAttack
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.graphs.normalise import gcn_propagation
 from private_graphs.privacy.accountants import gdp_epsilon
 from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.report.link_leaks import link_blocks
+from private_graphs.running.jobs import Job, LeakAttack
 
 
 def graph(n: int = 90, degree: int = 3, seed: int = 0) -> GraphDataset:
@@ -112,7 +112,7 @@ def test_who_knows_all_other_edges_sees_what_pure_epsilon_allows_and_no_more():
 
 
 def test_counts_without_noise_at_a_stated_epsilon_are_found(monkeypatch):
-    from private_graphs.training import exact
+    from private_graphs.mechanisms import exact
 
     monkeypatch.setattr(
         exact, "discrete_laplace", lambda generator, steps, shape: np.zeros(shape, np.int64)

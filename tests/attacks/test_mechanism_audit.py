@@ -22,7 +22,6 @@ from private_graphs.attacks.mechanism_audit import (
 )
 from private_graphs.attacks.noise_tests import NoiseValues
 from private_graphs.attacks.small_jobs import small_dataset, small_job
-from private_graphs.core.run import answer
 from private_graphs.core.streams import Streams
 from private_graphs.mechanisms.door import Door
 from private_graphs.mechanisms.replay import Recording
@@ -30,6 +29,7 @@ from private_graphs.methods import method_named
 from private_graphs.privacy.audits import Errors, rate_upper_bound
 from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.privacy.statements import AUDIT_CONFIDENCE
+from private_graphs.running.run import answer
 
 FEW = 20
 """Batches: enough to see noise that is 7 % too small in 40,000 draws."""

@@ -14,12 +14,12 @@ from private_graphs.attacks.leaks import Guarantee, run_job
 from private_graphs.attacks.neighbours import with_edges, with_members
 from private_graphs.attacks.small_jobs import small_dataset, small_job
 from private_graphs.core.errors import UserError
-from private_graphs.core.jobs import LeakAttack
-from private_graphs.core.method import Context
-from private_graphs.core.run import planned
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import method_named
 from private_graphs.methods.noisy_sums import adjacency_of
+from private_graphs.running.jobs import LeakAttack
+from private_graphs.running.run import planned
+from private_graphs.tasks.method import Context
 
 METHODS = {"lists": "gap", "nodes": "appr_exact", "records": "pate_labels"}
 LEARNS = {

@@ -22,12 +22,7 @@ from private_graphs.attacks import leaks, membership, shadow_models
 from private_graphs.attacks.membership import FixedDesign, Scored, Shadows, node_aucs, rates, surest
 from private_graphs.attacks.neighbours import with_members
 from private_graphs.attacks.views import PUBLISHED, TOGETHER, gcn_margins, margins, queries
-from private_graphs.core import run
 from private_graphs.core.errors import UserError
-from private_graphs.core.jobs import Job, LeakAttack
-from private_graphs.core.method import Context, Outcome
-from private_graphs.core.run import planned
-from private_graphs.core.tasks import SCENARIOS
 from private_graphs.datasets.embedded import write_raw
 from private_graphs.datasets.registry import build
 from private_graphs.mechanisms.door import UNSEEN, Door, ReleaseMismatch
@@ -36,6 +31,11 @@ from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu, price
 from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.privacy.queries import GaussianQuery, PoissonSums, PureQuery
 from private_graphs.report.leaks import LEAK_COLUMNS, leak_rows
+from private_graphs.running import run
+from private_graphs.running.jobs import Job, LeakAttack
+from private_graphs.running.run import planned
+from private_graphs.tasks.method import Context, Outcome
+from private_graphs.tasks.tasks import SCENARIOS
 
 
 @pytest.fixture(scope="module")

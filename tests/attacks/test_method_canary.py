@@ -9,10 +9,10 @@ import pytest
 
 from private_graphs.attacks.audit import run_method_audit
 from private_graphs.attacks.method_canary import MethodDesign, canary_task, guesses, outcomes
-from private_graphs.core.method import Canary
 from private_graphs.methods import all_methods, class_sums, node_gradients
 from private_graphs.methods.public_text import Axes
 from private_graphs.privacy.audits import gaussian_mu
+from private_graphs.tasks.method import Canary
 
 AUDITED = [
     (name, scenario)

@@ -10,14 +10,14 @@ import pytest
 import scipy.io
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.run import execute
-from private_graphs.core.store import tidy
-from private_graphs.core.study import Run, group_jobs, load_study
 from private_graphs.datasets import registry, sources
 from private_graphs.datasets.image_dataset import ImageDataset
 from private_graphs.datasets.votes import read_votes
 from private_graphs.report.claims import judged
 from private_graphs.report.results import Results
+from private_graphs.running.run import execute
+from private_graphs.running.store import tidy
+from private_graphs.running.study import Run, group_jobs, load_study
 from private_graphs.studies.pate.claims import CLAIMS
 from private_graphs.studies.pate.readers import svhn
 from private_graphs.studies.pate.table3_4 import ABSENT, EXHIBIT

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from private_graphs.core.store import read_rows
 from private_graphs.report.leaks import cells, numbers
+from private_graphs.running.store import read_rows
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from private_graphs.core.store import read_rows
+from private_graphs.running.store import read_rows
 
 COINS, PAIRS = "in or out by coins", "all pairs"
 

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 
 from private_graphs.core.imports import STUDIES
-from private_graphs.core.study import load_study
 from private_graphs.report.claims import Place, verdict
 from private_graphs.report.results import Results
+from private_graphs.running.study import load_study
 from private_graphs.studies.progap import claims
 from private_graphs.studies.progap.scores import PRINTED_AS, choose_depth
 

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from private_graphs.core.store import Answers
 from private_graphs.report.results import Results
+from private_graphs.running.store import Answers
 from private_graphs.studies.lrec2022.confusion import confusion, pairs, shares
 from private_graphs.studies.lrec2022.hard import hard_shares
 

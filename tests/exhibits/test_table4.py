@@ -8,9 +8,9 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from private_graphs.core.study import load_study
 from private_graphs.report.claims import Place
 from private_graphs.report.results import Results
+from private_graphs.running.study import load_study
 from private_graphs.studies.lrec2022 import claims
 
 EPSILONS = (1.26, 4.24, 15.13, 0.98, 0.5)

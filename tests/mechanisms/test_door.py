@@ -309,7 +309,7 @@ DOORS = {"door", "own"}
 """What methods call their doors."""
 EXCEPTIONS = {
     "mechanisms/door.py": "the door itself",
-    "training/exact.py": "draws what the door asks for",
+    "mechanisms/exact.py": "draws what the door asks for",
     "attacks": "attacks and audits draw their own noise",
     "datasets": "synthetic graphs and pictures",
     "features": "synthetic texts and weights of models",

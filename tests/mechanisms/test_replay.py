@@ -19,11 +19,11 @@ from private_graphs.attacks.small_jobs import (
     small_job,
 )
 from private_graphs.audit import Door, GaussianQuery, PoissonSums, Streams, replay
-from private_graphs.core.store import recorded_rows
 from private_graphs.mechanisms import door as doors
 from private_graphs.mechanisms.replay import Recording
 from private_graphs.methods import method_named
 from private_graphs.privacy.queries import PureQuery
+from private_graphs.running.store import recorded_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = {"unit": "record", "relation": "replace", "reason": "test"}

@@ -15,11 +15,11 @@ import pytest
 
 from private_graphs.attacks.replay_audit import audit_case
 from private_graphs.attacks.small_jobs import small_dataset, small_job
-from private_graphs.core.run import execute
 from private_graphs.documents.hashing import HashedWords
 from private_graphs.documents.unit_steps import ResidualSums
 from private_graphs.documents.unit_sums import Terms, calibrated
 from private_graphs.methods import method_named
+from private_graphs.running.run import execute
 
 LIMITS = [
     ("methods.class_sums", "_BLOCK", 7, "class_sums", "text"),

@@ -10,12 +10,12 @@ import scipy.sparse as sp
 from answers import answers
 from small_graphs import make_graph
 
-from private_graphs.core.graph_task import GraphTask, unit_rows
-from private_graphs.core.method import Context, Outcome, Request
-from private_graphs.core.protocols import SOUND
 from private_graphs.core.streams import Streams
-from private_graphs.core.tasks import SCENARIOS, build_task
+from private_graphs.datasets.protocols import SOUND
 from private_graphs.methods import method_named
+from private_graphs.tasks.graph_task import GraphTask, unit_rows
+from private_graphs.tasks.method import Context, Outcome, Request
+from private_graphs.tasks.tasks import SCENARIOS, build_task
 
 
 def _texts(

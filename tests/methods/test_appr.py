@@ -13,17 +13,15 @@ from small_graphs import random_graph
 from small_jobs import job_of
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.jobs import Job
-from private_graphs.core.method import Request
-from private_graphs.core.result import majority_score
-from private_graphs.core.run import execute
 from private_graphs.core.streams import Streams
-from private_graphs.core.tasks import build_task
 from private_graphs.graphs.metis import metis_partition
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import method_named
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu, price
 from private_graphs.privacy.query_losses import amplified_epsilon, inner_epsilon
+from private_graphs.running.jobs import Job
+from private_graphs.running.result import majority_score
+from private_graphs.running.run import execute
 from private_graphs.studies.dpappr.methods.appr import (
     ApprData,
     Sample,
@@ -52,6 +50,8 @@ from private_graphs.studies.dpappr.methods.appr_rows import (
     random_rows,
     truncated,
 )
+from private_graphs.tasks.method import Request
+from private_graphs.tasks.tasks import build_task
 
 CORA = ReleasePlan(
     kind="gaussian", rate=0.09, n_sampled=216, private_roots=70, n_roots=216, top=4, epochs=200,

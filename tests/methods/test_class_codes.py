@@ -8,10 +8,10 @@ import numpy as np
 from answers import answers
 from test_unit_gradients import image_task
 
-from private_graphs.core.method import Request
 from private_graphs.core.streams import Streams
 from private_graphs.methods import method_named
 from private_graphs.studies.inversion.methods.class_codes import CodeSettings, with_replaced
+from private_graphs.tasks.method import Request
 
 METHOD = method_named("class_codes")
 

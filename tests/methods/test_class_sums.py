@@ -14,7 +14,6 @@ from small_tasks import graph_task, make_task, request, run, text_task
 
 from private_graphs.attacks.replay_audit import audit
 from private_graphs.attacks.small_jobs import small_dataset, small_job
-from private_graphs.core.run import answer
 from private_graphs.mechanisms.door import UNSEEN
 from private_graphs.methods import class_sums, method_named
 from private_graphs.methods.class_sums import (
@@ -27,6 +26,7 @@ from private_graphs.methods.class_sums import (
 )
 from private_graphs.methods.public_rows import bias_square, class_codes, with_constant
 from private_graphs.privacy.query_prices import composed, loss_of
+from private_graphs.running.run import answer
 
 MANY = 2000.0
 """An ε at which small tasks have the signal for residual steps."""

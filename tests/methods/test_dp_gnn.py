@@ -14,16 +14,14 @@ from small_jobs import job_of
 from test_noisy_sums import graph_of, proved, request
 from torch.nn import functional
 
-from private_graphs.core.method import ALONE
-from private_graphs.core.run import execute
 from private_graphs.core.streams import Streams
-from private_graphs.core.tasks import build_task
 from private_graphs.methods import method_named
 from private_graphs.methods.noisy_sums import owned_lists, started
 from private_graphs.privacy.explain import explain
 from private_graphs.privacy.queries import GaussianQuery, PoissonSums
 from private_graphs.privacy.renyi import occurrence_epsilon
 from private_graphs.privacy.statements import PrivacyStatement
+from private_graphs.running.run import execute
 from private_graphs.studies.progap.methods.dp_gnn import (
     EPOCH_CHOSEN,
     PROTOCOLS,
@@ -32,6 +30,8 @@ from private_graphs.studies.progap.methods.dp_gnn import (
     noise_scale,
     stars_of,
 )
+from private_graphs.tasks.method import ALONE
+from private_graphs.tasks.tasks import build_task
 from private_graphs.training import stacks
 from private_graphs.training.stacks import SparseRows, Stack, StackInputs
 

@@ -11,8 +11,6 @@ from answers import answers
 from doors import one_lane
 from test_noisy_sums import graph_of, request
 
-from private_graphs.core.method import ALONE
-from private_graphs.core.tasks import build_task
 from private_graphs.privacy.accountants import compose_groups, price
 from private_graphs.privacy.audits import Errors, two_point_epsilon
 from private_graphs.studies.progap.methods import edge_rand
@@ -22,6 +20,8 @@ from private_graphs.studies.progap.methods.edge_rand import (
     randomised,
     randomised_rows,
 )
+from private_graphs.tasks.method import ALONE
+from private_graphs.tasks.tasks import build_task
 
 METHOD = METHODS[0]
 

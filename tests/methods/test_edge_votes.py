@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from small_graphs import random_graph
 from small_tasks import task_of
 
-from private_graphs.core.graph_task import GraphTask
 from private_graphs.methods import edge_votes
 from private_graphs.methods.edge_votes import Voters, messages
 from private_graphs.methods.lattice import LatticeGaussian
+from private_graphs.tasks.graph_task import GraphTask
 
 FINE = LatticeGaussian(2.0**-40, 0, 1.0, 1)
 

@@ -13,9 +13,9 @@ import pytest
 from small_graphs import random_graph
 from small_jobs import job_of
 
-from private_graphs.core.run import execute
 from private_graphs.methods import gcn
 from private_graphs.methods.gcn_protocols import PROTOCOLS
+from private_graphs.running.run import execute
 from private_graphs.training import blocks, engine
 
 GRAPH = random_graph(0, nodes=90, classes=3)

@@ -10,8 +10,6 @@ import pytest
 from small_graphs import random_graph
 from small_jobs import job_of, untrained
 
-from private_graphs.core.jobs import Chosen
-from private_graphs.core.run import execute
 from private_graphs.methods.gcn_protocols import (
     PAPER,
     PRINTED_EPOCHS,
@@ -26,6 +24,8 @@ from private_graphs.methods.gcn_protocols import (
 )
 from private_graphs.privacy.accountants import gdp_epsilon
 from private_graphs.privacy.moments import moments_noise
+from private_graphs.running.jobs import Chosen
+from private_graphs.running.run import execute
 from private_graphs.training import engine
 
 DELTA = 1e-5

@@ -12,9 +12,9 @@ from answers import answers
 from small_graphs import dense_features
 from small_tasks import graph_task, many_requests
 
-from private_graphs.core.method import Context
 from private_graphs.methods.gcn_epoch_sum import EPOCH_SUM
 from private_graphs.methods.gcn_poisson import POISSON, Tuning, as_dataset
+from private_graphs.tasks.method import Context
 
 METHODS = {"gcn_epoch_sum": EPOCH_SUM, "gcn_poisson": POISSON}
 

@@ -16,8 +16,6 @@ from test_noisy_sums import graph_of, request, task_of
 from private_graphs.attacks.neighbours import neighbours
 from private_graphs.attacks.small_jobs import small_job
 from private_graphs.core.errors import UserError
-from private_graphs.core.graph_task import unit_rows
-from private_graphs.core.run import execute
 from private_graphs.methods import list_means, method_named
 from private_graphs.methods.list_means import (
     LIST_SHARE,
@@ -28,6 +26,8 @@ from private_graphs.methods.list_means import (
     scores,
 )
 from private_graphs.methods.noisy_sums import adjacency_of
+from private_graphs.running.run import execute
+from private_graphs.tasks.graph_task import unit_rows
 
 METHOD = method_named("list_means")
 SPACINGS = (Fraction(1, 2**31), Fraction(1, 2**40), Fraction(1, 2**3))

@@ -10,16 +10,16 @@ import pytest
 from answers import answers
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.jobs import Job
-from private_graphs.core.method import Request
-from private_graphs.core.run import execute
 from private_graphs.core.streams import Streams
-from private_graphs.core.tasks import build_task
 from private_graphs.datasets.image_dataset import ImageDataset
 from private_graphs.methods import method_named
 from private_graphs.privacy.accountants import price
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Shuffled
+from private_graphs.running.jobs import Job
+from private_graphs.running.run import execute
 from private_graphs.studies.lrec2022.methods.mlp_records import MlpRecordsSettings, claim, planned
+from private_graphs.tasks.method import Request
+from private_graphs.tasks.tasks import build_task
 
 METHOD = method_named("mlp_records")
 PROTOCOLS = ("released", "paper", "sound")

@@ -10,7 +10,6 @@ from answers import answers
 from test_unit_gradients import ask, image_task
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.method import Context, Request
 from private_graphs.core.streams import Streams
 from private_graphs.methods import unit_gradients
 from private_graphs.studies.inversion.methods import model_inversion
@@ -25,6 +24,7 @@ from private_graphs.studies.inversion.methods.reconstruct import (
     without_model,
 )
 from private_graphs.studies.inversion.methods.similarity import References, ssim
+from private_graphs.tasks.method import Context, Request
 from private_graphs.training.picture_nets import Cnn, Softmax
 
 RNG = np.random.default_rng(1)

@@ -14,10 +14,7 @@ from small_graphs import make_graph, with_parts
 
 from private_graphs.attacks.neighbours import neighbours
 from private_graphs.attacks.small_jobs import small_dataset, small_job
-from private_graphs.core.method import ALONE, Request
-from private_graphs.core.run import answer
 from private_graphs.core.streams import Streams
-from private_graphs.core.tasks import build_task
 from private_graphs.mechanisms.door import UNSEEN, ReleaseMismatch
 from private_graphs.methods import method_named
 from private_graphs.methods.noisy_sums import (
@@ -31,6 +28,9 @@ from private_graphs.methods.noisy_sums import (
 )
 from private_graphs.privacy.accountants import compose_groups, gdp_delta, price
 from private_graphs.privacy.audits import Errors, gaussian_mu, refutes_profile
+from private_graphs.running.run import answer
+from private_graphs.tasks.method import ALONE, Request
+from private_graphs.tasks.tasks import build_task
 
 N = 90
 STREAMS = [Streams.of({"seed": 0})]

@@ -10,14 +10,14 @@ from answers import answers
 from test_mlp_records import images, job
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.method import Request
-from private_graphs.core.protocols import SOUND
-from private_graphs.core.run import execute
 from private_graphs.core.streams import Streams
-from private_graphs.core.tasks import build_task
+from private_graphs.datasets.protocols import SOUND
 from private_graphs.methods import method_named
 from private_graphs.methods.unit_gradients import hashed_parts
+from private_graphs.running.run import execute
 from private_graphs.studies.inversion.methods.part_means import PartSettings, class_sums_of
+from private_graphs.tasks.method import Request
+from private_graphs.tasks.tasks import build_task
 
 TASK = build_task(images(400, 1), "subclasses", SOUND, 1e-3)[0]
 

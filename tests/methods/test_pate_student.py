@@ -9,9 +9,9 @@ import pytest
 from test_mlp_records import images
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.jobs import Job
-from private_graphs.core.run import execute
-from private_graphs.core.study import Run, group_jobs, load_study
+from private_graphs.running.jobs import Job
+from private_graphs.running.run import execute
+from private_graphs.running.study import Run, group_jobs, load_study
 
 DATASET = images(300, seed=2)
 SETTINGS = {

@@ -8,11 +8,11 @@ from doors import one_lane
 
 from private_graphs.attacks.neighbours import neighbours
 from private_graphs.attacks.small_jobs import small_dataset, small_job
-from private_graphs.core.run import answer
 from private_graphs.mechanisms.door import UNSEEN
 from private_graphs.methods import method_named
 from private_graphs.privacy.accountants import compose_groups, gdp_epsilon, gdp_mu, price
 from private_graphs.privacy.renyi import simple_epsilon, simple_mu
+from private_graphs.running.run import answer
 from private_graphs.studies.pate.methods.pate_votes import (
     REFUSED,
     VoteNoise,

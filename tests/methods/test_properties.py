@@ -10,11 +10,11 @@ import pytest
 from small_graphs import random_graph
 from small_tasks import make_task, many_requests, request, run, task_of, with_other_training
 
-from private_graphs.core.graph_task import GraphTask
-from private_graphs.core.method import Outcome
-from private_graphs.core.tasks import SCENARIOS
 from private_graphs.methods import all_methods
 from private_graphs.privacy.accountants import price
+from private_graphs.tasks.graph_task import GraphTask
+from private_graphs.tasks.method import Outcome
+from private_graphs.tasks.tasks import SCENARIOS
 
 CASES = [
     (name, scenario)

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from sklearn.decomposition import PCA
 from small_tasks import graph_task, text_task
 
-from private_graphs.core.graph_task import unit_rows
 from private_graphs.methods.public_text import PublicText, inverse_document_weights, principal_axes
+from private_graphs.tasks.graph_task import unit_rows
 
 
 def _unit(rows: np.ndarray) -> np.ndarray:

@@ -10,12 +10,12 @@ import torch
 from answers import answers
 from test_mlp_records import images
 
-from private_graphs.core.image_task import ImageTask
-from private_graphs.core.method import Request
-from private_graphs.core.protocols import SOUND
 from private_graphs.core.streams import Streams
-from private_graphs.core.tasks import build_task
+from private_graphs.datasets.protocols import SOUND
 from private_graphs.methods import method_named
+from private_graphs.tasks.image_task import ImageTask
+from private_graphs.tasks.method import Request
+from private_graphs.tasks.tasks import build_task
 from private_graphs.training.scattering import scattered
 
 

@@ -11,9 +11,9 @@ from sklearn.linear_model import LogisticRegression
 from small_graphs import random_graph
 from small_tasks import task_of
 
-from private_graphs.core.graph_task import GraphTask, unit_rows
 from private_graphs.graphs.similar import similar_in_blocks
 from private_graphs.methods import text_only
+from private_graphs.tasks.graph_task import GraphTask, unit_rows
 
 
 @pytest.fixture

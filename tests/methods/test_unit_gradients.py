@@ -10,10 +10,7 @@ import pytest
 from answers import answers
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.image_task import ImageTask
-from private_graphs.core.method import Request
 from private_graphs.core.streams import Streams
-from private_graphs.core.tasks import SCENARIOS
 from private_graphs.methods import method_named
 from private_graphs.methods.unit_gradients import (
     PROTOCOLS,
@@ -22,6 +19,9 @@ from private_graphs.methods.unit_gradients import (
     with_replaced,
 )
 from private_graphs.privacy.accountants import price
+from private_graphs.tasks.image_task import ImageTask
+from private_graphs.tasks.method import Request
+from private_graphs.tasks.tasks import SCENARIOS
 from private_graphs.training.picture_nets import Cnn, Groups, Softmax
 from private_graphs.training.unit_sgd import Units
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from private_graphs.core.store import read_statements
 from private_graphs.privacy.accountants import compose_groups, price
 from private_graphs.privacy.dp_events import dp_events
 from private_graphs.privacy.events import FullBatch, NoisyGradients, SecretSample, Unnoised
@@ -19,6 +18,7 @@ from private_graphs.privacy.queries import (
     PoissonSums,
     PureQuery,
 )
+from private_graphs.running.store import read_statements
 
 ROOT = Path(__file__).parents[2]
 UNIT, DELTA = "record", 1e-5

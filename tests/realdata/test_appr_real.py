@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from private_graphs.core.jobs import Job
-from private_graphs.core.run import execute
 from private_graphs.datasets.registry import build
 from private_graphs.graphs.pagerank import pagerank_rows, with_loops
+from private_graphs.running.jobs import Job
+from private_graphs.running.run import execute
 
 FIELDS = {"study": "s", "group": "g", "name": "n", "scenario": "nodes", "test_share": 0.2}
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from private_graphs.core.jobs import Job
-from private_graphs.core.run import execute
 from private_graphs.datasets.registry import build
 from private_graphs.datasets.sources import supply
+from private_graphs.running.jobs import Job
+from private_graphs.running.run import execute
 
 NAME = "facebook-cornell5"
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from private_graphs.core.run import execute
-from private_graphs.core.study import Run, group_jobs, load_study
 from private_graphs.datasets.image_dataset import ImageDataset
 from private_graphs.datasets.registry import DATASETS, build
 from private_graphs.datasets.sources import supply
 from private_graphs.datasets.spec import GraphSize
+from private_graphs.running.run import execute
+from private_graphs.running.study import Run, group_jobs, load_study
 
 COUNTS = {
     "mnist": [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949],

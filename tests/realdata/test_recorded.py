@@ -10,16 +10,16 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from private_graphs.core.jobs import Job
-from private_graphs.core.plan import Plan
-from private_graphs.core.store import dataset_of
-from private_graphs.core.study import Run
 from private_graphs.datasets.outline import sizes_of
 from private_graphs.datasets.registry import build
 from private_graphs.datasets.sources import supply
 from private_graphs.datasets.views import VIEWS
 from private_graphs.methods import method_named
-from private_graphs.report.record import read_recorded
+from private_graphs.running.jobs import Job
+from private_graphs.running.plan import Plan
+from private_graphs.running.store import dataset_of
+from private_graphs.running.study import Run
+from private_graphs.site.record import read_recorded
 
 FOLDER = Path(__file__).parents[2] / "recorded"
 STUDIES = sorted(path.parent.name for path in FOLDER.glob("*/rows.parquet"))

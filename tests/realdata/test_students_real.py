@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from private_graphs.core.jobs import Job
-from private_graphs.core.run import execute
 from private_graphs.datasets.image_dataset import ImageDataset
 from private_graphs.datasets.registry import build
 from private_graphs.datasets.sources import supply
-from private_graphs.report.record import read_recorded
+from private_graphs.running.jobs import Job
+from private_graphs.running.run import execute
+from private_graphs.site.record import read_recorded
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "pate"
 NAME = "fashion-mnist-students"

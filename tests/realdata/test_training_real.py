@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from small_jobs import job_of
 
-from private_graphs.core.run import execute
 from private_graphs.datasets.registry import build
 from private_graphs.datasets.sources import supply
+from private_graphs.running.run import execute
 
 
 @pytest.fixture(scope="module")

@@ -22,16 +22,16 @@ import numpy as np
 import pandas as pd
 
 from private_graphs.core.files import write_text
-from private_graphs.core.store import ROWS, Answers, tidy
-from private_graphs.core.study import load_study
-from private_graphs.report.claims import COLUMNS, judged
-from private_graphs.report.exhibit import Block, Chart
-from private_graphs.report.record import Recorded, machine_words, read_recorded, record
-from private_graphs.report.restate import differing
+from private_graphs.report.claims import COLUMNS, claims_of, judged
 from private_graphs.report.results import Results
 from private_graphs.report.table import csv
-from private_graphs.report.write import markdown
-from private_graphs.studies import claims_of, exhibits_by_name
+from private_graphs.running.catalog import exhibits_by_name
+from private_graphs.running.exhibit import Block, Chart
+from private_graphs.running.store import ROWS, Answers, tidy
+from private_graphs.running.study import load_study
+from private_graphs.site.record import Recorded, machine_words, read_recorded, record
+from private_graphs.site.restate import differing
+from private_graphs.site.write import markdown
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 EXHIBITS = GOLDEN / "exhibits"

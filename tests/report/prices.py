@@ -100,10 +100,10 @@ def read() -> dict[str, float | str | None]:
 
 def main() -> None:
     """Compute all prices of the recorded statements and write them."""
-    from private_graphs.core.store import ROWS
     from private_graphs.methods import all_methods
-    from private_graphs.report.record import read_recorded
-    from private_graphs.report.restate import Statements
+    from private_graphs.running.store import ROWS
+    from private_graphs.site.record import read_recorded
+    from private_graphs.site.restate import Statements
 
     all_methods()
     known, used = read() if FILE.is_file() else {}, set()

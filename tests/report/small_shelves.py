@@ -9,13 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.core.store import tidy
-from private_graphs.core.study import Sentences
 from private_graphs.privacy.statements import PrivacyStatement
-from private_graphs.report.exhibit import Cell, Chart, Column, Exhibit, Table
-from private_graphs.report.record import Made
 from private_graphs.report.results import Results
-from private_graphs.report.shelf import Shelf
+from private_graphs.running.exhibit import Cell, Chart, Column, Exhibit, Table
+from private_graphs.running.store import tidy
+from private_graphs.running.study import Sentences
+from private_graphs.site.record import Made
+from private_graphs.site.shelf import Shelf
 
 MADE = Made("0.1.0", "2026-01-02", "a machine", 1.5, ("snakemake --config scale=full",))
 STUDY = SimpleNamespace(

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from small_shelves import AUDIT, shelf
 
-from private_graphs.report.publish import write_all
-from private_graphs.report.shelf import recorded_shelf
-from private_graphs.report.site import write_pages
 from private_graphs.report.table import layout_html
+from private_graphs.site.publish import write_all
+from private_graphs.site.shelf import recorded_shelf
+from private_graphs.site.site import write_pages
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
 QUIET = (

@@ -22,7 +22,7 @@ from PIL import Image
 
 from private_graphs.report import chart as drawing
 from private_graphs.report.chart import WIDTH, draw_chart, draw_heatmap, draw_pictures, save
-from private_graphs.report.exhibit import Chart, Heatmap, Pictures
+from private_graphs.running.exhibit import Chart, Heatmap, Pictures
 
 SVG = "{http://www.w3.org/2000/svg}"
 ODD = ["<script>alert(1)</script>", "a & b \"'", "$x_1$ and $", "]]> – ε", r"\alpha_{2}", "x" * 90]

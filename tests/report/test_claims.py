@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.protocols import PROTOCOLS
-from private_graphs.core.study import load_study, study_ids
+from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.report.claims import (
     VERDICTS,
     Claim,
     Measured,
     alike,
     choice,
+    claims_of,
     claims_table,
     correlation,
     exact,
@@ -38,7 +38,7 @@ from private_graphs.report.claims import (
 from private_graphs.report.published import published_rows
 from private_graphs.report.results import Results
 from private_graphs.report.table import cells
-from private_graphs.studies import claims_of
+from private_graphs.running.study import load_study, study_ids
 
 CLAIMS = claims_of("lrec2022")
 RECORDED = Path(__file__).parents[2] / "recorded"

@@ -9,10 +9,10 @@ import pytest
 from small_jobs import job_of, small_dataset
 from small_shelves import shelf
 
-from private_graphs.core.result import CURVE
-from private_graphs.core.run import execute
-from private_graphs.core.store import Answers
 from private_graphs.report.curves import learning_curves
+from private_graphs.running.result import CURVE
+from private_graphs.running.run import execute
+from private_graphs.running.store import Answers
 
 CASES = [
     ("gcn", "nodes", {"patience": 2, "splits": 1}), ("mlp", "links", {}), ("mlp_steps", "lists", {})

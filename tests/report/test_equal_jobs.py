@@ -13,14 +13,14 @@ import pandas as pd
 import pytest
 from golden import blocks_of, results
 
-from private_graphs.core.jobs import Job
-from private_graphs.core.plan import Plan
-from private_graphs.core.study import Run, load_study, study_ids
 from private_graphs.methods import method_named
 from private_graphs.report.equal_jobs import JOB_NUMBER, RUN_NUMBER, number_jobs
-from private_graphs.report.exhibit import Chart, Table
 from private_graphs.report.words import POOLED_WITH, score
-from private_graphs.studies import exhibits_by_name
+from private_graphs.running.catalog import exhibits_by_name
+from private_graphs.running.exhibit import Chart, Table
+from private_graphs.running.jobs import Job
+from private_graphs.running.plan import Plan
+from private_graphs.running.study import Run, load_study, study_ids
 
 SCORES = ("test_micro_f1", "test_accuracy")
 

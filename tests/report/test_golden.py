@@ -13,10 +13,10 @@ import pytest
 from golden import EXHIBITS, golden, results, texts_of
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.plan import Plan
-from private_graphs.core.study import Run, load_study, study_ids
 from private_graphs.report.words import missing
-from private_graphs.studies import exhibits_by_name
+from private_graphs.running.catalog import exhibits_by_name
+from private_graphs.running.plan import Plan
+from private_graphs.running.study import Run, load_study, study_ids
 
 RENEW = "if intended: make golden, or for exhibits alone python tests/report/golden.py"
 

@@ -9,12 +9,13 @@ import pytest
 from golden import EXHIBITS
 from small_shelves import AUDIT, TABLE, shelf
 
-from private_graphs.core.study import load_study, study_ids
-from private_graphs.core.tasks import SCENARIOS
 from private_graphs.methods import all_methods
-from private_graphs.report.publish import write_all
-from private_graphs.report.site import write_pages
-from private_graphs.studies import claims_of, exhibits_by_name
+from private_graphs.report.claims import claims_of
+from private_graphs.running.catalog import exhibits_by_name
+from private_graphs.running.study import load_study, study_ids
+from private_graphs.site.publish import write_all
+from private_graphs.site.site import write_pages
+from private_graphs.tasks.tasks import SCENARIOS
 
 LEFT = (
     "its text, measured", "Hollow: the promise", "model only", "vacuous", "printed scores met",

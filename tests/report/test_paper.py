@@ -9,8 +9,8 @@ import subprocess
 import pytest
 from small_shelves import FIGURE, TABLE, shelf
 
-from private_graphs.report.exhibit import Exhibit
-from private_graphs.report.paper import paper_of
+from private_graphs.running.exhibit import Exhibit
+from private_graphs.site.paper import paper_of
 
 OTHERS = (
     Exhibit("ours", "Ours & more", ["table"], TABLE.build),

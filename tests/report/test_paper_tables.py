@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from private_graphs.report import table as tables
-from private_graphs.report.exhibit import Layout, LayoutCell, Line, Table
 from private_graphs.report.layout import (
     NOT_PRINTED,
     NOT_RUN,
@@ -21,6 +20,7 @@ from private_graphs.report.layout import (
     laid_out,
     score_lines,
 )
+from private_graphs.running.exhibit import Layout, LayoutCell, Line, Table
 
 ROWS = [{"graph": graph, "epsilon": epsilon} for graph in "abc" for epsilon in (1, 2)]
 POINT = {

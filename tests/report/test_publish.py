@@ -6,9 +6,9 @@ import re
 
 from small_shelves import TABLE, shelf
 
-from private_graphs.report.publish import write_all
-from private_graphs.report.shelf import label_of, recorded_shelf, title_of
-from private_graphs.report.site import findings, write_site
+from private_graphs.site.publish import write_all
+from private_graphs.site.shelf import label_of, recorded_shelf, title_of
+from private_graphs.site.site import findings, write_site
 
 STUDY = "lrec2022"
 PICTURE = re.compile(r"<svg.*?</svg>", re.DOTALL)

@@ -13,15 +13,15 @@ import pyarrow.parquet
 import pytest
 import safetensors.numpy
 
-from private_graphs.core import store
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import write_json
-from private_graphs.core.jobs import Job
-from private_graphs.core.result import CURVE
-from private_graphs.core.run import execute
-from private_graphs.core.store import dataset_of, packed, unpacked
 from private_graphs.datasets.registry import build
-from private_graphs.report.record import read_recorded, record
+from private_graphs.running import store
+from private_graphs.running.jobs import Job
+from private_graphs.running.result import CURVE
+from private_graphs.running.run import execute
+from private_graphs.running.store import dataset_of, packed, unpacked
+from private_graphs.site.record import read_recorded, record
 from private_graphs.workflow.verify import finish
 
 GRAPH = "synthetic-planetoid"

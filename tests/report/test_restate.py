@@ -14,10 +14,10 @@ from golden import golden
 from prices import read, remembered
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.run import statement_columns
 from private_graphs.methods import all_methods
-from private_graphs.report.record import read_recorded
-from private_graphs.report.restate import Statements, differing, with_statements
+from private_graphs.running.run import statement_columns
+from private_graphs.site.record import read_recorded
+from private_graphs.site.restate import Statements, differing, with_statements
 
 FOLDER = Path(__file__).parents[2] / "recorded"
 STUDIES = sorted(path.parent.name for path in FOLDER.glob("*/rows.parquet"))

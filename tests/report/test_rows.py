@@ -14,13 +14,13 @@ from small_graphs import random_graph
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of, write_json, write_text
-from private_graphs.core.jobs import Attack, Job
 from private_graphs.core.manifest import MANIFEST
-from private_graphs.core.run import execute
-from private_graphs.core.store import ROW_COLUMNS, read_rows, tidy, write_rows
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.audits import audited
 from private_graphs.report.rows import collect
+from private_graphs.running.jobs import Attack, Job
+from private_graphs.running.run import execute
+from private_graphs.running.store import ROW_COLUMNS, read_rows, tidy, write_rows
 from private_graphs.workflow.verify import finish
 
 PLAN = {"study": "lrec2022", "dataset": "small", "method": "class_sums", "scenario": "text"}
@@ -202,7 +202,7 @@ def test_a_changed_statement_and_a_wrong_plan_are_named(scale, folder, finished)
 
 
 def test_scores_count_only_records_with_a_label(finished):
-    from private_graphs.core.store import check_scores
+    from private_graphs.running.store import check_scores
 
     row = {"method": "class_sums", "protocol": "sound", "job": "j", "replica_id": "r",
            **dict.fromkeys(("test_micro_f1", "test_macro_f1", "test_accuracy"), 0.5)}  # fmt: skip

@@ -16,14 +16,14 @@ from small_shelves import AUDIT, FIGURE, TABLE, shelf
 from small_shelves import statement as statement_of
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.study import Sentences
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.explain import answers
 from private_graphs.report import overview, site
 from private_graphs.report import statement as says
 from private_graphs.report.claims import COLUMNS
-from private_graphs.report.exhibit import Exhibit, Table
-from private_graphs.report.overview import (
+from private_graphs.running.exhibit import Exhibit, Table
+from private_graphs.running.study import Sentences
+from private_graphs.site.overview import (
     Verdict,
     finding,
     guarantees,
@@ -32,8 +32,8 @@ from private_graphs.report.overview import (
     truth,
     verdicts,
 )
-from private_graphs.report.publish import write_all
-from private_graphs.report.site import write_pages, write_site
+from private_graphs.site.publish import write_all
+from private_graphs.site.site import write_pages, write_site
 
 VOID = {"meta", "link", "br", "img", "input"}
 HOSTILE = "<script>alert('x')</script>\"&"

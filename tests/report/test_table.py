@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from private_graphs.report import table as tables
-from private_graphs.report.exhibit import Cell, Column, Table
+from private_graphs.running.exhibit import Cell, Column, Table
 
 HOSTILE = st.text(
     st.sampled_from(list("ab |\\`*_[]<>&\"'{}$%#~^\n\t\r±ε∞–")) | st.characters(codec="utf-8"),

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from private_graphs.privacy.statements import Inference, Status, Unit
-from private_graphs.report.exhibit import NOTHING
 from private_graphs.report.words import (
     MODEL_ONLY,
     SCALE,
@@ -24,6 +23,7 @@ from private_graphs.report.words import (
     strength,
     unit,
 )
+from private_graphs.running.exhibit import NOTHING
 
 EPSILONS = st.floats(1e-9, 1e9) | st.floats(0.01, 300)
 

@@ -12,8 +12,8 @@ from odd_graphs import odd_graph
 from small_graphs import dense_logits, dense_propagation, fit, structure_of, with_parts
 from small_jobs import job_of
 
-from private_graphs.core.run import execute
 from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND
+from private_graphs.running.run import execute
 
 ALL = [RELEASED, PAPER, SOUND]
 SCORES = [

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from private_graphs.training.exact import (
+from private_graphs.mechanisms.exact import (
     LARGEST_STEPS,
     discrete_gaussian,
     discrete_laplace,

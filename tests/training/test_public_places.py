@@ -14,13 +14,13 @@ import pytest
 from small_graphs import fit, random_graph
 from small_jobs import job_of, small_dataset
 
-from private_graphs.core.method import Context
-from private_graphs.core.run import planned
 from private_graphs.core.streams import Streams
 from private_graphs.mechanisms.replay import Recording, Replaying
 from private_graphs.methods import method_named
 from private_graphs.methods.gcn_protocols import SOUND, SOUND_POISSON
 from private_graphs.privacy.assumptions import HIDDEN_DRAWS, HIDDEN_MASKS
+from private_graphs.running.run import planned
+from private_graphs.tasks.method import Context
 from private_graphs.training import engine, mlp
 from private_graphs.training.mlp import masks_by_record
 

@@ -16,11 +16,11 @@ from small_graphs import (
 )
 
 from private_graphs.attacks.small_jobs import small_graph
-from private_graphs.core.jobs import Job
-from private_graphs.core.run import execute
 from private_graphs.datasets import registry
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND, SOUND_POISSON
+from private_graphs.running.jobs import Job
+from private_graphs.running.run import execute
 from private_graphs.training.engine import EngineSettings
 
 reference = pytest.importorskip("private_graphs.training.reference")

@@ -10,8 +10,8 @@ import pandas as pd
 import safetensors.numpy
 
 from private_graphs.core.files import sha256_of, write_json
-from private_graphs.core.jobs import FILES, Job
 from private_graphs.core.manifest import MANIFEST
+from private_graphs.running.jobs import FILES, Job
 from private_graphs.workflow.verify import finish
 
 LABELS = np.array([0, 1, 1, 0, 1])

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from private_graphs.core.errors import counted
-from private_graphs.core.jobs import Attack, Job
+from private_graphs.running.jobs import Attack, Job
 from private_graphs.workflow.cost import (
     START_SECONDS,
     Costs,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from private_graphs.core.jobs import Chosen, Job
 from private_graphs.core.manifest import MANIFEST
+from private_graphs.running.jobs import Chosen, Job
 from private_graphs.workflow.kept import finished_jobs, followers, linked, widened
 
 from .finished_jobs import leave_job

@@ -20,14 +20,14 @@ GATE = """
 import os, time
 
 def main(snake, main=main):
-    import private_graphs.core.run
-    execute = private_graphs.core.run.execute
+    import private_graphs.running.run
+    execute = private_graphs.running.run.execute
     def held(job, *arguments, **options):
         while os.path.exists("gate") and job.protocol == "paper":
             open(f"gate.{os.getpid()}", "w").close()
             time.sleep(0.05)
         return execute(job, *arguments, **options)
-    private_graphs.core.run.execute = held
+    private_graphs.running.run.execute = held
     main(snake)
 
 main(snakemake)"""

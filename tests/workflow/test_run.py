@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from private_graphs.core.study import study_ids
+from private_graphs.running.study import study_ids
 
 from .conftest import RECORDED, STUDY, UNREACHABLE, FirstRun, Project
 
@@ -151,7 +151,7 @@ def test_edits_of_code_and_grids_rerun_what_depends_on_them_and_nothing_else(
     for name, own in (
         (f"studies/{STUDY}/table1.py", ["exhibits"]),
         (f"studies/{RECORDED}/table3_1.py", []),
-        ("report/templates/site.css", ["exhibits"]),
+        ("site/templates/site.css", ["exhibits"]),
     ):
         edited = finished.path / package / name
         text = edited.read_text()

@@ -17,8 +17,8 @@ from small_graphs import random_graph
 
 from private_graphs.cli.classify import planned
 from private_graphs.cli.run import named
-from private_graphs.core.jobs import Job
-from private_graphs.core.run import execute
+from private_graphs.running.jobs import Job
+from private_graphs.running.run import execute
 
 DATA = random_graph(3, nodes=240, train=160)
 

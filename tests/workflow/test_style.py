@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 
 from private_graphs.core.imports import import_closure
 from private_graphs.methods import all_methods, module_of
-from private_graphs.studies import modules_of
+from private_graphs.running.catalog import modules_of
 from private_graphs.workflow.rules import exhibit_modules, make_workflow, recorded_studies
 
 from .conftest import Project

@@ -16,10 +16,10 @@ from small_jobs import job_of, small_dataset
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of, write_json
-from private_graphs.core.jobs import Attack
 from private_graphs.core.manifest import MANIFEST, WITHOUT_DP, changed_file
-from private_graphs.core.run import execute
 from private_graphs.report.rows import labels_in, read_job_folder
+from private_graphs.running.jobs import Attack
+from private_graphs.running.run import execute
 from private_graphs.workflow.verify import (
     content_digest,
     finish,

@@ -15,12 +15,11 @@ from small_graphs import four_nodes
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.files import write_json
 from private_graphs.core.imports import PACKAGE
-from private_graphs.core.jobs import Job
 from private_graphs.core.manifest import MANIFEST
 from private_graphs.datasets.graph_files import keep_graph
 from private_graphs.datasets.registry import DECLARED
-from private_graphs.methods import data_view
-from private_graphs.studies import exhibits_by_name
+from private_graphs.running.catalog import exhibits_by_name
+from private_graphs.running.jobs import Job, data_view
 from private_graphs.workflow.locks import FolderLock
 from private_graphs.workflow.rules import (
     Workflow,

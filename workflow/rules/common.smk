@@ -11,7 +11,7 @@ from private_graphs.core.files import resource, write_json
 from private_graphs.core.imports import code_state
 from private_graphs.datasets.declared import keep_declarations
 from private_graphs.datasets.spec import TEXT_FEATURES
-from private_graphs.studies import modules_of
+from private_graphs.running.catalog import modules_of
 from private_graphs.workflow import announce, rules as flow
 from private_graphs.workflow.locks import FolderLock
 

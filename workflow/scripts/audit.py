@@ -6,7 +6,7 @@ from batch import carry_out, save_document
 def main(snake):
     """Unpack the jobs, attack, and write what was shown."""
     from private_graphs.attacks.audit import require_unbroken, run_job
-    from private_graphs.core.jobs import AUDIT_FILE
+    from private_graphs.running.jobs import AUDIT_FILE
 
     def compute(job, folder, log):
         audit = run_job(job, threads=snake.threads)

@@ -11,10 +11,10 @@ from job import reported, say
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of, write_json
-from private_graphs.core.jobs import Job
 from private_graphs.core.manifest import MANIFEST
-from private_graphs.core.memory import refuse_too_large
 from private_graphs.methods import module_of
+from private_graphs.running.jobs import Job
+from private_graphs.running.memory import refuse_too_large
 from private_graphs.workflow.verify import content_digest, finish, is_current
 
 

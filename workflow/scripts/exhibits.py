@@ -7,7 +7,7 @@ from job import reported
 
 def main(snake):
     """Gather the rows of all jobs, and write the exhibits of every study."""
-    from private_graphs.report.write import write_exhibits
+    from private_graphs.site.write import write_exhibits
     from private_graphs.workflow.verify import require_whole, vouch
 
     scale = Path(snake.output.rows).parent

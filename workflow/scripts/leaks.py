@@ -10,9 +10,9 @@ def main(snake):
     from functools import lru_cache
 
     from private_graphs.attacks.leaks import run_job
-    from private_graphs.core.jobs import LEAK_FILE
     from private_graphs.core.manifest import MANIFEST
     from private_graphs.datasets.registry import load_built
+    from private_graphs.running.jobs import LEAK_FILE
     from private_graphs.workflow.verify import require_whole
 
     load = lru_cache(1)(load_built)

@@ -10,12 +10,13 @@ def main(snake):
     from functools import lru_cache
 
     from private_graphs.core.imports import code_fingerprint
-    from private_graphs.core.job_files import read_artifacts, read_rows
     from private_graphs.core.manifest import MANIFEST
-    from private_graphs.core.run import execute
-    from private_graphs.core.splits import read_parts
     from private_graphs.datasets.registry import load_built
-    from private_graphs.methods import has_splits, module_of
+    from private_graphs.methods import module_of
+    from private_graphs.running.job_files import read_artifacts, read_rows
+    from private_graphs.running.jobs import has_splits
+    from private_graphs.running.run import execute
+    from private_graphs.running.splits import read_parts
     from private_graphs.workflow.verify import require_whole
 
     load = lru_cache(1)(load_built)
@@ -49,7 +50,7 @@ def main(snake):
             device=snake.config.get("device", "cpu"),
             threads=snake.threads,
             progress=log.progress,
-            code_fingerprint=code_fingerprint("private_graphs.core.run", module_of(job.method)),
+            code_fingerprint=code_fingerprint("private_graphs.running.run", module_of(job.method)),
         )
         result.save(folder)
         log.note(f"{len(result.rows)} runs")

@@ -9,11 +9,11 @@ def main(snake):
     """Unpack the jobs, draw the parts of every replica, and write them with their sizes."""
     from functools import lru_cache
 
-    from private_graphs.core.job_files import read_rows
     from private_graphs.core.manifest import MANIFEST
-    from private_graphs.core.splits import splits_of
     from private_graphs.datasets.registry import load_built
     from private_graphs.graphs.partition import read_partition
+    from private_graphs.running.job_files import read_rows
+    from private_graphs.running.splits import splits_of
     from private_graphs.workflow.verify import require_whole
 
     load = lru_cache(1)(load_built)

@@ -14,8 +14,6 @@ from typing import Any, Literal
 from private_graphs.attacks.canary import RING, Design, OneRun, label_errors, one_run
 from private_graphs.attacks.method_canary import MethodDesign, method_errors, noise_of
 from private_graphs.core.errors import UsageError, UserError, suggest
-from private_graphs.core.jobs import Job
-from private_graphs.core.method import Canary
 from private_graphs.methods import all_methods, method_named
 from private_graphs.methods.gcn_protocols import (
     RELATION,
@@ -36,6 +34,8 @@ from private_graphs.privacy.audits import (
 from private_graphs.privacy.checks import check_epsilon
 from private_graphs.privacy.rounding import at_least, at_most
 from private_graphs.privacy.statements import AUDIT_CONFIDENCE
+from private_graphs.running.jobs import Job
+from private_graphs.tasks.method import Canary
 from private_graphs.training.engine import Progress
 
 Verdict = Literal["proof_broken", "refuted", "refuted_if_gaussian", "not_refuted"]

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from private_graphs.core.method import Context
 from private_graphs.core.streams import Streams
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import Door
@@ -31,6 +30,7 @@ from private_graphs.methods.gcn_protocols import (
     training_event,
 )
 from private_graphs.privacy.audits import Errors
+from private_graphs.tasks.method import Context
 from private_graphs.training import engine
 from private_graphs.training.blocks import Structure, build_structure
 from private_graphs.training.engine import EngineSettings, Progress, ReplicaSpec

@@ -16,12 +16,6 @@ from typing import Any
 import numpy as np
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.jobs import Job
-from private_graphs.core.masks import masked
-from private_graphs.core.method import Context, Progress
-from private_graphs.core.result import scores
-from private_graphs.core.run import answer
-from private_graphs.core.tasks import SCENARIOS
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import UNSEEN
 from private_graphs.methods import method_named
@@ -29,6 +23,12 @@ from private_graphs.privacy.accountants import compose_groups, price
 from private_graphs.privacy.audits import most_of_gaussian, one_run_epsilon
 from private_graphs.privacy.events import Event
 from private_graphs.privacy.rounding import at_least, at_most
+from private_graphs.running.jobs import Job
+from private_graphs.running.masks import masked
+from private_graphs.running.result import scores
+from private_graphs.running.run import answer
+from private_graphs.tasks.method import Context, Progress
+from private_graphs.tasks.tasks import SCENARIOS
 
 CONFIDENCE = 0.95
 """Confidence of every interval and bound."""

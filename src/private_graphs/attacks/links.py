@@ -33,12 +33,8 @@ from private_graphs.attacks.membership import Shadows, rates, surest
 from private_graphs.attacks.neighbours import with_edges, with_members
 from private_graphs.attacks.shadow_models import coins_of
 from private_graphs.core.errors import UserError
-from private_graphs.core.jobs import Job
-from private_graphs.core.method import Context, Request
-from private_graphs.core.protocols import SOUND
-from private_graphs.core.run import answer, planned
-from private_graphs.core.tasks import SCENARIOS, NodeTask, Task, build_task
 from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.datasets.protocols import SOUND
 from private_graphs.graphs.normalise import gcn_propagation
 from private_graphs.mechanisms.door import Door, Lane, Watch
 from private_graphs.methods import gcn, method_named
@@ -46,6 +42,10 @@ from private_graphs.methods.edge_votes import draw_voters
 from private_graphs.methods.noisy_sums import adjacency_of
 from private_graphs.methods.text_only import text_model
 from private_graphs.privacy.queries import GaussianQuery
+from private_graphs.running.jobs import Job
+from private_graphs.running.run import answer, planned
+from private_graphs.tasks.method import Context, Request
+from private_graphs.tasks.tasks import SCENARIOS, NodeTask, Task, build_task
 from private_graphs.training import engine
 from private_graphs.training.blocks import feature_matrix
 

@@ -26,11 +26,11 @@ from private_graphs.attacks.leaks import (
     Measurement,
 )
 from private_graphs.attacks.views import FEATURES, PUBLISHED, TOGETHER, WHOLE
-from private_graphs.core.jobs import Job
 from private_graphs.core.limits import PUBLISHED_AT_ONCE
-from private_graphs.core.method import Context
-from private_graphs.core.tasks import SCENARIOS
 from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.running.jobs import Job
+from private_graphs.tasks.method import Context
+from private_graphs.tasks.tasks import SCENARIOS
 
 PER_NODE_FROM = 32
 """Shadows from which each node has its own variances; with fewer, all nodes share two."""

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from private_graphs.core.graph_task import GraphTask
-from private_graphs.core.method import ALONE, Context, Outcome, Progress, Request
 from private_graphs.core.streams import Streams
-from private_graphs.core.tasks import SCENARIOS, ScenarioName
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import method_named
 from private_graphs.privacy.audits import Errors
 from private_graphs.privacy.events import Event, NoisyGradients
 from private_graphs.privacy.queries import GaussianQuery
+from private_graphs.tasks.graph_task import GraphTask
+from private_graphs.tasks.method import ALONE, Context, Outcome, Progress, Request
+from private_graphs.tasks.tasks import SCENARIOS, ScenarioName
 
 _PUBLIC_COPIES = 16
 """Number of public texts with the canary's word in either sign, per text of every other word."""

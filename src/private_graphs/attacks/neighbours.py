@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from private_graphs.core.graph_task import GraphTask
-from private_graphs.core.image_task import ImageTask
-from private_graphs.core.tasks import NodeTask, Task
 from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
 from private_graphs.methods.noisy_sums import adjacency_of
 from private_graphs.methods.unit_gradients import by_centroids, hashed_parts, unit_of_records
+from private_graphs.tasks.graph_task import GraphTask
+from private_graphs.tasks.image_task import ImageTask
+from private_graphs.tasks.tasks import NodeTask, Task
 
 HUGE = 1e6
 """Largest value of an extreme feature."""

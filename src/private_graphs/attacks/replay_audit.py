@@ -30,10 +30,6 @@ from private_graphs.attacks.small_jobs import (
     small_job,
 )
 from private_graphs.core.errors import UsageError, UserError
-from private_graphs.core.jobs import Job
-from private_graphs.core.method import Context
-from private_graphs.core.run import Answer, answer
-from private_graphs.core.tasks import SCENARIOS, Task
 from private_graphs.mechanisms.door import Watch
 from private_graphs.mechanisms.replay import (
     Coins,
@@ -48,6 +44,10 @@ from private_graphs.mechanisms.replay import (
 from private_graphs.methods import method_named
 from private_graphs.methods.noisy_sums import VALIDATION_READ
 from private_graphs.privacy.accountants import price
+from private_graphs.running.jobs import Job
+from private_graphs.running.run import Answer, answer
+from private_graphs.tasks.method import Context
+from private_graphs.tasks.tasks import SCENARIOS, Task
 
 _TERM_STEPS = (2,)
 """Recorded steps; in the first step weights may still be zero."""

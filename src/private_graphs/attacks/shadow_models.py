@@ -25,19 +25,19 @@ from private_graphs.attacks.views import (
     queries,
 )
 from private_graphs.core.errors import UserError
-from private_graphs.core.graph_task import GraphTask, Records
-from private_graphs.core.image_task import ImageTask
-from private_graphs.core.jobs import Job
 from private_graphs.core.limits import CANDIDATE_PICTURES
-from private_graphs.core.method import Context, Outcome, Request
-from private_graphs.core.run import planned
 from private_graphs.core.streams import Streams
-from private_graphs.core.tasks import SCENARIOS, NodeTask, Task
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.graphs.normalise import gcn_propagation
 from private_graphs.mechanisms.door import Door, Lane, Watch
 from private_graphs.methods import method_named
 from private_graphs.methods.noisy_sums import adjacency_of
+from private_graphs.running.jobs import Job
+from private_graphs.running.run import planned
+from private_graphs.tasks.graph_task import GraphTask, Records
+from private_graphs.tasks.image_task import ImageTask
+from private_graphs.tasks.method import Context, Outcome, Request
+from private_graphs.tasks.tasks import SCENARIOS, NodeTask, Task
 
 
 @dataclass(frozen=True)

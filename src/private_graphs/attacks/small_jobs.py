@@ -15,12 +15,12 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from private_graphs.core.jobs import Job
-from private_graphs.core.method import Method
-from private_graphs.core.tasks import SCENARIOS
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.image_dataset import ImageDataset
 from private_graphs.methods import all_methods
+from private_graphs.running.jobs import Job
+from private_graphs.tasks.method import Method
+from private_graphs.tasks.tasks import SCENARIOS
 
 _SHORT: dict[str, Any] = {
     "epochs": 2, "steps": 6, "plain_steps": 6, "plain_lot": 10, "lot": 10, "lot_size": 10,

@@ -23,14 +23,14 @@ from private_graphs.attacks.membership import Shadows
 from private_graphs.attacks.shadow_models import coins_of
 from private_graphs.attacks.views import FEATURES, gcn_margins, margins, queries
 from private_graphs.core.errors import UserError
-from private_graphs.core.graph_task import GraphTask, Records
-from private_graphs.core.jobs import Job
-from private_graphs.core.method import Context
-from private_graphs.core.run import planned
-from private_graphs.core.tasks import build_task
 from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import class_sums, gcn, method_named
+from private_graphs.running.jobs import Job
+from private_graphs.running.run import planned
+from private_graphs.tasks.graph_task import GraphTask, Records
+from private_graphs.tasks.method import Context
+from private_graphs.tasks.tasks import build_task
 
 BOTH, RELEASES = "both versions", "releases"
 """What the attacker sees: a model's answers to both versions of a document; the noisy sums."""

@@ -64,7 +64,7 @@ def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from private_graphs import __version__
+        from private_graphs.core.version import __version__
 
         typer.echo(f"private-graphs {__version__}")
         raise typer.Exit

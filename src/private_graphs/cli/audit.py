@@ -191,7 +191,7 @@ def _replay(method: str | None, protocol: str | None, neighbours: int, as_json: 
     """Replay runs, print the findings, and raise UserError for a failed proof."""
     from private_graphs.attacks import replay_audit
     from private_graphs.core.files import shipped
-    from private_graphs.core.store import recorded_rows
+    from private_graphs.running.store import recorded_rows
 
     rows = recorded_rows(shipped(Path("recorded")))
     with ProgressBar("replaying", "method") as progress:

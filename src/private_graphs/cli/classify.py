@@ -44,9 +44,9 @@ from private_graphs.privacy.rounding import at_most
 if TYPE_CHECKING:
     import numpy as np
 
-    from private_graphs.core.jobs import Job
-    from private_graphs.core.result import JobResult
     from private_graphs.documents.release import Quality
+    from private_graphs.running.jobs import Job
+    from private_graphs.running.result import JobResult
 
 _VERDICTS = {
     "gain": "Private data were worth it",
@@ -198,7 +198,7 @@ def classify(
 
 def _classify_dataset(flags: dict[str, Any]) -> None:
     """Run a proved method on a dataset, then public data alone, and compare."""
-    from private_graphs.methods import data_view
+    from private_graphs.running.jobs import data_view
 
     job = planned(flags)
     out, data = flags["out"], flags["data"]
@@ -288,8 +288,8 @@ def _quality_line(quality: Quality) -> str:
 
 def planned(flags: dict[str, Any]) -> Job:
     """Turn the flags into a validated job of one run with all validation labels public."""
-    from private_graphs.core.jobs import Job
     from private_graphs.methods import all_methods, method_named, methods_of
+    from private_graphs.running.jobs import Job
 
     scenario = flags["scenario"]
     name, fitting = flags["method"] or DEFAULT_METHODS[scenario], methods_of(scenario)

@@ -20,7 +20,7 @@ from private_graphs.cli.options import (
 from private_graphs.cli.run import load_data
 from private_graphs.cli.terminal import print_json, say
 from private_graphs.core.errors import UsageError
-from private_graphs.core.protocols import PROTOCOLS
+from private_graphs.datasets.protocols import PROTOCOLS
 
 
 def dataset(

@@ -13,8 +13,8 @@ from private_graphs.core.files import write_json, write_text
 from private_graphs.core.private_files import private_folder
 
 if TYPE_CHECKING:
-    from private_graphs.core.jobs import Job
-    from private_graphs.core.result import JobResult
+    from private_graphs.running.jobs import Job
+    from private_graphs.running.result import JobResult
 
 RELEASE, PRIVATE = "release", "private"
 """Subfolders of ``--out``: files that may be shared, and files for the owner of the data."""

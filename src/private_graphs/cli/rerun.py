@@ -15,7 +15,7 @@ from private_graphs.core.errors import UsageError, UserError, counted
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from private_graphs.core.jobs import Job
+    from private_graphs.running.jobs import Job
     from private_graphs.workflow.rerun import JobComparison, Repetition
 
 
@@ -106,7 +106,7 @@ def _jobs(
     """
     import numpy as np
 
-    from private_graphs.core.study import Run
+    from private_graphs.running.study import Run
     from private_graphs.workflow.rerun import narrowed
 
     jobs = [again.job(name) for name in (again.named(names) if names else again.names)]

@@ -27,7 +27,7 @@ def record(
 
     Example: private-graphs record results/full recorded --command "snakemake --config scale=full"
     """
-    from private_graphs.report.record import record as write
+    from private_graphs.site.record import record as write
 
     for path in write(results, out, processed=processed, commands=command or ()):
         say(f"wrote {path}")
@@ -40,7 +40,7 @@ def restate(
 
     Example: private-graphs restate, then make docs
     """
-    from private_graphs.report.restate import restate as write
+    from private_graphs.site.restate import restate as write
 
     for path in write(recorded):
         say(f"wrote {path}")
@@ -59,7 +59,7 @@ def site(
     Example: private-graphs site, then open results/index.html
     """
     from private_graphs.core.files import shipped
-    from private_graphs.report.site import write_site
+    from private_graphs.site.site import write_site
 
     pages = write_site(results, shipped(recorded), -1, report=say)
     say(f"wrote {results / 'index.html'} and {len(pages) - 1} pages behind it")
@@ -77,7 +77,7 @@ def paper(
     Example: private-graphs paper, then pdflatex main.tex in paper/recorded/STUDY
     """
     from private_graphs.core.files import shipped
-    from private_graphs.report.paper import write_paper
+    from private_graphs.site.paper import write_paper
 
     for path in write_paper(results, shipped(recorded), out, say):
         if path.name == "main.tex":

@@ -10,8 +10,8 @@ from private_graphs.cli.terminal import ProgressBar, say
 from private_graphs.core.errors import UserError
 
 if TYPE_CHECKING:
-    from private_graphs.core.jobs import Job
-    from private_graphs.core.result import JobResult
+    from private_graphs.running.jobs import Job
+    from private_graphs.running.result import JobResult
 
 STUDY = "command-line"
 """Study name of command-line jobs; their group is the command."""
@@ -46,8 +46,8 @@ def declared_bound(dataset: str, data: Path) -> int | None:
 
 def refuse_without_memory(job: Job, features: str | None, data: Path) -> None:
     """Raise UsageError for a job that needs more memory than there is."""
-    from private_graphs.core.memory import megabytes, refuse_too_large
     from private_graphs.datasets.registry import OWN_FOLDER, dataset_spec, features_of
+    from private_graphs.running.memory import megabytes, refuse_too_large
 
     spec = dataset_spec(job.dataset, data.parent / OWN_FOLDER.name)
     needed = megabytes(job, spec.size_with(features_of(spec, features)))
@@ -69,8 +69,8 @@ def prepare_folder(out: Path) -> None:
 
 def named(job: Job, features: str) -> Job:
     """Return ``job`` with the features of its dataset, and the name that follows."""
-    from private_graphs.core.jobs import job_name
     from private_graphs.methods import method_named
+    from private_graphs.running.jobs import job_name
 
     method = method_named(job.method)
     settings = method.settings.model_validate(job.settings).model_dump(mode="json")
@@ -85,8 +85,8 @@ def carry_out(
 ) -> JobResult:
     """Run a job with a progress bar; test records without a label are predicted too."""
     from private_graphs.core.imports import code_fingerprint
-    from private_graphs.core.run import execute
     from private_graphs.methods import module_of
+    from private_graphs.running.run import execute
 
     if job.group == "train" and device == "cpu" and not _compiled():
         say("compiling kernels, once per machine (about half a minute)")
@@ -94,7 +94,7 @@ def carry_out(
         return execute(
             job, dataset, noise_source=noise_source, device=device, threads=threads,
             progress=progress, unlabelled=job.group == "classify",
-            code_fingerprint=code_fingerprint("private_graphs.core.run", module_of(job.method)),
+            code_fingerprint=code_fingerprint("private_graphs.running.run", module_of(job.method)),
         )  # fmt: skip
 
 

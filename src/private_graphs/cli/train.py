@@ -47,9 +47,9 @@ from private_graphs.privacy.checks import check_noise
 if TYPE_CHECKING:
     import pandas as pd
 
-    from private_graphs.core.jobs import Job
-    from private_graphs.core.method import Method
-    from private_graphs.core.result import JobResult
+    from private_graphs.running.jobs import Job
+    from private_graphs.running.result import JobResult
+    from private_graphs.tasks.method import Method
 
 _SETTINGS = {
     "optimizer": "--optimizer",
@@ -148,8 +148,9 @@ def train(
     """
     job = planned(locals())
     from private_graphs.core.devices import resolve_device
-    from private_graphs.core.tasks import SCENARIOS
-    from private_graphs.methods import data_view, method_named
+    from private_graphs.methods import method_named
+    from private_graphs.running.jobs import data_view
+    from private_graphs.tasks.tasks import SCENARIOS
 
     proved = method_named(method).protocols[protocol].calibration == "proved"
     noise_source = "os_entropy" if proved and seed is None else "seeded"
@@ -172,9 +173,9 @@ def train(
 
 def planned(flags: dict[str, Any]) -> Job:
     """Turn the flags of ``train`` into a validated job, without its features and name."""
-    from private_graphs.core.jobs import Job
-    from private_graphs.core.tasks import SCENARIOS
     from private_graphs.methods import method_named
+    from private_graphs.running.jobs import Job
+    from private_graphs.tasks.tasks import SCENARIOS
 
     method, protocol = method_named(flags["method"]), flags["protocol"]
     scenario = flags["scenario"] or method.scenarios[0]

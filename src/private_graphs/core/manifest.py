@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from private_graphs import __version__
 from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of, write_json
+from private_graphs.core.version import __version__
 
 MANIFEST = "manifest.json"
 SCHEMA = 1

@@ -13,10 +13,7 @@ import numpy as np
 import scipy.sparse
 
 from private_graphs.core.errors import UsageError, counted
-from private_graphs.core.graph_task import GraphTask
-from private_graphs.core.method import ALONE, Request
 from private_graphs.core.streams import Streams
-from private_graphs.core.tasks import SCENARIOS
 from private_graphs.documents.declaration import LINK, Declaration
 from private_graphs.documents.hashing import PublicWords
 from private_graphs.documents.ledger import PUBLISHED, BudgetLedger, Cost, People
@@ -47,6 +44,9 @@ from private_graphs.methods.edge_votes import draw_voters
 from private_graphs.methods.text_only import text_model
 from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.privacy.statements import PrivacyStatement, Selection
+from private_graphs.tasks.graph_task import GraphTask
+from private_graphs.tasks.method import ALONE, Request
+from private_graphs.tasks.tasks import SCENARIOS
 
 _SCENARIO = SCENARIOS["edges"]
 

@@ -216,10 +216,10 @@ class PlannedRelease:
         """Return the classes of public test documents by public documents alone, if any."""
         import scipy.sparse
 
-        from private_graphs.core.graph_task import GraphTask
-        from private_graphs.core.method import ALONE, Request
-        from private_graphs.core.tasks import SCENARIOS
         from private_graphs.methods import method_named
+        from private_graphs.tasks.graph_task import GraphTask
+        from private_graphs.tasks.method import ALONE, Request
+        from private_graphs.tasks.tasks import SCENARIOS
 
         known, asked = terms_of(self.docs, KNOWN), terms_of(self.docs, PUBLIC_TEST)
         if not known.texts:
@@ -656,8 +656,8 @@ def statement_of(
 ) -> PrivacyStatement:  # fmt: skip
     """Return the statement of one release of declared documents; no hash of its data is kept."""
     from private_graphs.core.files import sha256_of
-    from private_graphs.core.result import published_fingerprint
     from private_graphs.privacy.prices import SearchRuns, price_file
+    from private_graphs.running.result import published_fingerprint
 
     unit, relation, delta, n_units = claim
     return build_statement(

@@ -265,7 +265,7 @@ class Door:
     def _discrete(self, lane: Lane, row: Array, query: GaussianQuery | None, stream: str) -> Array:
         if query is None:
             return row * WITHOUT_NOISE
-        from private_graphs.training.exact import discrete_gaussian  # importing Numba takes .5 s
+        from private_graphs.mechanisms.exact import discrete_gaussian  # importing Numba takes .5 s
 
         steps = round(query.noise_std / query.spacing)
         return (row + discrete_gaussian(lane.generator(stream), steps, row.shape)) * query.spacing
@@ -487,7 +487,7 @@ def _discrete_laplace(
     row: Array,
 ) -> Array:
     """Return discrete Laplace noise in spacings; rows of equal weight are drawn together."""
-    from private_graphs.training.exact import discrete_laplace  # imports Numba
+    from private_graphs.mechanisms.exact import discrete_laplace  # imports Numba
 
     steps = round(query.scale / spacing)
     if np.ndim(weights) == 0:

@@ -8,15 +8,10 @@ from __future__ import annotations
 
 import importlib
 from functools import cache
-from typing import TYPE_CHECKING
 
 from private_graphs.core.errors import UsageError, suggest
 from private_graphs.core.imports import modules_of
-from private_graphs.core.method import Method
-from private_graphs.datasets.views import SOUND_WITH_LABEL, DataView
-
-if TYPE_CHECKING:
-    from private_graphs.core.jobs import Job
+from private_graphs.tasks.method import Method
 
 
 @cache
@@ -49,20 +44,6 @@ def method_named(name: str) -> Method:
     raise UsageError(
         f"unknown method {name!r}; expected {', '.join(methods)}{suggest(name, methods)}"
     )
-
-
-def data_view(job: Job) -> DataView:
-    """Return how the raw files of a job's dataset are read, if there are several ways."""
-    own = method_named(job.method).protocols[job.protocol].data
-    dropped = job.view == "with_label" and own.label_column == "dropped"
-    return SOUND_WITH_LABEL if dropped else own
-
-
-def has_splits(job: Job) -> bool:
-    """Whether the replicas of a job train on parts of the training graph, drawn before."""
-    if job.kind != "run" or (method := method_named(job.method)).parts is None:
-        return False
-    return bool(method.settings.model_validate(job.settings).model_dump()["splits"] > 1)
 
 
 def methods_of(scenario: str) -> list[str]:

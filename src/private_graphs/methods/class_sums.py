@@ -23,8 +23,6 @@ import scipy.linalg
 import scipy.sparse
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.graph_task import UNIT_ROWS, GraphTask, Records
-from private_graphs.core.method import Canary, Context, Method, Outcome, Request, in_batches
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.fusion import fit_weights
 from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian
@@ -41,6 +39,8 @@ from private_graphs.methods.public_rows import (
 from private_graphs.methods.public_text import MAX_RANK, PublicText, propagated
 from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.privacy.queries import GaussianQuery
+from private_graphs.tasks.graph_task import UNIT_ROWS, GraphTask, Records
+from private_graphs.tasks.method import Canary, Context, Method, Outcome, Request, in_batches
 
 MANY = 1000.0
 """Signal n·μ/K from which residual steps follow the class sum."""

@@ -7,10 +7,10 @@ averaged, which is post-processing (Abadi et al., CCS 2016). Under ``text`` no e
 
 from __future__ import annotations
 
-from private_graphs.core.graph_task import UNIT_ROWS
-from private_graphs.core.method import CONSTANTS, Canary, Method
 from private_graphs.methods.node_gradients import Linear
 from private_graphs.methods.text_gradients import GradientSettings, TextGradients, configuration
+from private_graphs.tasks.graph_task import UNIT_ROWS
+from private_graphs.tasks.method import CONSTANTS, Canary, Method
 
 
 def rule(signal: float) -> GradientSettings:

@@ -8,10 +8,10 @@ nodes (``public_text``).
 
 from __future__ import annotations
 
-from private_graphs.core.graph_task import UNIT_ROWS
-from private_graphs.core.method import CONSTANTS, Canary, Method
 from private_graphs.methods.node_gradients import TwoLayers
 from private_graphs.methods.text_gradients import GradientSettings, TextGradients, configuration
+from private_graphs.tasks.graph_task import UNIT_ROWS
+from private_graphs.tasks.method import CONSTANTS, Canary, Method
 
 _UNITS = 32
 

@@ -19,13 +19,13 @@ import numpy as np
 import scipy.sparse
 from scipy.special import logsumexp
 
-from private_graphs.core.graph_task import UNIT_ROWS, GraphTask, Shards
-from private_graphs.core.method import CONSTANTS, Canary, Context, Method, Outcome, Request
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.fusion import fit_weights
 from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian
 from private_graphs.methods.text_only import CHOSEN_BY, TextModel, text_model
 from private_graphs.privacy.queries import GaussianQuery
+from private_graphs.tasks.graph_task import UNIT_ROWS, GraphTask, Shards
+from private_graphs.tasks.method import CONSTANTS, Canary, Context, Method, Outcome, Request
 
 ROUNDS = 3
 CLIP = 0.05

@@ -15,12 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.method import Context, Method, Outcome, Request, but_rate, in_batches
-from private_graphs.core.tasks import NodeTask
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.gcn_protocols import (
     PROTOCOLS,
-    GcnProtocol,
     GcnSettings,
     calibrated_for,
     claim,
@@ -32,6 +29,9 @@ from private_graphs.methods.gcn_protocols import (
 )
 from private_graphs.privacy.assumptions import HIDDEN_MASKS
 from private_graphs.privacy.calibration import refuse_large_delta
+from private_graphs.tasks.method import Context, Method, Outcome, Request, but_rate, in_batches
+from private_graphs.tasks.tasks import NodeTask
+from private_graphs.training.gcn_protocol import GcnProtocol
 
 if TYPE_CHECKING:
     from private_graphs.datasets.spec import GraphSize

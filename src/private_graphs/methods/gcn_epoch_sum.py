@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from private_graphs.core.graph_task import UNIT_ROWS
-from private_graphs.core.method import CONSTANTS, Method, Request
 from private_graphs.methods.gcn_poisson import LITTLE_SIGNAL, ProvedGcn, Tuning
 from private_graphs.methods.gcn_protocols import SOUND
+from private_graphs.tasks.graph_task import UNIT_ROWS
+from private_graphs.tasks.method import CONSTANTS, Method, Request
 
 
 def _every_node_alone(n: int, size: float) -> Tuning:

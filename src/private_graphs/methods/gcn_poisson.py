@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import scipy.sparse
 
-from private_graphs.core.graph_task import UNIT_ROWS, GraphTask
-from private_graphs.core.method import CONSTANTS, Context, Method, Outcome, Request, in_batches
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.gcn import memory_of_run
-from private_graphs.methods.gcn_protocols import SOUND_POISSON, GcnProtocol, GcnSettings
+from private_graphs.methods.gcn_protocols import SOUND_POISSON, GcnSettings
 from private_graphs.methods.text_gradients import signal
 from private_graphs.privacy.calibration import gdp_noise, pld_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson
+from private_graphs.tasks.graph_task import UNIT_ROWS, GraphTask
+from private_graphs.tasks.method import CONSTANTS, Context, Method, Outcome, Request, in_batches
+from private_graphs.training.gcn_protocol import GcnProtocol
 
 if TYPE_CHECKING:
     from private_graphs.datasets.spec import GraphSize

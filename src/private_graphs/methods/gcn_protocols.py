@@ -7,51 +7,18 @@ LREC 2022, Table 3 (noise) and Section 4 (accounting). Section numbers refer to 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import Field
 
 from private_graphs.core.errors import UsageError
-from private_graphs.core.method import PrintedEpsilon, Settings
-from private_graphs.core.protocols import Protocol
 from private_graphs.datasets import views
 from private_graphs.privacy.accountants import price
 from private_graphs.privacy.calibration import gdp_noise, pld_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Sampling, Shuffled
-
-
-@dataclass(frozen=True, kw_only=True)
-class GcnProtocol(Protocol):
-    """How a GCN of the paper was trained and scored."""
-
-    clipping: Literal["none", "global_norm"]
-    """``none``: the gradient is not clipped (§4.1). ``global_norm``: one clip of all parameters."""
-
-    message_passing: Literal["whole_graph", "induced"]
-    """Graph of the training forward pass: the whole graph, or the subgraph induced by the
-    training nodes and, with splits, by each part (§3)."""
-
-    visits: Literal["shuffled", "epoch_sum", "poisson"]
-    """With splits: one step per part in a fresh random order; one step per epoch on the sum of
-    the clipped gradients of all parts (§3 A′); or steps that each part joins with probability
-    1/s (§3 B)."""
-
-    test_graph: Literal["whole_graph", "evaluated_mask"]
-    """Graph of a scoring forward pass: the whole graph, or the evaluated nodes alone."""
-
-    private_selection_graph: Literal["whole_graph", "evaluated_mask"]
-    """The same, for the validation scores that choose a learning rate under DP."""
-
-    dropout: Literal["first_epoch", "every_epoch"]
-    """``first_epoch``: evaluation mode stays on after the first epoch (§4.0)."""
-
-    stopped_weights: Literal["last", "best_validation"]
-    """Weights that an early-stopped (non-private) run keeps."""
-
-    subsampling: Literal["stratified", "keyed_coin"]
-    """Sampling of a train fraction: per class, or by an independent coin per node (§3)."""
-
+from private_graphs.tasks.method import PrintedEpsilon, Settings
+from private_graphs.training.gcn_protocol import GcnProtocol
 
 RELEASED = GcnProtocol(
     name="released",

@@ -23,13 +23,13 @@ import scipy.sparse
 from scipy.special import softmax, xlogy
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.graph_task import UNIT_ROWS, GraphTask
-from private_graphs.core.method import Context, Method, Outcome, Request
 from private_graphs.mechanisms.door import Door
+from private_graphs.mechanisms.exact import LARGEST_STEPS
 from private_graphs.methods.fusion import fit_weights
 from private_graphs.methods.text_only import CHOSEN_BY, fit_probabilities, text_model
 from private_graphs.privacy.queries import LaplaceQuery
-from private_graphs.training.exact import LARGEST_STEPS
+from private_graphs.tasks.graph_task import UNIT_ROWS, GraphTask
+from private_graphs.tasks.method import Context, Method, Outcome, Request
 
 NOISE_GENERATOR = "discrete_laplace"
 """Key of ``privacy.assumptions.NOISE_GENERATORS``."""

@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import Field
 
-from private_graphs.core.method import Method, Outcome, Request
-from private_graphs.core.tasks import NodeTask
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS,
@@ -38,6 +36,8 @@ from private_graphs.methods.noisy_sums import (
 )
 from private_graphs.privacy.events import Event
 from private_graphs.privacy.queries import GaussianQuery, PoissonSums
+from private_graphs.tasks.method import Method, Outcome, Request
+from private_graphs.tasks.tasks import NodeTask
 
 if TYPE_CHECKING:
     from private_graphs.training import stacks

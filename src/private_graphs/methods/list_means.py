@@ -18,13 +18,13 @@ import scipy.sparse
 from pydantic import Field
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.graph_task import unit_rows
-from private_graphs.core.method import Context, Method, Outcome, Request, Settings
-from private_graphs.core.tasks import NodeTask
 from private_graphs.datasets.readers import DATASETS
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian
 from private_graphs.methods.noisy_sums import PROTOCOLS, adjacency_of
+from private_graphs.tasks.graph_task import unit_rows
+from private_graphs.tasks.method import Context, Method, Outcome, Request, Settings
+from private_graphs.tasks.tasks import NodeTask
 
 LIST_SHARE = Fraction(19, 20)
 """Share of the list in |v|²; the features have the rest."""

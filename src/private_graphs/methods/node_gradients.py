@@ -20,12 +20,12 @@ from typing import Protocol
 
 import numpy as np
 
-from private_graphs.core.graph_task import GraphTask
-from private_graphs.core.image_task import ImageTask
-from private_graphs.core.method import Request
 from private_graphs.mechanisms.door import Descent
 from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients
+from private_graphs.tasks.graph_task import GraphTask
+from private_graphs.tasks.image_task import ImageTask
+from private_graphs.tasks.method import Request
 from private_graphs.training import dpsgd
 from private_graphs.training.dpsgd import Sgd, clip_factors
 

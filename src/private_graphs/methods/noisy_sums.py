@@ -19,21 +19,10 @@ import numpy as np
 import scipy.sparse
 from pydantic import Field
 
-from private_graphs.core.method import (
-    Context,
-    Outcome,
-    PrintedEpsilon,
-    Request,
-    Settings,
-    but_rate,
-    in_batches,
-    torch_memory,
-)
-from private_graphs.core.protocols import Protocol
 from private_graphs.core.streams import Streams
-from private_graphs.core.tasks import NodeTask
 from private_graphs.datasets import views
 from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.datasets.protocols import Protocol
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import gdp_noise
@@ -47,6 +36,17 @@ from private_graphs.privacy.renyi import (
     simple_epsilon,
     simple_mu,
 )
+from private_graphs.tasks.method import (
+    Context,
+    Outcome,
+    PrintedEpsilon,
+    Request,
+    Settings,
+    but_rate,
+    in_batches,
+    torch_memory,
+)
+from private_graphs.tasks.tasks import NodeTask
 
 if TYPE_CHECKING:
     from private_graphs.datasets.spec import GraphSize

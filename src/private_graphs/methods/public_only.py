@@ -20,8 +20,6 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from private_graphs.core.graph_task import UNIT_ROWS, GraphTask, unit_rows
-from private_graphs.core.method import Context, Method, Outcome, Request
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.public_rows import (
     RowMap,
@@ -38,6 +36,8 @@ from private_graphs.methods.public_text import (
     public_rows,
     reweighted,
 )
+from private_graphs.tasks.graph_task import UNIT_ROWS, GraphTask, unit_rows
+from private_graphs.tasks.method import Context, Method, Outcome, Request
 
 RIDGES = (1.0, 0.1, 10.0)
 RANKS = (512, 64, 16)

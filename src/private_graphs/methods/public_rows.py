@@ -14,9 +14,9 @@ import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import eigsh
 
-from private_graphs.core.graph_task import GraphTask, Records
 from private_graphs.methods.public_text import PublicText, public_rows, reweighted
 from private_graphs.methods.text_only import similar_texts
+from private_graphs.tasks.graph_task import GraphTask, Records
 
 MAX_COORDINATES = 400
 FEWEST_EDGES = 8

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from private_graphs.core.graph_task import GraphTask, Records, unit_rows
+from private_graphs.tasks.graph_task import GraphTask, Records, unit_rows
 
 MAX_ROWS = 2000
 """Maximum number of public rows, evenly spaced, from which principal axes are computed."""

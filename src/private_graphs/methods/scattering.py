@@ -18,8 +18,12 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from private_graphs.core.image_task import ImageTask
-from private_graphs.core.method import (
+from private_graphs.mechanisms.door import Descent, Door
+from private_graphs.methods.node_gradients import Linear, clipped_total, full_batches, predict
+from private_graphs.privacy.accountants import gdp_mu
+from private_graphs.privacy.calibration import refuse_large_delta
+from private_graphs.tasks.image_task import ImageTask
+from private_graphs.tasks.method import (
     Context,
     Method,
     Outcome,
@@ -28,10 +32,6 @@ from private_graphs.core.method import (
     in_batches,
     picture_memory,
 )
-from private_graphs.mechanisms.door import Descent, Door
-from private_graphs.methods.node_gradients import Linear, clipped_total, full_batches, predict
-from private_graphs.privacy.accountants import gdp_mu
-from private_graphs.privacy.calibration import refuse_large_delta
 from private_graphs.training.dpsgd import Sgd, descend
 
 STEPS = 8

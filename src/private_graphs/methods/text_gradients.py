@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from private_graphs.core.graph_task import GraphTask
-from private_graphs.core.method import Context, Outcome, Request, in_batches
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.node_gradients import (
     Model,
@@ -28,6 +26,8 @@ from private_graphs.methods.node_gradients import (
 )
 from private_graphs.methods.public_text import PublicText
 from private_graphs.privacy.accountants import gdp_mu
+from private_graphs.tasks.graph_task import GraphTask
+from private_graphs.tasks.method import Context, Outcome, Request, in_batches
 
 _HOPS = 2
 _MORE_DIRECTIONS = 1.4

@@ -19,11 +19,11 @@ import scipy.optimize
 import scipy.sparse
 from scipy.special import log_softmax, softmax
 
-from private_graphs.core.graph_task import UNIT_ROWS, GraphTask, unit_rows
-from private_graphs.core.method import Context, Method, Outcome, Request
 from private_graphs.graphs.similar import similar_in_blocks
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.fusion import fit_weights
+from private_graphs.tasks.graph_task import UNIT_ROWS, GraphTask, unit_rows
+from private_graphs.tasks.method import Context, Method, Outcome, Request
 
 INVERSE_PENALTIES = (1.0, 3.0, 10.0)
 """Candidates C of the regularisation: the loss is Σ cross-entropy + |weights|² / (2 C)."""

@@ -18,8 +18,15 @@ import numpy as np
 from pydantic import Field
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.image_task import ImageTask
-from private_graphs.core.method import (
+from private_graphs.datasets import views
+from private_graphs.datasets.protocols import Protocol
+from private_graphs.mechanisms.door import Door
+from private_graphs.privacy.assumptions import HIDDEN_DRAWS
+from private_graphs.privacy.calibration import pld_noise, refuse_large_delta
+from private_graphs.privacy.events import Event, NoisyGradients, Poisson
+from private_graphs.privacy.queries import PoissonSums
+from private_graphs.tasks.image_task import ImageTask
+from private_graphs.tasks.method import (
     Context,
     Method,
     Outcome,
@@ -28,13 +35,6 @@ from private_graphs.core.method import (
     Settings,
     picture_memory,
 )
-from private_graphs.core.protocols import Protocol
-from private_graphs.datasets import views
-from private_graphs.mechanisms.door import Door
-from private_graphs.privacy.assumptions import HIDDEN_DRAWS
-from private_graphs.privacy.calibration import pld_noise, refuse_large_delta
-from private_graphs.privacy.events import Event, NoisyGradients, Poisson
-from private_graphs.privacy.queries import PoissonSums
 
 if TYPE_CHECKING:
     from private_graphs.training.picture_nets import PictureNet

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from private_graphs import __version__
 from private_graphs.core.errors import UserError
+from private_graphs.core.version import __version__
 from private_graphs.privacy.accountants import sensitivity
 from private_graphs.privacy.assumptions import NoiseSource, assumptions_of
 from private_graphs.privacy.checks import check_delta

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.jobs import Job
 from private_graphs.methods import method_named
 from private_graphs.privacy.statement_checks import with_audit
 from private_graphs.privacy.statements import Audit, PrivacyStatement
+from private_graphs.running.jobs import Job
 
 
 def audit_row(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:

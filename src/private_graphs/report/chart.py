@@ -39,8 +39,8 @@ from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
 from private_graphs.core.files import atomic_path
-from private_graphs.report.exhibit import Chart, Heatmap, Pictures
 from private_graphs.report.words import number
+from private_graphs.running.exhibit import Chart, Heatmap, Pictures
 
 WIDTH, COLUMN, LINE, TEXT = 7.0, 3.45, 0.17, 9.0
 """Width of a picture with facets and of one panel, and height of a line of text, in inches; text

@@ -9,6 +9,7 @@ about it. A rule with a ``question`` answers a question of this project, which n
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,12 +23,13 @@ from scipy.special import stdtrit
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import write_text
-from private_graphs.core.protocols import PROTOCOLS
-from private_graphs.core.study import Study
-from private_graphs.report.exhibit import Cell, Column, Table
+from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.report.results import Results
 from private_graphs.report.table import csv
 from private_graphs.report.words import missing, number
+from private_graphs.running.catalog import claims_module
+from private_graphs.running.exhibit import Cell, Column, Table
+from private_graphs.running.study import Study
 
 PUBLISHED = "claims"
 """Name of the published claims in a study file."""
@@ -220,6 +222,12 @@ def verdict(measured: Measured | None, least: float, most: float) -> str:
     return "fails" if measured.high < least or measured.low > most else "undecided"
 
 
+def claims_of(study_id: str) -> tuple[Claim, ...]:
+    """Return the claims of a study: those of ``studies/<study_id>/claims.py``."""
+    module = claims_module(study_id)
+    return importlib.import_module(module).CLAIMS if module else ()
+
+
 def judged(claims: Sequence[Claim], results: Results) -> pd.DataFrame:
     """Return ``COLUMNS`` and ``because``: one row per claim, graph and protocol.
 
@@ -345,7 +353,9 @@ def _rows(
 
 def _requested(study: Study, exhibit: str) -> list[str]:
     """Return the datasets without whose names nothing of an exhibit is made."""
-    from private_graphs.studies import exhibits_by_name  # which imports the modules of claims
+    from private_graphs.running.catalog import (
+        exhibits_by_name,  # which imports the modules of claims
+    )
 
     return study.requested(exhibits_by_name(study.id)[exhibit].groups) if exhibit else []
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
-from private_graphs.core.protocols import PROTOCOLS
-from private_graphs.core.result import CURVE
-from private_graphs.report.exhibit import Chart
+from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.report.results import Results
+from private_graphs.running.exhibit import Chart
+from private_graphs.running.result import CURVE
 
 CURVES = {"validation_micro_f1": "validation micro-F1", "validation_loss": "validation loss"}
 """Curve names and their displayed names."""

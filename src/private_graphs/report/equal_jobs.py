@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.core.study import load_study, study_ids
+from private_graphs.running.study import load_study, study_ids
 
 JOB_NUMBER, RUN_NUMBER = "job_number", "run_number"
 """Columns of rows: a number that runs of equal jobs share, and one of the run."""

@@ -100,7 +100,7 @@ def statements_of(run: Path, wanted: str | None = None) -> list[Stated]:
     that contradicts its statement, and for a file that differs from its entry in ``manifest.json``.
     """
     from private_graphs.core.manifest import MANIFEST, check_manifest
-    from private_graphs.core.store import read_statements, read_store, remedy
+    from private_graphs.running.store import read_statements, read_store, remedy
 
     for part in ("release", "private"):  # a run without DP has no release
         if (run / part / "statement.json").is_file() and not (run / "statement.json").is_file():
@@ -155,8 +155,8 @@ def _stated(rows: Any, name: str, statement: dict[str, Any]) -> Stated:
 
 def _with_audits(folder: Path, rows: Any, statements: dict[str, Any]) -> dict[str, Any]:
     """Return the statements of a study's job, with the audits among the rows of its scale."""
-    from private_graphs.core.store import read_frame, tidy
     from private_graphs.report.audits import audited
+    from private_graphs.running.store import read_frame, tidy
 
     for parent in folder.resolve().parents:
         path = parent.parent / "rows.parquet"
@@ -168,7 +168,7 @@ def _with_audits(folder: Path, rows: Any, statements: dict[str, Any]) -> dict[st
 
 def _recorded(folder: Path, wanted: str | None) -> list[Stated]:
     """Return a statement of a study's recorded results, with the runs that it is about."""
-    from private_graphs.core.store import read_rows, read_statements
+    from private_graphs.running.store import read_rows, read_statements
 
     statements = read_statements(folder / "statements.json.gz")
     if wanted is None or wanted not in statements:

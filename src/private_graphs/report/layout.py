@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from private_graphs.core.protocols import PROTOCOLS
-from private_graphs.report.exhibit import NOTHING, Cell, Layout, LayoutCell, Line
+from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.report.words import bound, budget, missing, number, tone
+from private_graphs.running.exhibit import NOTHING, Cell, Layout, LayoutCell, Line
 
 LABELS = {"released": "code", "paper": "text", "sound": "fixed"}
 """Short names of the protocols in cells."""

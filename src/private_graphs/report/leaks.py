@@ -11,12 +11,9 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.jobs import Job
-from private_graphs.core.run import settings_text
 from private_graphs.methods import method_named
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.audits import most_of_gaussian
-from private_graphs.report.exhibit import Block, Chart, Column, Table
 from private_graphs.report.link_leaks import (
     GUARANTEES,
     coin_rows,
@@ -29,6 +26,9 @@ from private_graphs.report.link_leaks import (
     wide,
 )
 from private_graphs.report.words import bound, budget, missing, number
+from private_graphs.running.exhibit import Block, Chart, Column, Table
+from private_graphs.running.jobs import Job
+from private_graphs.running.run import settings_text
 
 LEAK_COLUMNS = ("leak", "left_out", "sees", "score", "measure", "who", "value", "low", "high",
                 "accuracy", "n_shadows", "n_targets")  # fmt: skip

@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.exhibit import NOTHING, Block, Column, Table
 from private_graphs.report.words import bound, budget, missing, number
+from private_graphs.running.exhibit import NOTHING, Block, Column, Table
 
 _ALL, _COINS = "all pairs", "in or out by coins"
 _KEYS = ["study", "group", "job", "dataset", "model", "method", "scenario", "protocol", "settings",

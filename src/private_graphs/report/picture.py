@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from private_graphs.report.exhibit import Bar
+from private_graphs.running.exhibit import Bar
 
 _WIDTH, _LEFT, _SCALE, _ROW, _HEAD, _FOOT = 372, 116, 110, 24, 26, 42
 COLOURS = {

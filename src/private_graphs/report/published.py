@@ -12,9 +12,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.imports import STUDIES
-from private_graphs.core.store import ROW_COLUMNS, tidy
-from private_graphs.core.study import Study
 from private_graphs.methods import method_named
+from private_graphs.running.store import ROW_COLUMNS, tidy
+from private_graphs.running.study import Study
 
 
 def published_rows(study: Study, folder: Path | None = None) -> pd.DataFrame:

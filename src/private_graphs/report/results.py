@@ -13,17 +13,17 @@ import pandas as pd
 from scipy.special import stdtrit
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.protocols import PROTOCOLS
-from private_graphs.core.store import Answers, tidy
-from private_graphs.core.study import Study
+from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.datasets.registry import declared_graphs
 from private_graphs.methods import all_methods
 from private_graphs.report.audits import audited
 from private_graphs.report.equal_jobs import JOB_NUMBER, RUN_NUMBER, number_jobs, select_shared
-from private_graphs.report.exhibit import Block, Chart, Exhibit, Table
 from private_graphs.report.published import published_rows
 from private_graphs.report.rows import with_settings
 from private_graphs.report.words import POOLED_WITH, RANDOM_MODEL, random_features
+from private_graphs.running.exhibit import Block, Chart, Exhibit, Table
+from private_graphs.running.store import Answers, tidy
+from private_graphs.running.study import Study
 
 POINT_COLUMNS = (
     "mean", "n", "status", "epsilon_claimed", "authors_epsilon", "epsilon_proved",

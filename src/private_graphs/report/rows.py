@@ -14,9 +14,13 @@ import pandas as pd
 import safetensors
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.jobs import AUDIT_FILE, FILES, JOB_FILE, LEAK_FILE, Job
 from private_graphs.core.manifest import MANIFEST, WITHOUT_DP, check_manifest, finished_folders
-from private_graphs.core.store import (
+from private_graphs.methods import method_named
+from private_graphs.report.audits import audit_row
+from private_graphs.report.leaks import leak_rows
+from private_graphs.report.words import missing
+from private_graphs.running.jobs import AUDIT_FILE, FILES, JOB_FILE, LEAK_FILE, Job
+from private_graphs.running.store import (
     Answers,
     Labels,
     read_json,
@@ -26,10 +30,6 @@ from private_graphs.core.store import (
     remedy,
     tidy,
 )
-from private_graphs.methods import method_named
-from private_graphs.report.audits import audit_row
-from private_graphs.report.leaks import leak_rows
-from private_graphs.report.words import missing
 
 _ATTACKS = {
     "audit": (AUDIT_FILE, lambda job, document: [audit_row(job, document)]),

@@ -19,8 +19,8 @@ from private_graphs.privacy.explain import TEXTS, Sentence, sentences
 from private_graphs.privacy.explain import headline as one_line
 from private_graphs.privacy.rounding import at_least, at_most
 from private_graphs.privacy.statements import PrivacyStatement
-from private_graphs.report.exhibit import NOTHING
 from private_graphs.report.words import missing, strength
+from private_graphs.running.exhibit import NOTHING
 
 HEADINGS = dict(
     zip(

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from private_graphs.report.exhibit import NOTHING, Cell, Layout, LayoutCell, Line, Table
 from private_graphs.report.words import missing
+from private_graphs.running.exhibit import NOTHING, Cell, Layout, LayoutCell, Line, Table
 
 FILTERS = ("dataset", "protocol")
 """Row columns by which a page can be filtered."""

@@ -17,7 +17,7 @@ from private_graphs.datasets.registry import dataset_spec
 from private_graphs.features.models import random_model
 from private_graphs.privacy.rounding import at_least, at_most
 from private_graphs.privacy.statements import VACUOUS_EPSILON
-from private_graphs.report.exhibit import NOTHING, Cell
+from private_graphs.running.exhibit import NOTHING, Cell
 
 FEATURES = {"raw": "raw", "bow": "bag of words", "fasttext": "fastText", "bert": "BERT",
             "sbert": "Sentence-BERT"}  # fmt: skip

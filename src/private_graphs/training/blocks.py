@@ -21,7 +21,7 @@ from private_graphs.graphs.split import (
 from private_graphs.training.kernels import Blocks, Inputs, padded
 
 if TYPE_CHECKING:
-    from private_graphs.methods.gcn_protocols import GcnProtocol
+    from private_graphs.training.gcn_protocol import GcnProtocol
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from private_graphs.training.cpu_backend import CpuBackend
 from private_graphs.training.kernels import Rule, State, Step, aligned_zeros, row_length
 
 if TYPE_CHECKING:
-    from private_graphs.methods.gcn_protocols import GcnProtocol
+    from private_graphs.training.gcn_protocol import GcnProtocol
 
 _COUNTERS = 2**32
 """Number of the counters of one step (``noise.fill_flat_words``)."""

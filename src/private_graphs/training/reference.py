@@ -34,7 +34,7 @@ with from_extra("reference"):
     from torch_geometric.utils import subgraph
 
 if TYPE_CHECKING:
-    from private_graphs.methods.gcn_protocols import GcnProtocol
+    from private_graphs.training.gcn_protocol import GcnProtocol
 
 
 class Gcn(torch.nn.Module):

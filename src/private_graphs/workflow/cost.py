@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.jobs import Job
-from private_graphs.core.study import load_study
 from private_graphs.datasets.registry import dataset_spec
+from private_graphs.running.jobs import Job
+from private_graphs.running.study import load_study
 
 START_SECONDS = 1.0
 """Of every job: the dataset, the privacy statement, the files."""

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from private_graphs import __version__
 from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.files import sha256_of, write_json
-from private_graphs.core.jobs import JOB_FILE
 from private_graphs.core.manifest import MANIFEST, finished_folders
+from private_graphs.core.version import __version__
 from private_graphs.datasets.registry import declared_graphs
+from private_graphs.running.jobs import JOB_FILE
 
 CRATE = "ro-crate-metadata.json"
 _PROGRAM = "#private-graphs"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from private_graphs.core.jobs import JOB_FILE, Chosen, Job, read_job
 from private_graphs.core.manifest import finished_folders
+from private_graphs.running.jobs import JOB_FILE, Chosen, Job, read_job
 
 
 def finished_jobs(folder: Path) -> dict[str, Job]:

@@ -18,20 +18,20 @@ import numpy as np
 import pandas as pd
 
 from private_graphs.core.errors import UsageError, UserError, suggest
-from private_graphs.core.jobs import Job
 from private_graphs.core.manifest import MANIFEST
-from private_graphs.core.method import Progress
-from private_graphs.core.result import JobResult
-from private_graphs.core.run import execute
-from private_graphs.core.store import ROWS
-from private_graphs.core.study import load_study
 from private_graphs.datasets.registry import build_name, load_built
 from private_graphs.features.load import load_dataset
-from private_graphs.methods import data_view, method_named
+from private_graphs.methods import method_named
 from private_graphs.report.audits import audit_row
 from private_graphs.report.leaks import leak_rows
-from private_graphs.report.record import Recorded, machine_words, read_recorded
-from private_graphs.report.restate import planned_jobs
+from private_graphs.running.jobs import Job, data_view
+from private_graphs.running.result import JobResult
+from private_graphs.running.run import execute
+from private_graphs.running.store import ROWS
+from private_graphs.running.study import load_study
+from private_graphs.site.record import Recorded, machine_words, read_recorded
+from private_graphs.site.restate import planned_jobs
+from private_graphs.tasks.method import Progress
 from private_graphs.workflow.cost import Costs, recorded_times
 
 TOLERANCE = 0.01

@@ -19,19 +19,19 @@ from typing import Any
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.files import resource
 from private_graphs.core.imports import PACKAGE, STUDIES
-from private_graphs.core.jobs import Job
 from private_graphs.core.manifest import MANIFEST
-from private_graphs.core.memory import COMPILES, megabytes
-from private_graphs.core.plan import Plan
-from private_graphs.core.protocols import PROTOCOLS
-from private_graphs.core.study import Run, load_study, shown_datasets, study_ids
 from private_graphs.datasets import registry
 from private_graphs.datasets.declared import declare_graphs
+from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.datasets.readers import DATASETS
 from private_graphs.datasets.views import VIEWS
 from private_graphs.features.models import own_model, own_model_files
-from private_graphs.methods import data_view, has_splits, module_of
-from private_graphs.studies import claims_module, exhibit_module, exhibits_by_name
+from private_graphs.methods import module_of
+from private_graphs.running.catalog import claims_module, exhibit_module, exhibits_by_name
+from private_graphs.running.jobs import Job, data_view, has_splits
+from private_graphs.running.memory import COMPILES, megabytes
+from private_graphs.running.plan import Plan
+from private_graphs.running.study import Run, load_study, shown_datasets, study_ids
 from private_graphs.workflow.cost import Costs, recorded_times
 from private_graphs.workflow.kept import finished_jobs, followers, linked, widened
 

@@ -29,16 +29,16 @@ from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of
-from private_graphs.core.graph_task import Records, unit_rows
-from private_graphs.core.jobs import Job
 from private_graphs.core.manifest import MANIFEST, check_manifest
-from private_graphs.core.method import Method
 from private_graphs.core.private_files import private_path
-from private_graphs.core.result import JobResult
-from private_graphs.core.run import execute
 from private_graphs.datasets.shards import ShardedGraph
 from private_graphs.methods import method_named
 from private_graphs.privacy.assumptions import NoiseSource
+from private_graphs.running.jobs import Job
+from private_graphs.running.result import JobResult
+from private_graphs.running.run import execute
+from private_graphs.tasks.graph_task import Records, unit_rows
+from private_graphs.tasks.method import Method
 
 _SUM, _SECRET = "sum.npz", "secret"
 _CSR = ("data", "indices", "indptr", "shape")

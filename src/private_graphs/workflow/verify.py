@@ -14,8 +14,8 @@ from pathlib import Path
 from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of, write_json, write_text
-from private_graphs.core.jobs import JOB_FILE, Job, read_job
 from private_graphs.core.manifest import MANIFEST, changed_file
+from private_graphs.running.jobs import JOB_FILE, Job, read_job
 
 MADE_FROM = "made_from"
 """Manifest key: other manifests or receipts -> their content hash when the folder was made.

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.exhibit import Block, Chart, Column, Exhibit
 from private_graphs.report.words import missing, number
+from private_graphs.running.exhibit import Block, Chart, Column, Exhibit
 from private_graphs.studies.dpappr.points import (
     ROWS,
     beside,

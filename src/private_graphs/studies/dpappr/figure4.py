@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.exhibit import Block, Chart, Column, Exhibit, Table
 from private_graphs.report.words import number
+from private_graphs.running.exhibit import Block, Chart, Column, Exhibit, Table
 from private_graphs.studies.dpappr.points import majority, points, references
 
 _TITLE = "Figures 5.4-5.5. Guessed degrees"

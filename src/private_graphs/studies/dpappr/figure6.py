@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from private_graphs.report.exhibit import Block, Column, Exhibit, Pictures, Table
 from private_graphs.report.words import number
+from private_graphs.running.exhibit import Block, Column, Exhibit, Pictures, Table
 from private_graphs.studies.dpappr.methods.appr_attack import SIDE
 from private_graphs.studies.dpappr.points import points
 

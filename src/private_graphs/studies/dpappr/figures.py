@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from private_graphs.report import leaks
-from private_graphs.report.exhibit import Exhibit
+from private_graphs.running.exhibit import Exhibit
 from private_graphs.studies.dpappr.points import swept
 
 FIGURE8 = Exhibit(

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from private_graphs.report.exhibit import Block, Column, Exhibit, Table
 from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
+from private_graphs.running.exhibit import Block, Column, Exhibit, Table
 from private_graphs.studies.dpappr.points import points
 
 _TITLE = "Test nodes by METIS"

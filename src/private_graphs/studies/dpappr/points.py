@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.report.claims import Measured, interval
-from private_graphs.report.exhibit import Block, Cell, Chart, Column, Table
 from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
+from private_graphs.running.exhibit import Block, Cell, Chart, Column, Table
 
 ROWS = ("appr_gaussian", "appr_chosen", "appr_chosen_values")
 """Methods that the thesis proposes."""

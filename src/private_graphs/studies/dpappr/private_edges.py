@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.exhibit import Column, Exhibit, Table
 from private_graphs.report.words import guarantee, number, privacy_notes, score
+from private_graphs.running.exhibit import Column, Exhibit, Table
 from private_graphs.studies.dpappr.points import SAMPLE_NOTE, difference, gain
 
 _TITLE = "What private edges of training nodes add"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from private_graphs.report.exhibit import Column, Exhibit, Table
 from private_graphs.report.words import budget, missing, number
+from private_graphs.running.exhibit import Column, Exhibit, Table
 from private_graphs.studies.dpappr.points import title_of
 
 _BY = ["dataset", "protocol", "method", "top", "training_epsilon", "epsilon"]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.exhibit import Column, Exhibit, Table
 from private_graphs.report.words import number
+from private_graphs.running.exhibit import Column, Exhibit, Table
 from private_graphs.studies.dpappr.points import ROWS, SAMPLE_NOTE, title_of
 
 _BY = ["dataset", "protocol", "title", "top", "rows_epsilon"]

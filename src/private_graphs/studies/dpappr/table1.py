@@ -6,9 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.exhibit import Column, Exhibit, Layout, LayoutCell, Line, Table
 from private_graphs.report.layout import LayoutColumn, laid_out, naming, rows_of
 from private_graphs.report.words import number
+from private_graphs.running.exhibit import Column, Exhibit, Layout, LayoutCell, Line, Table
 
 SIZES = {"nodes": "nodes", "edges": "edges", "features": "features", "classes": "classes"}
 NAMES = {"cora-ml": "Cora-ML", "pubmed": "PubMed", "ms-academic": "MS Academic"}

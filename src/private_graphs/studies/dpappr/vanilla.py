@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.exhibit import Block, Chart, Column, Exhibit, Table
 from private_graphs.report.words import guarantee, number, privacy_notes, score
+from private_graphs.running.exhibit import Block, Chart, Column, Exhibit, Table
 from private_graphs.studies.dpappr.points import SAMPLE_NOTE, points
 
 _TITLE = "Proven, without subsampling, beside VANILLA on a sample"

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from private_graphs.report.exhibit import (
+from private_graphs.report.layout import LayoutColumn, laid_out, naming, rows_of, score_lines, short
+from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
+from private_graphs.running.exhibit import (
     Block,
     Cell,
     Chart,
@@ -19,8 +21,6 @@ from private_graphs.report.exhibit import (
     Pictures,
     Table,
 )
-from private_graphs.report.layout import LayoutColumn, laid_out, naming, rows_of, score_lines, short
-from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
 
 FACES = ("att-faces", "faces", "faces94")
 NAMES = {"mnist": "MNIST", "faces94": "Faces94", "att-faces": "AT&T faces"}

@@ -13,8 +13,8 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.privacy.audits import Errors, rate_upper_bound, two_point_epsilon
-from private_graphs.report.exhibit import Block, Cell, Column, Exhibit, Table
 from private_graphs.report.words import bound, guarantee, number, privacy_notes, score
+from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Table
 
 _CONFIDENCE = 0.999
 """Joint confidence of both bounds."""

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from private_graphs.methods import method_named
-from private_graphs.report.exhibit import Block, Chart, Exhibit, Pictures
+from private_graphs.running.exhibit import Block, Chart, Exhibit, Pictures
 from private_graphs.studies.inversion.attacked import (
     ATTACK,
     FACES,

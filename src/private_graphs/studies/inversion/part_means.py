@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from private_graphs.report.exhibit import Block, Cell, Column, Exhibit, Table
 from private_graphs.report.words import guarantee, number, privacy_notes, score
+from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Table
 
 NOTES = (
     "A part of a class is named by a keyed hash of the record's number. Each part gives the mean "

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.exhibit import Block, Cell, Column, Exhibit, Table
 from private_graphs.report.words import guarantee, number, privacy_notes, score
+from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Table
 from private_graphs.studies.inversion.attacked import LEVELS, model_words
 
 DOUBLED = ("faces_class", "mnist_subclass")

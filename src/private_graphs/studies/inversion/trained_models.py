@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from private_graphs.report.exhibit import Block, Cell, Column, Exhibit, Table
 from private_graphs.report.words import guarantee, number, privacy_notes, score
+from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Table
 from private_graphs.studies.inversion.attacked import LEVELS, MODEL, STAND_IN_NOTE, model_words
 
 KEY = ["dataset", "group", "scenario", "protocol", "epsilon"]

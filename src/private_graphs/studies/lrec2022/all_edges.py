@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from private_graphs.report.exhibit import Block, Chart, Exhibit
+from private_graphs.running.exhibit import Block, Chart, Exhibit
 from private_graphs.studies.lrec2022.labels import compared, label_table, with_labels
 from private_graphs.studies.lrec2022.proved import proved_points, seed_notes
 

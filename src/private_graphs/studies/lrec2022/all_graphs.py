@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.exhibit import Block, Cell, Chart, Column, Exhibit, Table
 from private_graphs.report.words import missing, number, printed, score, tone
+from private_graphs.running.exhibit import Block, Cell, Chart, Column, Exhibit, Table
 from private_graphs.studies.lrec2022.gcns import printed_gcns, score_cell, trained_gcns
 from private_graphs.studies.lrec2022.proved import proved_points
 

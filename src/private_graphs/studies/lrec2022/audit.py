@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from private_graphs.core.protocols import PROTOCOLS
+from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.methods import all_methods
-from private_graphs.report.exhibit import Cell, Column, Exhibit, Table
 from private_graphs.report.words import bound, budget, missing, number
+from private_graphs.running.exhibit import Cell, Column, Exhibit, Table
 
 VISITS = {"full_graph": "full graph", "shuffled": "shuffled", "epoch_sum": "per-epoch sum",
           "poisson": "Poisson"}  # fmt: skip

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from private_graphs.core.protocols import PROTOCOLS
+from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.report import words
-from private_graphs.report.exhibit import Block, Cell, Column, Exhibit, Heatmap, Table
 from private_graphs.report.results import Results
+from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Heatmap, Table
 
 PLACE = ["dataset", "features", "protocol", "epsilon"]
 EPSILONS = (math.inf, 2.0)

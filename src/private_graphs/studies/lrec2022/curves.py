@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from private_graphs.core.protocols import PROTOCOLS
+from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.report import words
-from private_graphs.report.exhibit import Block, Cell, Chart, Column, Table
 from private_graphs.report.words import OPTIMIZERS
+from private_graphs.running.exhibit import Block, Cell, Chart, Column, Table
 from private_graphs.studies.lrec2022.gcns import across, printed_gcns, score_cell, scored
 
 PLACE = ["dataset", "optimizer", "epsilon", "splits", "train_fraction"]

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.report import leaks
-from private_graphs.report.exhibit import Block, Exhibit
+from private_graphs.running.exhibit import Block, Exhibit
 from private_graphs.studies.lrec2022 import curves, hard
 
 FIGURE1 = Exhibit(

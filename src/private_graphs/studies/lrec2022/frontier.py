@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from private_graphs.report.exhibit import Block, Cell, Chart, Column, Exhibit, Table
 from private_graphs.report.words import budget, number
+from private_graphs.running.exhibit import Block, Cell, Chart, Column, Exhibit, Table
 from private_graphs.studies.lrec2022.gcns import across, printed_gcns, score_cell, trained_gcns
 from private_graphs.studies.lrec2022.proved import (
     HEADS,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.exhibit import Cell
 from private_graphs.report.words import OPTIMIZERS, score, tone
+from private_graphs.running.exhibit import Cell
 from private_graphs.studies.lrec2022.scores import PRINTED_SPLITS
 
 

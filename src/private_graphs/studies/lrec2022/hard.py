@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from private_graphs.core.protocols import PROTOCOLS
+from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.report import words
-from private_graphs.report.exhibit import Block, Cell, Chart, Column, Table
 from private_graphs.report.results import Results
+from private_graphs.running.exhibit import Block, Cell, Chart, Column, Table
 from private_graphs.studies.lrec2022.gcns import score_cell
 
 PLACE = ["dataset", "features", "protocol"]

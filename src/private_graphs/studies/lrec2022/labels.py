@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.exhibit import Block, Cell, Chart, Column, Exhibit, Table
 from private_graphs.report.words import number
+from private_graphs.running.exhibit import Block, Cell, Chart, Column, Exhibit, Table
 from private_graphs.studies.lrec2022.gcns import across, score_cell
 from private_graphs.studies.lrec2022.proved import (
     HEADS,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.exhibit import NOTHING, Column, Exhibit, Table
 from private_graphs.report.words import privacy_notes
+from private_graphs.running.exhibit import NOTHING, Column, Exhibit, Table
 from private_graphs.studies.lrec2022.scores import (
     KEY,
     TITLE,

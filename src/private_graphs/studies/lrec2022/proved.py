@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from private_graphs.core.tasks import SCENARIOS
 from private_graphs.methods import all_methods
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
-from private_graphs.report.exhibit import Column
 from private_graphs.report.words import SEED_NOTE, features
+from private_graphs.running.exhibit import Column
 from private_graphs.studies.lrec2022.gcns import scored
+from private_graphs.tasks.tasks import SCENARIOS
 
 PLACE = ["dataset", "features", "scenario"]
 """Columns within which methods are compared."""

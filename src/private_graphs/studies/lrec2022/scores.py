@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.exhibit import NOTHING, Cell, Column, Layout, LayoutCell
 from private_graphs.report.layout import LayoutColumn, laid_out, rows_of, score_lines, short
 from private_graphs.report.words import FEATURES, OPTIMIZERS, guarantee, number, score
 from private_graphs.report.words import features as features_words
+from private_graphs.running.exhibit import NOTHING, Cell, Column, Layout, LayoutCell
 
 KEY = ["dataset", "features", "setting", "optimizer", "epsilon"]
 """Columns that identify a row; ``setting`` is a name."""

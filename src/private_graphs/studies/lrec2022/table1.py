@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from private_graphs.report.exhibit import Block, Cell, Column, Exhibit, Table
 from private_graphs.report.layout import LayoutColumn, naming
 from private_graphs.report.words import OPTIMIZERS, number, privacy_notes
+from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Table
 from private_graphs.studies.lrec2022.scores import (
     KEY,
     PAPERS,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from private_graphs.report.exhibit import Block, Exhibit
 from private_graphs.report.layout import naming
 from private_graphs.report.words import FEATURES, OPTIMIZERS, number
+from private_graphs.running.exhibit import Block, Exhibit
 from private_graphs.studies.lrec2022.scores import PAPERS, score_place, setting
 from private_graphs.studies.lrec2022.table1 import score_table
 

@@ -12,7 +12,6 @@ from private_graphs.methods.gcn_protocols import (
     PROTOCOLS,
     RELATION,
     UNIT,
-    GcnProtocol,
     GcnSettings,
     claim,
     noise_multiplier,
@@ -20,8 +19,9 @@ from private_graphs.methods.gcn_protocols import (
 )
 from private_graphs.privacy.accountants import gdp_epsilon, sensitivity
 from private_graphs.privacy.moments import moments_epsilon
-from private_graphs.report.exhibit import NOTHING, Cell, Column, Exhibit, Table
 from private_graphs.report.words import OPTIMIZERS, VACUOUS, budget, missing, number, strength
+from private_graphs.running.exhibit import NOTHING, Cell, Column, Exhibit, Table
+from private_graphs.training.gcn_protocol import GcnProtocol
 
 EPSILONS = (2, 5, 10, 137)
 """Nominal values: the paper prints 136.51 for the last."""

@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.methods import method_named
-from private_graphs.report.exhibit import NOTHING, Cell, Column, Exhibit, Table
 from private_graphs.report.words import (
     budget,
     guarantee,
@@ -19,6 +18,7 @@ from private_graphs.report.words import (
     privacy_notes,
     score,
 )
+from private_graphs.running.exhibit import NOTHING, Cell, Column, Exhibit, Table
 
 KEY = ["dataset", "lot_size", "noise_multiplier_setting", "epsilon"]
 BRANCH = "noise_on"

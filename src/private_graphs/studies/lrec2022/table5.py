@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.datasets.views import VIEWS
-from private_graphs.report.exhibit import Column, Exhibit, Table
 from private_graphs.report.words import features, missing, number
+from private_graphs.running.exhibit import Column, Exhibit, Table
 
 SIZES = {"classes": "classes", "test_size": "test nodes", "train_size": "train nodes"}
 COLUMNS = ("name", "title", "synthetic", "view", "features_kind", "classes", "nodes", "edges",

@@ -9,18 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.core.protocols import PROTOCOLS
-from private_graphs.core.tasks import SCENARIOS
-from private_graphs.report.exhibit import (
-    Bar,
-    Block,
-    Cell,
-    Chart,
-    Column,
-    Exhibit,
-    StudyAnswer,
-    Table,
-)
+from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.report.words import (
     POOLED_WITH,
     bound,
@@ -33,6 +22,16 @@ from private_graphs.report.words import (
     score,
     tone,
 )
+from private_graphs.running.exhibit import (
+    Bar,
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Exhibit,
+    StudyAnswer,
+    Table,
+)
 from private_graphs.studies.lrec2022.gcns import across, printed_gcns, trained_gcns
 from private_graphs.studies.lrec2022.proved import (
     chosen,
@@ -42,6 +41,7 @@ from private_graphs.studies.lrec2022.proved import (
     public_row,
     verdict,
 )
+from private_graphs.tasks.tasks import SCENARIOS
 
 EPSILONS = (1.0, 2.0)
 """Budgets for which the paper prints scores on every dataset."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.exhibit import Block, Chart, Column, Exhibit, Table
 from private_graphs.report.words import guarantee, number
+from private_graphs.running.exhibit import Block, Chart, Column, Exhibit, Table
 from private_graphs.studies.pate.scores import network_note
 
 MOST_EPOCHS = 100

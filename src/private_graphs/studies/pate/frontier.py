@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.exhibit import Block, Cell, Chart, Column, Exhibit, Table
 from private_graphs.report.words import guarantee, number, privacy_notes, score
+from private_graphs.running.exhibit import Block, Cell, Chart, Column, Exhibit, Table
 from private_graphs.studies.pate.scores import line_of, settled
 
 WHOLE = "scattering"

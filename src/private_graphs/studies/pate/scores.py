@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.report.claims import interval
-from private_graphs.report.exhibit import Cell, Column, Layout, LayoutCell, Table
 from private_graphs.report.layout import LayoutColumn, laid_out, naming, rows_of, score_lines
 from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
+from private_graphs.running.exhibit import Cell, Column, Layout, LayoutCell, Table
 from private_graphs.studies.pate.methods.pate_student import FRAMEWORKS
 
 DATASETS = {"fashion-mnist-students": "Fashion-MNIST", "svhn": "SVHN"}

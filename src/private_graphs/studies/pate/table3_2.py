@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from private_graphs.report.exhibit import Block, Column, Exhibit
 from private_graphs.report.words import number
+from private_graphs.running.exhibit import Block, Column, Exhibit
 from private_graphs.studies.pate.scores import (
     FRAMEWORKS,
     in_layout,

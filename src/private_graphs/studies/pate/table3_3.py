@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.exhibit import Block, Column, Exhibit
 from private_graphs.report.words import number
+from private_graphs.running.exhibit import Block, Column, Exhibit
 from private_graphs.studies.pate.scores import (
     FRAMEWORKS,
     in_layout,

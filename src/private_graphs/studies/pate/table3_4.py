@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from private_graphs.report.exhibit import Block, Cell, Column, Exhibit, Table
 from private_graphs.report.words import number
+from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Table
 from private_graphs.studies.pate.scores import (
     FRAMEWORKS,
     LABEL_NOTES,

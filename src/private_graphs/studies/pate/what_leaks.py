@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from private_graphs.report import leaks
-from private_graphs.report.exhibit import Exhibit
+from private_graphs.running.exhibit import Exhibit
 
 EXHIBIT = Exhibit(
     "what_leaks",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from private_graphs.report.exhibit import Block, Exhibit
 from private_graphs.report.results import Results
+from private_graphs.running.exhibit import Block, Exhibit
 from private_graphs.studies.lrec2022 import curves, hard
 from private_graphs.studies.preprint2021.table2 import UNTUNED_NOTE, printed_points
 

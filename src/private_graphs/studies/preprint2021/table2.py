@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pandas as pd
 
-from private_graphs.report.exhibit import Block, Exhibit
 from private_graphs.report.results import Results
+from private_graphs.running.exhibit import Block, Exhibit
 from private_graphs.studies.lrec2022.table1 import places, score_table
 
 UNTUNED_NOTE = (

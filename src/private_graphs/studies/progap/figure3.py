@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from private_graphs.core.protocols import PROTOCOLS
-from private_graphs.report.exhibit import Block, Chart, Column, Exhibit, Table
+from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.report.words import guarantee, number, privacy_notes
+from private_graphs.running.exhibit import Block, Chart, Column, Exhibit, Table
 from private_graphs.studies.progap.scores import LEVELS, points
 
 SIDES = {"training_accuracy": "training nodes", "validation_accuracy": "validation nodes"}

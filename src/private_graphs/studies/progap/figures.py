@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.core.protocols import PROTOCOLS
+from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.report import leaks
-from private_graphs.report.exhibit import Block, Cell, Chart, Column, Exhibit, Table
 from private_graphs.report.words import guarantee, number, privacy_notes, score
+from private_graphs.running.exhibit import Block, Cell, Chart, Column, Exhibit, Table
 from private_graphs.studies.progap.scores import (
     LEVELS,
     READ_OFF,

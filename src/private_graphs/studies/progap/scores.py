@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.exhibit import NOTHING, Cell
 from private_graphs.report.words import missing, number
+from private_graphs.running.exhibit import NOTHING, Cell
 
 LEVELS = {"none": "without DP", "edge": "edge level", "node": "node level"}
 """The paper's levels, in its order."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.exhibit import Block, Cell, Column, Exhibit, Layout, LayoutCell, Table
 from private_graphs.report.layout import LayoutColumn, laid_out, naming, rows_of, score_lines, short
 from private_graphs.report.words import guarantee, number, privacy_notes, score
+from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Layout, LayoutCell, Table
 from private_graphs.studies.progap.scores import (
     LEVELS,
     STAND_IN_NOTE,

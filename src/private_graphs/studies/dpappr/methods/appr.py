@@ -20,10 +20,7 @@ import scipy.sparse
 from pydantic import Field
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.graph_task import Records, unit_rows
-from private_graphs.core.method import Context, Method, Outcome, Request, Settings
 from private_graphs.core.streams import PublicStreams, Streams
-from private_graphs.core.tasks import NodeTask
 from private_graphs.mechanisms.door import Descent, Door, ReleaseMismatch
 from private_graphs.privacy.accountants import gdp_epsilon
 from private_graphs.privacy.assumptions import HIDDEN_MASKS
@@ -57,6 +54,9 @@ from private_graphs.studies.dpappr.methods.appr_rows import (
     random_rows,
     truncated,
 )
+from private_graphs.tasks.graph_task import Records, unit_rows
+from private_graphs.tasks.method import Context, Method, Outcome, Request, Settings
+from private_graphs.tasks.tasks import NodeTask
 
 _RESTART = 0.25
 """Weight of a node's own output in every propagation step of prediction (Equation 5.19)."""

@@ -14,9 +14,8 @@ from typing import Literal
 
 from scipy.optimize import brentq
 
-from private_graphs.core.method import PrintedEpsilon
-from private_graphs.core.protocols import Protocol
 from private_graphs.datasets import views
+from private_graphs.datasets.protocols import Protocol
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.events import Event, SecretSample
 from private_graphs.privacy.queries import (
@@ -29,6 +28,7 @@ from private_graphs.privacy.queries import (
 from private_graphs.privacy.query_calibration import renyi_scale, scale_noise
 from private_graphs.privacy.query_losses import inner_epsilon, zcdp_epsilon, zcdp_epsilon_library
 from private_graphs.privacy.renyi import Releases, classic_renyi_epsilon
+from private_graphs.tasks.method import PrintedEpsilon
 
 Kind = Literal["gaussian", "chosen", "chosen_values", "one_hot", "random", "exact"]
 """Content of the rows."""

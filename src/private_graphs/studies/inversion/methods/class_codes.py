@@ -21,12 +21,12 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from private_graphs.core.image_task import ImageTask
-from private_graphs.core.method import Context, Method, Outcome, Request, Settings
 from private_graphs.datasets.photographs import varied
 from private_graphs.mechanisms.door import Door
 from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.privacy.queries import GaussianQuery, PureQuery
+from private_graphs.tasks.image_task import ImageTask
+from private_graphs.tasks.method import Context, Method, Outcome, Request, Settings
 from private_graphs.training.picture_nets import standardised
 
 COMPARED = (

@@ -15,12 +15,12 @@ import numpy as np
 from pydantic import Field
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.image_task import ImageTask
-from private_graphs.core.method import Context, Method, Outcome, Request, Settings, picture_memory
-from private_graphs.core.protocols import Protocol
 from private_graphs.datasets import views
+from private_graphs.datasets.protocols import Protocol
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.unit_gradients import TrainedModel, models
+from private_graphs.tasks.image_task import ImageTask
+from private_graphs.tasks.method import Context, Method, Outcome, Request, Settings, picture_memory
 
 _SHOWN = 10
 """Number of stored pictures, of the first classes."""

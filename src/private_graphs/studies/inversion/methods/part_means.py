@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from private_graphs.core.image_task import ImageTask
-from private_graphs.core.method import Context, Method, Outcome, Request, Settings, picture_memory
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.scattering import ScatteringAxes
 from private_graphs.methods.unit_gradients import hashed_parts
 from private_graphs.privacy.calibration import gdp_noise, refuse_large_delta
 from private_graphs.privacy.events import Event
 from private_graphs.privacy.queries import GaussianQuery
+from private_graphs.tasks.image_task import ImageTask
+from private_graphs.tasks.method import Context, Method, Outcome, Request, Settings, picture_memory
 
 RANK = 50
 """Number of principal coordinates of the public images."""

@@ -17,18 +17,8 @@ import numpy as np
 from pydantic import Field
 
 from private_graphs.core.errors import UsageError
-from private_graphs.core.image_task import ImageTask
-from private_graphs.core.method import (
-    Context,
-    Method,
-    Outcome,
-    PrintedEpsilon,
-    Request,
-    Settings,
-    in_batches,
-)
-from private_graphs.core.protocols import Protocol
 from private_graphs.datasets import views
+from private_graphs.datasets.protocols import Protocol
 from private_graphs.mechanisms.door import Door
 from private_graphs.privacy.assumptions import HIDDEN_MASKS
 from private_graphs.privacy.calibration import refuse_large_delta
@@ -37,6 +27,16 @@ from private_graphs.privacy.moments import (
     cancelling_moments_epsilon,
     moments_epsilon,
     moments_formula,
+)
+from private_graphs.tasks.image_task import ImageTask
+from private_graphs.tasks.method import (
+    Context,
+    Method,
+    Outcome,
+    PrintedEpsilon,
+    Request,
+    Settings,
+    in_batches,
 )
 from private_graphs.training import mlp
 from private_graphs.training.dpsgd import Watched

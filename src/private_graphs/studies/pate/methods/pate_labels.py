@@ -19,18 +19,8 @@ import numpy as np
 from pydantic import Field
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.image_task import ImageTask
-from private_graphs.core.method import (
-    Context,
-    Method,
-    Outcome,
-    PrintedEpsilon,
-    Request,
-    Settings,
-    torch_memory,
-)
-from private_graphs.core.protocols import Protocol
 from private_graphs.datasets import views
+from private_graphs.datasets.protocols import Protocol
 from private_graphs.mechanisms.door import Door
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import refuse_large_delta
@@ -43,6 +33,16 @@ from private_graphs.studies.pate.methods.pate_votes import (
     noise_for,
     released_labels,
     simulated_labels,
+)
+from private_graphs.tasks.image_task import ImageTask
+from private_graphs.tasks.method import (
+    Context,
+    Method,
+    Outcome,
+    PrintedEpsilon,
+    Request,
+    Settings,
+    torch_memory,
 )
 
 if TYPE_CHECKING:

@@ -16,8 +16,6 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from private_graphs.core.image_task import ImageTask
-from private_graphs.core.method import Context, Method, Outcome, Request, torch_memory
 from private_graphs.studies.pate.methods import pate_labels
 from private_graphs.studies.pate.methods.pate_labels import (
     GRID_SEARCH,
@@ -29,6 +27,8 @@ from private_graphs.studies.pate.methods.pate_labels import (
     pool_of,
     training_of,
 )
+from private_graphs.tasks.image_task import ImageTask
+from private_graphs.tasks.method import Context, Method, Outcome, Request, torch_memory
 
 FRAMEWORKS = {
     "pate": "PATE",

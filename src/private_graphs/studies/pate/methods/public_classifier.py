@@ -11,9 +11,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from private_graphs.core.image_task import ImageTask
-from private_graphs.core.method import Context, Method, Outcome, Request, Settings, torch_memory
 from private_graphs.mechanisms.door import Door
+from private_graphs.tasks.image_task import ImageTask
+from private_graphs.tasks.method import Context, Method, Outcome, Request, Settings, torch_memory
 
 
 class ClassifierSettings(Settings):

@@ -19,10 +19,8 @@ import numpy as np
 import scipy.sparse
 from pydantic import Field
 
-from private_graphs.core.method import Context, Method, Outcome, PrintedEpsilon, Request
-from private_graphs.core.protocols import Protocol
-from private_graphs.core.tasks import NodeTask
 from private_graphs.datasets import views
+from private_graphs.datasets.protocols import Protocol
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.noisy_sums import (
     NoisySums,
@@ -38,6 +36,8 @@ from private_graphs.privacy.queries import GaussianQuery, PoissonSums
 from private_graphs.privacy.query_calibration import renyi_scale, scale_noise
 from private_graphs.privacy.renyi import occurrence_epsilon
 from private_graphs.studies.progap.methods.edge_rand import Sage
+from private_graphs.tasks.method import Context, Method, Outcome, PrintedEpsilon, Request
+from private_graphs.tasks.tasks import NodeTask
 
 if TYPE_CHECKING:
     import torch

@@ -19,8 +19,6 @@ import numpy as np
 import scipy.sparse
 from pydantic import Field
 
-from private_graphs.core.method import Context, Method, Outcome, PrintedEpsilon, Request
-from private_graphs.core.tasks import NodeTask
 from private_graphs.datasets.spec import GraphSize
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.noisy_sums import PROTOCOLS as SUMS
@@ -37,6 +35,8 @@ from private_graphs.methods.noisy_sums import (
 )
 from private_graphs.privacy.events import Event
 from private_graphs.privacy.queries import PureQuery
+from private_graphs.tasks.method import Context, Method, Outcome, PrintedEpsilon, Request
+from private_graphs.tasks.tasks import NodeTask
 
 if TYPE_CHECKING:
     from private_graphs.training import stacks

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from private_graphs.core.method import Method, Outcome, Request
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS,
@@ -30,6 +29,7 @@ from private_graphs.methods.noisy_sums import (
     started,
     stated_by,
 )
+from private_graphs.tasks.method import Method, Outcome, Request
 
 if TYPE_CHECKING:
     from private_graphs.training import stacks

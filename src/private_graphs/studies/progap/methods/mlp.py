@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from private_graphs.core.method import Method
 from private_graphs.methods.noisy_sums import PROTOCOLS, answer_alike, memory, stated_by
 from private_graphs.studies.progap.methods.progap import (
     PREPARES,
@@ -12,6 +11,7 @@ from private_graphs.studies.progap.methods.progap import (
     planned_budget,
     train,
 )
+from private_graphs.tasks.method import Method
 
 METHODS = (
     Method(

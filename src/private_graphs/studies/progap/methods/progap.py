@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from private_graphs.core.method import Method, Outcome, Request
-from private_graphs.core.tasks import NodeTask
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS,
@@ -32,6 +30,8 @@ from private_graphs.methods.noisy_sums import (
     planned,
     stated_by,
 )
+from private_graphs.tasks.method import Method, Outcome, Request
+from private_graphs.tasks.tasks import NodeTask
 
 if TYPE_CHECKING:
     import numpy as np

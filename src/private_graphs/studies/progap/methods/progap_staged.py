@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from private_graphs.core.method import Context, Method, Outcome, Request
-from private_graphs.core.tasks import NodeTask
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.noisy_sums import (
     PROTOCOLS,
@@ -31,6 +29,8 @@ from private_graphs.methods.noisy_sums import (
     stated_by,
 )
 from private_graphs.studies.progap.methods.progap import Stage, last_base
+from private_graphs.tasks.method import Context, Method, Outcome, Request
+from private_graphs.tasks.tasks import NodeTask
 
 if TYPE_CHECKING:
     from private_graphs.training import stacks

@@ -20,15 +20,15 @@ import safetensors.numpy
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import atomic_path, write_text
-from private_graphs.core.jobs import Job
 from private_graphs.core.manifest import write_manifest
-from private_graphs.core.run import Runner
 from private_graphs.core.streams import Streams
-from private_graphs.core.tasks import NodeTask
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.graphs.partition import Partition
 from private_graphs.methods import method_named
 from private_graphs.privacy.assumptions import NoiseSource
+from private_graphs.running.jobs import Job
+from private_graphs.running.run import Runner
+from private_graphs.tasks.tasks import NodeTask
 
 PARTS, SIZES = "parts.safetensors", "sizes.csv"
 

@@ -20,20 +20,20 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from private_graphs.core.config_values import ALL, Datasets, Epsilons, Names, Seeds, Splits
 from private_graphs.core.errors import UsageError, UserError, suggest, wrong_fields
 from private_graphs.core.files import write_text
 from private_graphs.core.imports import STUDIES
-from private_graphs.core.jobs import Attack, Chosen, Epsilon, Job, LeakAttack, Strict, job_name
 from private_graphs.core.limits import MOST_COUNT, MOST_JOBS, MOST_SEEDS, SMALLEST_DELTA
-from private_graphs.core.method import Method
-from private_graphs.core.protocols import PROTOCOLS
-from private_graphs.core.tasks import SCENARIOS
+from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.datasets.registry import dataset_names, dataset_spec
 from private_graphs.datasets.spec import TEXT_FEATURES
 from private_graphs.datasets.views import SOUND_WITH_LABEL
 from private_graphs.graphs.partition import Partition, read_partition
 from private_graphs.methods import all_methods, method_named
+from private_graphs.running.config_values import ALL, Datasets, Epsilons, Names, Seeds, Splits
+from private_graphs.running.jobs import Attack, Chosen, Epsilon, Job, LeakAttack, Strict, job_name
+from private_graphs.tasks.method import Method
+from private_graphs.tasks.tasks import SCENARIOS
 
 SCALES = ("demo", "reduced", "full")
 ScaleName = Literal["demo", "reduced", "full"]

@@ -12,16 +12,16 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.core.store import ROWS, read_frame, remedy, tidy
-from private_graphs.core.study import Run, Study, group_jobs, load_study
 from private_graphs.datasets.registry import dataset_spec, declared_graphs
 from private_graphs.privacy.statements import PrivacyStatement
-from private_graphs.report.claims import judged, read_claims
-from private_graphs.report.exhibit import Block, Exhibit, StudyAnswer
-from private_graphs.report.record import CLAIMS, Made, Recorded, read_recorded
+from private_graphs.report.claims import claims_of, judged, read_claims
 from private_graphs.report.results import Results
 from private_graphs.report.rows import answers_in, collect, read_statistics
-from private_graphs.studies import claims_of, exhibits_by_name
+from private_graphs.running.catalog import exhibits_by_name
+from private_graphs.running.exhibit import Block, Exhibit, StudyAnswer
+from private_graphs.running.store import ROWS, read_frame, remedy, tidy
+from private_graphs.running.study import Run, Study, group_jobs, load_study
+from private_graphs.site.record import CLAIMS, Made, Recorded, read_recorded
 
 _WORDS = {
     "full": "your runs, full scale",

@@ -27,15 +27,17 @@ import pyarrow
 import pyarrow.parquet
 import safetensors.numpy
 
-from private_graphs import __version__
 from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import UserError, counted
 from private_graphs.core.files import atomic_path, write_json, write_text
-from private_graphs.core.job_files import ARTIFACTS
-from private_graphs.core.jobs import JOB_FILE, read_job
 from private_graphs.core.manifest import SCHEMA, finished_folders, other_schema
-from private_graphs.core.result import CURVE
-from private_graphs.core.store import (
+from private_graphs.core.version import __version__
+from private_graphs.datasets.outline import sizes_of
+from private_graphs.report.rows import collect, read_statistics
+from private_graphs.running.job_files import ARTIFACTS
+from private_graphs.running.jobs import JOB_FILE, read_job
+from private_graphs.running.result import CURVE
+from private_graphs.running.store import (
     ATTACKS,
     LABELS,
     PREDICTIONS,
@@ -50,8 +52,6 @@ from private_graphs.core.store import (
     remedy,
     tidy,
 )
-from private_graphs.datasets.outline import sizes_of
-from private_graphs.report.rows import collect, read_statistics
 
 CLAIMS = "claims.csv"
 _MOST_CLASSES = 256
@@ -311,6 +311,6 @@ def _page(recorded: Recorded) -> Iterable[str]:
         "of zlib; of each dataset the numbers and labels of its test records.",
         "",
         "Every run has a published seed: these files show what the code does on public data, and "
-        "protect nobody. `private_graphs.report.record.read_recorded` reads them and checks that "
+        "protect nobody. `private_graphs.site.record.read_recorded` reads them and checks that "
         "they belong together.",
     ]

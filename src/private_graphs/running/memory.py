@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from private_graphs.core.errors import UsageError
-from private_graphs.core.jobs import Job
 from private_graphs.core.limits import CANDIDATE_PICTURES, PUBLISHED_AT_ONCE
 from private_graphs.datasets.registry import dataset_spec
 from private_graphs.datasets.spec import GraphSize
 from private_graphs.methods import method_named
+from private_graphs.running.jobs import Job
 
 COMPILES = 300
 """MiB that compiling the kernels takes, once per machine and version."""

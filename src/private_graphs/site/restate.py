@@ -21,15 +21,15 @@ import numpy as np
 import pandas as pd
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.jobs import Job
-from private_graphs.core.method import Context, Outcome
-from private_graphs.core.run import Answer, Runner, statement_columns
-from private_graphs.core.store import ROW_COLUMNS, ROWS, dataset_of, records_of
-from private_graphs.core.study import Run, group_jobs, load_study
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.outline import masks_of, outline_of
 from private_graphs.privacy.statements import PrivacyStatement
-from private_graphs.report.record import Recorded, read_recorded
+from private_graphs.running.jobs import Job
+from private_graphs.running.run import Answer, Runner, statement_columns
+from private_graphs.running.store import ROW_COLUMNS, ROWS, dataset_of, records_of
+from private_graphs.running.study import Run, group_jobs, load_study
+from private_graphs.site.record import Recorded, read_recorded
+from private_graphs.tasks.method import Context, Outcome
 
 
 def restate(recorded: str | Path = "recorded") -> list[Path]:

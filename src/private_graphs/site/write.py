@@ -10,16 +10,16 @@ from pathlib import Path
 from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.files import sha256_of, write_json, write_text
 from private_graphs.core.manifest import MANIFEST
-from private_graphs.core.store import tidy, write_rows
-from private_graphs.core.study import load_study
 from private_graphs.report import table as tables
-from private_graphs.report.claims import write_claims
-from private_graphs.report.exhibit import Block, Chart, Exhibit, Heatmap, Pictures, Table
+from private_graphs.report.claims import claims_of, write_claims
 from private_graphs.report.published import published_rows
 from private_graphs.report.results import Results
 from private_graphs.report.rows import answers_in, collect, read_statistics
-from private_graphs.report.shelf import title_of
-from private_graphs.studies import claims_of, exhibits_by_name
+from private_graphs.running.catalog import exhibits_by_name
+from private_graphs.running.exhibit import Block, Chart, Exhibit, Heatmap, Pictures, Table
+from private_graphs.running.store import tidy, write_rows
+from private_graphs.running.study import load_study
+from private_graphs.site.shelf import title_of
 
 PICTURES = ("svg", "png", "pdf")
 FORMS = ("csv", "md", "tex", "svg", "png")

@@ -12,15 +12,15 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.core.errors import UserError, counted
-from private_graphs.core.protocols import PROTOCOLS
-from private_graphs.core.study import Number
+from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.statements import PrivacyStatement
-from private_graphs.report.exhibit import NOTHING, Block, Cell, Column, Exhibit, Table
-from private_graphs.report.shelf import Shelf
+from private_graphs.report.claims import claims_of
 from private_graphs.report.statement import said, tone, words
 from private_graphs.report.words import bound, budget, missing, number
-from private_graphs.studies import claims_of
+from private_graphs.running.exhibit import NOTHING, Block, Cell, Column, Exhibit, Table
+from private_graphs.running.study import Number
+from private_graphs.site.shelf import Shelf
 
 NOISE_SOURCES = {
     "seeded": "from seeds, so that a run can be repeated; every proved ε supposes that the seeds "

@@ -20,29 +20,9 @@ from threadpoolctl import threadpool_limits
 
 from private_graphs.core.devices import resolve_device
 from private_graphs.core.errors import UserError
-from private_graphs.core.jobs import Job
-from private_graphs.core.method import (
-    ALONE,
-    Context,
-    Method,
-    Outcome,
-    Progress,
-    Request,
-    in_batches,
-)
-from private_graphs.core.protocols import Protocol
-from private_graphs.core.result import (
-    CURVE,
-    JobResult,
-    majority_score,
-    new_secret,
-    published_fingerprint,
-    random_score,
-    scores,
-)
 from private_graphs.core.streams import Streams
-from private_graphs.core.tasks import SCENARIOS, Evaluation, Task, build_task
 from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.datasets.protocols import Protocol
 from private_graphs.datasets.registry import declared_graphs
 from private_graphs.mechanisms.door import UNSEEN, Door, ReleaseMismatch, Watch
 from private_graphs.methods import method_named
@@ -56,9 +36,29 @@ from private_graphs.privacy.statements import (
     Selection,
     build_statement,
 )
+from private_graphs.running.jobs import Job
+from private_graphs.running.result import (
+    CURVE,
+    JobResult,
+    majority_score,
+    new_secret,
+    published_fingerprint,
+    random_score,
+    scores,
+)
+from private_graphs.tasks.method import (
+    ALONE,
+    Context,
+    Method,
+    Outcome,
+    Progress,
+    Request,
+    in_batches,
+)
+from private_graphs.tasks.tasks import SCENARIOS, Evaluation, Task, build_task
 
 if TYPE_CHECKING:
-    from private_graphs.core.settings_search import Search
+    from private_graphs.running.settings_search import Search
 
 _NUMBERS = (
     "delta", "noise_multiplier", "epsilon_claimed", "epsilon_proved", "validation_micro_f1",
@@ -312,7 +312,7 @@ class Runner:
             )
         search = None
         if chosen is not None:
-            from private_graphs.core.settings_search import search_of
+            from private_graphs.running.settings_search import search_of
 
             search = search_of(job, method, task, chosen)
         secret = new_secret(noise_source) if secret is None else secret
@@ -623,7 +623,7 @@ def _cut(job: Job, dataset: GraphDataset, seed: int, unlabelled: bool) -> tuple[
     """Cut the dataset for a seed; all seeds get the same cut unless each draws its test nodes."""
     protocol = method_named(job.method).protocols[job.protocol]
     if job.test_share is not None or job.metis_parts:
-        from private_graphs.core.masks import masked
+        from private_graphs.running.masks import masked
 
         dataset = masked(job, dataset, seed)
     return build_task(

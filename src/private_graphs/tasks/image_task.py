@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from private_graphs.core.protocols import Protocol
-from private_graphs.core.tasks import Scenario
 from private_graphs.datasets.image_dataset import ImageDataset
+from private_graphs.datasets.protocols import Protocol
+from private_graphs.tasks.tasks import Scenario
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.jobs import Job
-from private_graphs.core.method import ALONE, Method, Request
 from private_graphs.core.streams import Streams
-from private_graphs.core.tasks import Task
 from private_graphs.privacy.prices import SearchRuns
+from private_graphs.running.jobs import Job
+from private_graphs.tasks.method import ALONE, Method, Request
+from private_graphs.tasks.tasks import Task
 
 
 @dataclass(frozen=True)

@@ -25,13 +25,13 @@ from pydantic import ValidationError
 from private_graphs.core.bounded_files import parsed_json, read_bounded, unpacked_gzip
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import atomic_path
-from private_graphs.core.job_files import read_artifacts
-from private_graphs.core.jobs import FILES
 from private_graphs.core.manifest import check_manifest
-from private_graphs.core.result import scores
 from private_graphs.methods import method_named
 from private_graphs.privacy.statement_checks import check_row
 from private_graphs.privacy.statements import PrivacyStatement
+from private_graphs.running.job_files import read_artifacts
+from private_graphs.running.jobs import FILES
+from private_graphs.running.result import scores
 
 ROWS, STATEMENTS, PREDICTIONS = "rows.parquet", "statements.json.gz", "predictions.safetensors"
 """Files of many jobs; a single job has ``jobs.FILES``, which other programs can read as well."""

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, field_validator
 
 from private_graphs.core.limits import MOST_COUNT
-from private_graphs.core.protocols import SOUND, Protocol
+from private_graphs.datasets.protocols import SOUND, Protocol
 from private_graphs.privacy.events import Event
 
 if TYPE_CHECKING:

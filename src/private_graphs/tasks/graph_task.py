@@ -11,8 +11,8 @@ import numpy as np
 import scipy.sparse
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.tasks import SCENARIOS, Evaluation, Scenario
 from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.tasks.tasks import SCENARIOS, Evaluation, Scenario
 
 if TYPE_CHECKING:
     from private_graphs.datasets.shards import ShardedGraph

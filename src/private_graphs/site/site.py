@@ -23,20 +23,22 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from private_graphs import __version__
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import write_json, write_text
-from private_graphs.core.protocols import PROTOCOLS
-from private_graphs.core.study import study_ids
-from private_graphs.core.tasks import SCENARIOS
+from private_graphs.core.version import __version__
+from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.methods import all_methods, module_of
 from private_graphs.privacy.explain import answers
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report import statement as says
 from private_graphs.report.claims import claims_table, reasons
 from private_graphs.report.curves import learning_curves
-from private_graphs.report.exhibit import Block, Exhibit, Table
-from private_graphs.report.overview import (
+from private_graphs.report.picture import picture, variables
+from private_graphs.report.table import Link, csv, html, layout_html
+from private_graphs.report.words import SCALE
+from private_graphs.running.exhibit import Block, Exhibit, Table
+from private_graphs.running.study import study_ids
+from private_graphs.site.overview import (
     VERDICT_WORDS,
     StudyVerdict,
     command,
@@ -48,9 +50,8 @@ from private_graphs.report.overview import (
     truth,
     verdicts,
 )
-from private_graphs.report.picture import picture, variables
-from private_graphs.report.publish import write_all_texts
-from private_graphs.report.shelf import (
+from private_graphs.site.publish import write_all_texts
+from private_graphs.site.shelf import (
     Shelf,
     exhibit_files,
     label_of,
@@ -58,9 +59,8 @@ from private_graphs.report.shelf import (
     read_shelves,
     title_of,
 )
-from private_graphs.report.table import Link, csv, html, layout_html
-from private_graphs.report.words import SCALE
-from private_graphs.report.write import draw, wait
+from private_graphs.site.write import draw, wait
+from private_graphs.tasks.tasks import SCENARIOS
 
 SITE, PRIVACY, CLAIMS, VERDICT = "site", "privacy", "claims", "index"
 RECORDED = "recorded"

@@ -8,9 +8,12 @@ from functools import cached_property
 from typing import Any
 
 from private_graphs.core.errors import UsageError, suggest
-from private_graphs.core.jobs import Job
-from private_graphs.core.protocols import PROTOCOLS
-from private_graphs.core.study import (
+from private_graphs.datasets.protocols import PROTOCOLS
+from private_graphs.datasets.registry import dataset_spec
+from private_graphs.running.catalog import exhibits_by_name, named
+from private_graphs.running.exhibit import Exhibit
+from private_graphs.running.jobs import Job
+from private_graphs.running.study import (
     COMPLETE,
     Run,
     Study,
@@ -21,9 +24,6 @@ from private_graphs.core.study import (
     shown_datasets,
     splits_of,
 )
-from private_graphs.datasets.registry import dataset_spec
-from private_graphs.report.exhibit import Exhibit
-from private_graphs.studies import exhibits_by_name, named
 
 VALUES: dict[str, Callable[[Job], list[Any]]] = {
     "datasets": lambda job: [] if job.attack else [job.dataset],

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import write_text
-from private_graphs.report.exhibit import Exhibit
-from private_graphs.report.publish import write_all
-from private_graphs.report.shelf import Shelf, read_shelves, title_of
 from private_graphs.report.table import tex_text
+from private_graphs.running.exhibit import Exhibit
+from private_graphs.site.publish import write_all
+from private_graphs.site.shelf import Shelf, read_shelves, title_of
 
 _HEAD = r"""\documentclass[a4paper,landscape]{article}
 \usepackage[utf8]{inputenc}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from private_graphs.report.shelf import Shelf
-from private_graphs.report.write import FORMS, Drawing, draw, drawings_of, wait, write_texts
+from private_graphs.site.shelf import Shelf
+from private_graphs.site.write import FORMS, Drawing, draw, drawings_of, wait, write_texts
 
 
 def write_all(folder: Path, shelf: Shelf, forms: Collection[str] = FORMS) -> list[Path]:

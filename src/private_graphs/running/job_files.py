@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import atomic_path, write_json
 from private_graphs.core.manifest import MANIFEST, WITHOUT_DP, write_manifest
-from private_graphs.core.result import JobResult
+from private_graphs.running.result import JobResult
 
 ARTIFACTS = "artifacts.safetensors"
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.jobs import Job
 from private_graphs.core.streams import Streams
 from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.running.jobs import Job
 
 
 def with_drawn_masks(

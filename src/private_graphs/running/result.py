@@ -55,7 +55,7 @@ class JobResult:
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write predictions, statements, rows and manifest; see ``job_files.save``."""
-        from private_graphs.core.job_files import save
+        from private_graphs.running.job_files import save
 
         save(self, Path(folder))
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-from private_graphs.core.jobs import Epsilon
 from private_graphs.core.limits import LARGEST_SEED, MOST_SEEDS
 from private_graphs.datasets.own import OwnGraph
+from private_graphs.running.jobs import Epsilon
 
 ALL = "all"
 """Value in place of names: everything the studies have; for exhibits, the default ones."""

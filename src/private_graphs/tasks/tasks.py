@@ -14,15 +14,15 @@ import numpy as np
 import scipy.sparse
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.protocols import Protocol
 from private_graphs.datasets.graph_dataset import GraphDataset
+from private_graphs.datasets.protocols import Protocol
 from private_graphs.privacy.statements import Inference, Relation, Unit
 
 if TYPE_CHECKING:
-    from private_graphs.core.graph_task import GraphTask
-    from private_graphs.core.image_task import ImageTask
     from private_graphs.datasets.image_dataset import ImageDataset
     from private_graphs.datasets.shards import ShardedGraph
+    from private_graphs.tasks.graph_task import GraphTask
+    from private_graphs.tasks.image_task import ImageTask
 
 ScenarioName = Literal[
     "text", "graph", "edges", "links", "lists", "nodes", "records", "classes", "subclasses"
@@ -239,7 +239,7 @@ def build_task(
         from private_graphs.datasets.shards import ShardedGraph
 
         if isinstance(dataset, ShardedGraph):
-            from private_graphs.core.graph_task import sharded_task
+            from private_graphs.tasks.graph_task import sharded_task
 
             return sharded_task(dataset, scenario, delta, max_edges)
     labels, kind = dataset.labels, SCENARIOS[scenario]
@@ -255,16 +255,16 @@ def build_task(
     test = dataset.test_mask & (unlabelled | (labels >= 0))
     evaluation = Evaluation(np.flatnonzero(test), labels[test])
     if not isinstance(dataset, GraphDataset):
-        from private_graphs.core.image_task import image_task
+        from private_graphs.tasks.image_task import image_task
 
         return image_task(dataset, kind, labels, test, protocol, delta), evaluation
     if kind.cut == "sides":
-        from private_graphs.core.graph_task import build_graph_task
+        from private_graphs.tasks.graph_task import build_graph_task
 
         return build_graph_task(dataset, kind, delta, unlabelled, max_edges), evaluation
 
     def bound() -> int:
-        from private_graphs.core.graph_task import bound_on_edges
+        from private_graphs.tasks.graph_task import bound_on_edges
 
         return bound_on_edges(dataset, max_edges)
 

@@ -1,0 +1,3 @@
+"""Version of the program, which results state."""
+
+__version__ = "0.2.0"

@@ -1,0 +1,1 @@
+"""Studies, jobs, their execution and their results."""

@@ -1,0 +1,1 @@
+"""Pages and recorded results of all studies."""
