@@ -74,8 +74,8 @@ def measured(number: int, data: Path, mirror: str | None) -> int:
     """Run a job in this process; return its peak in MiB."""
     from private_graphs.attacks.leaks import run_job
     from private_graphs.features.load import load_dataset
-    from private_graphs.running.jobs import data_view
     from private_graphs.running.run import execute
+    from private_graphs.running.views import data_view
 
     asked = JOBS[number]
     run = run_job if asked.leaks else execute

@@ -24,9 +24,9 @@ from small_graphs import random_graph
 
 from private_graphs.core.files import write_json
 from private_graphs.methods import module_of
-from private_graphs.report import site, write  # noqa: F401  (before the forks)
 from private_graphs.running import run as runner
 from private_graphs.running.jobs import Job
+from private_graphs.site import site, write  # noqa: F401  (before the forks)
 from private_graphs.workflow.verify import write_build
 
 STEPS = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir")

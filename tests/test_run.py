@@ -15,7 +15,6 @@ import safetensors.numpy
 from small_graphs import dense_features, with_parts
 from small_jobs import CASES, job_of, rows_of, small_dataset, untrained
 
-from private_graphs.core import job_files, settings_search
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of
 from private_graphs.core.manifest import WITHOUT_DP
@@ -28,6 +27,7 @@ from private_graphs.privacy.events import SecretSample
 from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.privacy.statement_checks import check_row
 from private_graphs.privacy.statements import PrivacyStatement
+from private_graphs.running import job_files, settings_search
 from private_graphs.running import run as run_module
 from private_graphs.running.jobs import Chosen
 from private_graphs.running.result import majority_score

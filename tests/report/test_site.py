@@ -18,11 +18,11 @@ from small_shelves import statement as statement_of
 from private_graphs.core.errors import UserError
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.explain import answers
-from private_graphs.report import overview, site
 from private_graphs.report import statement as says
 from private_graphs.report.claims import COLUMNS
 from private_graphs.running.exhibit import Exhibit, Table
 from private_graphs.running.study import Sentences
+from private_graphs.site import overview, site
 from private_graphs.site.overview import (
     Verdict,
     finding,

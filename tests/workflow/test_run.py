@@ -122,7 +122,7 @@ def test_damage_is_found_by_its_reader_and_healed_by_the_same_command(finished: 
 
 def test_a_job_that_fails_loses_none_of_its_batch(finished: Project) -> None:
     package = finished.path / "src" / "private_graphs"
-    runner = package / "core" / "run.py"
+    runner = package / "running" / "run.py"
     text = runner.read_text()
     start = "    runner = Runner.of(job, dataset, chosen, noise_source, unlabelled, secret)\n"
     assert text.count(start) == 1

@@ -19,7 +19,8 @@ from private_graphs.core.manifest import MANIFEST
 from private_graphs.datasets.graph_files import keep_graph
 from private_graphs.datasets.registry import DECLARED
 from private_graphs.running.catalog import exhibits_by_name
-from private_graphs.running.jobs import Job, data_view
+from private_graphs.running.jobs import Job
+from private_graphs.running.views import data_view
 from private_graphs.workflow.locks import FolderLock
 from private_graphs.workflow.rules import (
     Workflow,

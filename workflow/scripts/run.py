@@ -14,9 +14,9 @@ def main(snake):
     from private_graphs.datasets.registry import load_built
     from private_graphs.methods import module_of
     from private_graphs.running.job_files import read_artifacts, read_rows
-    from private_graphs.running.jobs import has_splits
     from private_graphs.running.run import execute
     from private_graphs.running.splits import read_parts
+    from private_graphs.running.views import has_splits
     from private_graphs.workflow.verify import require_whole
 
     load = lru_cache(1)(load_built)

@@ -198,7 +198,7 @@ def classify(
 
 def _classify_dataset(flags: dict[str, Any]) -> None:
     """Run a proved method on a dataset, then public data alone, and compare."""
-    from private_graphs.running.jobs import data_view
+    from private_graphs.running.views import data_view
 
     job = planned(flags)
     out, data = flags["out"], flags["data"]

@@ -149,7 +149,7 @@ def train(
     job = planned(locals())
     from private_graphs.core.devices import resolve_device
     from private_graphs.methods import method_named
-    from private_graphs.running.jobs import data_view
+    from private_graphs.running.views import data_view
     from private_graphs.tasks.tasks import SCENARIOS
 
     proved = method_named(method).protocols[protocol].calibration == "proved"

@@ -28,8 +28,6 @@ from private_graphs.core.limits import (
     MOST_RUNS,
     SMALLEST_DELTA,
 )
-from private_graphs.datasets.views import SOUND_WITH_LABEL, DataView
-from private_graphs.methods import method_named
 
 
 def _read_epsilon(value: object) -> object:
@@ -226,17 +224,3 @@ def read_job(path: Path) -> Job | None:
         return Job.model_validate_json(path.read_bytes())
     except (OSError, ValueError):
         return None
-
-
-def data_view(job: Job) -> DataView:
-    """Return how the raw files of a job's dataset are read, if there are several ways."""
-    own = method_named(job.method).protocols[job.protocol].data
-    dropped = job.view == "with_label" and own.label_column == "dropped"
-    return SOUND_WITH_LABEL if dropped else own
-
-
-def has_splits(job: Job) -> bool:
-    """Whether the replicas of a job train on parts of the training graph, drawn before."""
-    if job.kind != "run" or (method := method_named(job.method)).parts is None:
-        return False
-    return bool(method.settings.model_validate(job.settings).model_dump()["splits"] > 1)

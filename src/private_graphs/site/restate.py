@@ -75,10 +75,11 @@ def with_statements(recorded: Recorded) -> Recorded:
 def differing(first: Any, second: Any, field: str = "") -> list[str]:
     """Return the fields in which two statements, as JSON, say different things.
 
-    Numbers, those in texts too, may differ by what machines round differently.
+    Numbers, those in texts too, may differ by what machines round differently. The version of the
+    program says who made a statement, not what it says.
     """
     if isinstance(first, Mapping) and isinstance(second, Mapping):
-        names = [name for name in {**first, **second} if name != "statement_id"]
+        names = [name for name in {**first, **second} if name not in _MADE]
         return [each for name in names for each in
                 differing(first.get(name), second.get(name), f"{field}.{name}".strip("."))
         ]  # fmt: skip
@@ -96,6 +97,7 @@ def differing(first: Any, second: Any, field: str = "") -> list[str]:
     return [] if same else [field]
 
 
+_MADE = ("statement_id", "package_version")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _ROUNDING = 2e-6
 """Texts have six digits."""

@@ -24,11 +24,12 @@ from private_graphs.features.load import load_dataset
 from private_graphs.methods import method_named
 from private_graphs.report.audits import audit_row
 from private_graphs.report.leaks import leak_rows
-from private_graphs.running.jobs import Job, data_view
+from private_graphs.running.jobs import Job
 from private_graphs.running.result import JobResult
 from private_graphs.running.run import execute
 from private_graphs.running.store import ROWS
 from private_graphs.running.study import load_study
+from private_graphs.running.views import data_view
 from private_graphs.site.record import Recorded, machine_words, read_recorded
 from private_graphs.site.restate import planned_jobs
 from private_graphs.tasks.method import Progress

@@ -28,10 +28,11 @@ from private_graphs.datasets.views import VIEWS
 from private_graphs.features.models import own_model, own_model_files
 from private_graphs.methods import module_of
 from private_graphs.running.catalog import claims_module, exhibit_module, exhibits_by_name
-from private_graphs.running.jobs import Job, data_view, has_splits
+from private_graphs.running.jobs import Job
 from private_graphs.running.memory import COMPILES, megabytes
 from private_graphs.running.plan import Plan
 from private_graphs.running.study import Run, load_study, shown_datasets, study_ids
+from private_graphs.running.views import data_view, has_splits
 from private_graphs.workflow.cost import Costs, recorded_times
 from private_graphs.workflow.kept import finished_jobs, followers, linked, widened
 
