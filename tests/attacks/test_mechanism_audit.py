@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from private_graphs.attacks import mechanism_audit
 from private_graphs.attacks.audit import EACH_CONFIDENCE
@@ -20,7 +21,7 @@ from private_graphs.attacks.mechanism_audit import (
     audit_mechanism,
     tape_findings,
 )
-from private_graphs.attacks.noise_tests import NoiseValues
+from private_graphs.attacks.noise_tests import NoiseSample, NoiseValues
 from private_graphs.attacks.small_jobs import small_dataset, small_job
 from private_graphs.core.streams import Streams
 from private_graphs.mechanisms.door import Door
@@ -120,6 +121,39 @@ def test_the_audit_of_true_noise_alarms_as_seldom_as_it_says():
             for _ in range(runs)
         )
         assert alarms < 0.2 * runs
+    for shape, batch in (((20, 3, 4, 10), 1), ((40, 1, 2, 3), 4)):
+        samples = (generator.standard_normal(shape) for _ in range(runs))
+        alarms = sum(bool(NoiseSample(each, batch).found(0.2)) for each in samples)
+        assert alarms <= binom.isf(1e-3, runs, 0.2)
+
+
+SCALES = {
+    "exponential": lambda generator, n: generator.exponential(size=n),
+    "mean exactly one": lambda generator, n: np.r_[u := generator.uniform(0, 2, n // 2), 2 - u],
+    "two values": lambda generator, n: generator.choice([0.7, 1.3], n),
+}
+"""Squares of a scale that all coordinates of a release share, drawn anew for each release."""
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_scale_that_coordinates_share_is_noticed_in_few_releases(scale):
+    """Each coordinate has the claimed variance, and none is correlated with another."""
+    generator, n = np.random.default_rng(0), 60
+    for _ in range(10):
+        squares = SCALES[scale](generator, n).reshape(n, 1, 1, 1)
+        noise = generator.standard_normal((n, 1, 4, 20)) * np.sqrt(squares)
+        assert NoiseSample(noise, 1).found(1e-3)
+        assert NoiseValues(list(noise.reshape(n, -1)), 2.0**-30).found(1e-3)
+
+
+def test_a_scale_that_coordinates_share_fails_the_audit_of_a_mechanism(monkeypatch):
+    def shared(noise):
+        generator = np.random.default_rng(len(noise))
+        size = (*noise.shape[:2], 1, 1)
+        return noise * np.sqrt(generator.choice([0.7, 1.3], size))
+
+    plant(monkeypatch, "gaussian", shared)
+    assert not audit_mechanism("gaussian", FEW).passed
 
 
 def test_a_choice_at_half_its_scale_is_noticed(monkeypatch):

@@ -1,8 +1,12 @@
 """Tests of noise against its claimed distribution: independent standard normals, entry by entry.
 
 ``NoiseSample`` tests many short values: exact bounds on variances (chi square) and on correlations
-(Fisher's z). ``NoiseValues`` tests long ones, or all values of a tape: no number occurs twice,
-tails, sums, and the correlation at every distance. Each has one joint probability of a false alarm.
+(Student's t), of the entries and of their sizes. ``NoiseValues`` tests long ones, or all values of
+a tape: no number occurs twice, tails, sums, and the correlation at every distance. Both hold the
+energy of every release against its law: a scale that the coordinates of a release share, drawn anew
+each time, leaves every variance and correlation as claimed (Gaussian scale mixtures, of which
+symmetric multivariate Laplace noise is one) and guarantees less, the more coordinates there are.
+Each has one joint probability of a false alarm.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import numpy as np
 import scipy.fft
 from scipy.special import ndtri
 from scipy.stats import binom, chi2, norm, poisson
+from scipy.stats import t as student
 
 AXES = ("round", "row", "column")
 """Axes of noise after the first, which counts releases."""
@@ -47,6 +52,16 @@ def variance_bounds(n: np.ndarray | float, tail: float) -> tuple[np.ndarray, np.
     return chi2.ppf(tail, n) / n, chi2.isf(tail, n) / n
 
 
+def energy_scores(energies: np.ndarray, n: np.ndarray | int) -> np.ndarray:
+    """Return standard normals for sums of squares of ``n`` independent standard normals each.
+
+    The transform is Φ⁻¹(F(energy)), F the law of chi square; the nearer tail is used, and
+    what no float tells from certainty ends at 38 standard deviations.
+    """
+    low, high = chi2.cdf(energies, n), chi2.sf(energies, n)
+    return np.clip(np.where(low < high, ndtri(low), -ndtri(high)), -38, 38)
+
+
 @dataclass(frozen=True, eq=False)
 class NoiseSample:
     """Noise of n releases in units of the claimed standard deviation."""
@@ -72,6 +87,10 @@ class NoiseSample:
         if len(wide) > 1:
             sums = self.entries.sum(axis=(2, 3)) / math.sqrt(shape[2] * shape[3])
             groups.append(("sum of a value", np.array([np.mean(sums**2)]), sums.size))
+        blocks = ((2, 3), (1, 2, 3)) if shape[1] > 1 else ((2, 3),)
+        for axes, name in zip(blocks, ("a value", "a release"), strict=False):
+            scores = energy_scores(squares.sum(axis=axes), math.prod(shape[each] for each in axes))
+            groups.append((f"spread of {name}", np.array([np.mean(scores**2)]), scores.size))
         if self.batch > 1:  # equal noise in two releases widens its sum
             sums = self.entries.reshape(-1, self.batch, self.entries[0].size).sum(axis=1)
             groups.append(("sum of a batch", np.array([np.mean(sums**2) / self.batch]), sums.size))
@@ -82,12 +101,14 @@ class NoiseSample:
         """Yield name, names of pairs, correlations and numbers of entries, by kind of pair."""
         entries, kinds = self.entries, []
         wide = [axis for axis in (1, 2, 3) if entries.shape[axis] > 1]
-        for axis in wide:
-            values = np.moveaxis(entries, axis, 0).reshape(entries.shape[axis], -1)
-            kinds.append(_pairs(f"{AXES[axis - 1]}s", values))
         flat = entries.reshape(len(entries), -1)
-        if len(wide) > 1 and flat.shape[1] <= _MOST_PAIRED:
-            kinds.append(_pairs("coordinates", flat.T))
+        # Uncorrelated coordinates may depend on each other: then their sizes go together.
+        for word, numbers in (("", entries), ("sizes of ", energy_scores(entries**2, 1))):
+            for axis in wide:
+                values = np.moveaxis(numbers, axis, 0).reshape(entries.shape[axis], -1)
+                kinds.append(_pairs(f"{word}{AXES[axis - 1]}s", values))
+            if len(wide) > 1 and flat.shape[1] <= _MOST_PAIRED:
+                kinds.append(_pairs(f"{word}coordinates", numbers.reshape(flat.shape).T))
         if self.batch > 1:
             batches = entries.reshape(-1, self.batch, flat.shape[1])
             first, second = batches[:, :-1].ravel(), batches[:, 1:].ravel()
@@ -120,7 +141,8 @@ class NoiseSample:
                 place = f" {i}" if len(ratios) > 1 else ""
                 found.append(Found(f"std ratio of {name}{place}", ratios[i], low, high))
         for name, pairs, values, n in self._correlations:
-            bound = math.tanh(-float(ndtri(tail)) / math.sqrt(n - 3))
+            quantile = float(student.isf(tail, n - 2))  # of r sqrt((n - 2)/(1 - r²))
+            bound = quantile / math.sqrt(n - 2 + quantile**2)
             for i in np.flatnonzero(~(np.abs(values) <= bound)):
                 place = f" {pairs[i]}" if pairs[i] else ""
                 found.append(Found(f"correlation of {name}{place}", values[i], -bound, bound))
@@ -159,7 +181,7 @@ class NoiseValues:
         if not np.isfinite(self.numbers).all():
             return [Found("the number of infinite or undefined entries",
                           float((~np.isfinite(self.numbers)).sum()), 0, 0)]  # fmt: skip
-        kinds = (self._repeats, self._tails, self._sums, self._distances)
+        kinds = (self._repeats, self._tails, self._sums, self._spreads, self._distances)
         return [found for kind in kinds for found in kind(alarm / len(kinds))]
 
     def _repeats(self, alarm: float) -> Iterator[Found]:
@@ -207,6 +229,21 @@ class NoiseValues:
             ratio = math.sqrt(np.square(sums).mean())
             if not low <= ratio <= high:
                 yield Found(f"std ratio of sums of {name}", ratio, low, high)
+
+    def _spreads(self, alarm: float) -> Iterator[Found]:
+        """Compare energies of each value, and of blocks of 1, 2, 4, … numbers, with their law."""
+        energies = np.array([np.sum(np.square(each, dtype=np.float64)) for each in self.values])
+        sizes = np.array([np.size(each) for each in self.values])
+        groups = [("values", energy_scores(energies, sizes))]
+        for power in range(len(self.numbers).bit_length()):
+            blocks = self.numbers[: len(self.numbers) >> power << power].reshape(-1, 1 << power)
+            scores = energy_scores((blocks**2).sum(axis=1), 1 << power)
+            groups.append((f"blocks of {1 << power}", scores))
+        for name, scores in groups:
+            low, high = np.sqrt(variance_bounds(len(scores), alarm / len(groups) / 2))
+            ratio = math.sqrt(np.square(scores).mean())
+            if not low <= ratio <= high:
+                yield Found(f"spread of the energies of {name}", ratio, low, high)
 
     def _distances(self, alarm: float) -> Iterator[Found]:
         """Correlate the numbers with those that follow at every distance up to N/2."""
