@@ -20,7 +20,7 @@ help:
 	@echo "make install     install the pinned packages into .venv"
 	@echo "make lint        check style and types: ruff, mypy, snakefmt, snakemake --lint"
 	@echo "make docs        write the generated tables of docs/, workflow/schemas/ and README's picture (with Chromium)"
-	@echo "make lock        write requirements.lock from what is in .venv"
+	@echo "make lock        write requirements.lock from what is in .venv (PIP_INDEX_URL: the index that has the files)"
 	@echo "make upgrade     raise all pins to the newest versions, then run every test on them"
 	@echo "make sbom        write build/sbom.json (CycloneDX), and ask which pins have known faults"
 	@echo "make clean       remove results/ and the datasets built from raw files"

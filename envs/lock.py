@@ -1,14 +1,15 @@
 """Write requirements.lock: the versions in this environment of everything the project needs.
 
-Each has the hashes of the files that the Python Package Index serves for Python 3.11 and 3.12, so
-that pip installs these and no others. A local version label (``+cpu``) is left out; of such a
-package the file that pip would choose here has its hash there too. The versions go into the
+Each has the hashes of the files that pip's package index (``PIP_INDEX_URL``) serves for Python 3.11
+and 3.12, so that pip installs these and no others. A local version label (``+cpu``) is left out; of
+such a package the file that pip would choose here has its hash there too. The versions go into the
 environments of the rules (``envs/*.yaml``). Packages that nothing needs are left out.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -26,8 +27,6 @@ ROOT = Path(__file__).resolve().parents[1]
 PYTHONS = ("3.11", "3.12")
 BUILD = ("editables",)  # what an editable install with hatchling needs besides hatchling
 
-INDEX = "https://pypi.org/simple"
-"""Index whose hashes are written: of this project's sources the public one."""
 WHEELS = re.compile(r"-(cp311-cp311|cp312-cp312|cp3\d+-abi3|(py2\.)?py3-none)-")
 """Names of wheels for CPython 3.11 or 3.12."""
 
@@ -71,11 +70,21 @@ def pins(requirements: list[str]) -> dict[str, str]:
     return found
 
 
+def index() -> str:
+    """Return the address of the package index, as pip reads it."""
+    address = os.environ.get("PIP_INDEX_URL", "").rstrip("/")
+    if not address:
+        raise SystemExit(
+            "PIP_INDEX_URL: not set, expected the package index whose files the lock names"
+        )
+    return address
+
+
 def hashes(name: str, version: str) -> list[str]:
     """Return the sha256 of every file of a release that may be installed, in order."""
     accept = {"Accept": "application/vnd.pypi.simple.v1+json"}
     with urllib.request.urlopen(
-        urllib.request.Request(f"{INDEX}/{name}/", headers=accept), timeout=60
+        urllib.request.Request(f"{index()}/{name}/", headers=accept), timeout=60
     ) as answer:
         files = json.load(answer)["files"]
     release = re.compile(rf"[\w.-]+?-{re.escape(version)}(-|\.tar|\.zip)", re.IGNORECASE)
@@ -88,7 +97,7 @@ def hashes(name: str, version: str) -> list[str]:
     if Version(distribution(name).version).local:
         values.add(chosen_here(f"{name}=={version}"))
     if not values:
-        raise SystemExit(f"{name}=={version}: {INDEX} has no file of it")
+        raise SystemExit(f"{name}=={version}: {index()} has no file of it")
     return sorted(values)
 
 

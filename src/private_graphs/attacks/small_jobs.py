@@ -51,8 +51,6 @@ _NUMBERS: dict[str, Callable[[Any], Any]] = {
 the same code at every value, with these exceptions: a sample of training nodes or all; one full
 batch (60,000 are all records of MNIST, 30 all of ``small_images``). Rows of the GCN show the visits
 that a run made. All settings that are not listed are as recorded."""
-_CHOSEN = {"progap_staged": {"layers"}}
-"""Settings of which rows show what a run chose, among several that it was given."""
 _OWN: dict[str, dict[str, Any]] = {
     "gcn": {"splits": 3, "epochs": 4, "dtype": "float64", "hidden": 32},
     "unit_gradients": {"network": "softmax", "cells": "hash"},
@@ -89,7 +87,9 @@ def recorded_settings(
         settings = {
             name: short
             for name, value in sorted(json.loads(text).items())
-            if name in fields.keys() - _CHOSEN.get(method.name, set())
+            if name in fields
+            # one value of a setting that has several is what the run chose
+            and isinstance(value, list) >= isinstance(fields[name].default, tuple)
             and (short := _NUMBERS.get(name, lambda value: value)(value)) is not None
             and short != usual[name]
         }
