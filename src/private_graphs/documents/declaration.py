@@ -18,7 +18,7 @@ from private_graphs.core.errors import UsageError, UserError, counted, suggest, 
 from private_graphs.core.files import write_text
 from private_graphs.core.limits import MOST_COUNT, MOST_EDGES, SMALLEST_DELTA
 from private_graphs.core.private_files import hide_from_git
-from private_graphs.datasets.own import free_name
+from private_graphs.datasets.graph_names import free_name
 from private_graphs.datasets.own_tables import text_roles
 
 LINK = "link"
