@@ -75,9 +75,9 @@ def _save_predictions(result: JobResult, classes: list[str], folder: Path) -> No
 def _save_release(result: JobResult, job: Job, classes: list[str], folder: Path) -> None:
     """Write the files that the statement covers, and nothing else."""
     from private_graphs.core.manifest import write_manifest
+    from private_graphs.core.markup import markdown_text
     from private_graphs.privacy.statements import PrivacyStatement
     from private_graphs.report.statement import paragraphs
-    from private_graphs.report.table import markdown_text
 
     prepare_folder(folder)
     _save_predictions(result, classes, folder)

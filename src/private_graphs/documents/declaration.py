@@ -18,9 +18,11 @@ from private_graphs.core.errors import UsageError, UserError, counted, suggest, 
 from private_graphs.core.files import write_text
 from private_graphs.core.limits import MOST_COUNT, MOST_EDGES, SMALLEST_DELTA
 from private_graphs.core.private_files import hide_from_git
-from private_graphs.datasets.own import free_name
+from private_graphs.datasets.graph_names import free_name
 from private_graphs.datasets.own_tables import text_roles
 
+DATA = Path("data/raw")
+"""Folder of raw files, below the working folder."""
 LINK = "link"
 """Name of the unit where all documents are public."""
 FOLDER = "declared"
@@ -214,6 +216,11 @@ def keep(declaration: Declaration, data: Path) -> Path:
 def default_delta(n_units: int) -> float:
     """Return the largest power of ten that is at most 1 / (10 · ``n_units``), by integers."""
     return float(f"1e-{len(str(10 * n_units - 1))}")
+
+
+def delta_of(spec: Declaration, protected: int) -> float:
+    """Return the declared δ, or the default for this number of units."""
+    return spec.delta or default_delta(protected)
 
 
 @dataclass(frozen=True)

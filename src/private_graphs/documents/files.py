@@ -199,7 +199,7 @@ def _sentences(texts: Iterable[str]) -> list[str]:
 
 
 def _markdown(title: str, parts: list[Part]) -> str:
-    from private_graphs.report.table import markdown_text
+    from private_graphs.core.markup import markdown_text
 
     blocks = [f"# {markdown_text(title)}"]
     for heading, sentences in parts:

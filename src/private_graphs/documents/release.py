@@ -16,18 +16,17 @@ import numpy as np
 from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.errors import UsageError, UserError, counted, suggest
 from private_graphs.core.streams import Streams
-from private_graphs.documents.declaration import Declaration, default_delta, needed
+from private_graphs.documents.declaration import Declaration, delta_of, needed
+from private_graphs.documents.earlier import earlier_releases, people_of
 from private_graphs.documents.hashing import HashedWords, listed_words
 from private_graphs.documents.ledger import (
     PUBLISHED,
     BudgetLedger,
     Cost,
     People,
-    RecordedRelease,
     left_words,
     over_budget,
     spent_by_accounts,
-    units_on,
 )
 from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.tables import (
@@ -214,6 +213,9 @@ class PlannedRelease:
 
     def free_row(self) -> np.ndarray | None:
         """Return the classes of public test documents by public documents alone, if any."""
+        known, asked = terms_of(self.docs, KNOWN), terms_of(self.docs, PUBLIC_TEST)
+        if not known.texts:
+            return None
         import scipy.sparse
 
         from private_graphs.methods import method_named
@@ -221,9 +223,6 @@ class PlannedRelease:
         from private_graphs.tasks.method import ALONE, Request
         from private_graphs.tasks.tasks import SCENARIOS
 
-        known, asked = terms_of(self.docs, KNOWN), terms_of(self.docs, PUBLIC_TEST)
-        if not known.texts:
-            return None
         features = self.training.features
         assert not isinstance(features, HashedWords)
         rows, labelled = features.weighted(known.texts), np.flatnonzero(known.labels >= 0)
@@ -481,52 +480,6 @@ def _reserved(out: str | Path | None, force: bool) -> Iterator[Path]:
             if ours:  # an empty folder of another process is one that it holds
                 out.rmdir()
         os.close(held)
-
-
-def people_of(spec: Declaration, docs: Documents, ledger: BudgetLedger) -> People:
-    """Return the hashed ids of all documents and units of a declaration."""
-    return ledger.people(docs.units, docs.ids, docs.unit_of, docs.sides, alone=spec.unit is None)
-
-
-def earlier_releases(
-    spec: Declaration, docs: Documents, people: People, entries: Sequence[RecordedRelease]
-) -> list[RecordedRelease]:
-    """Return those of the releases in ``entries`` that protected one of these units.
-
-    Raises:
-        UserError: a document is public now, and an earlier release protected it or its person; or
-            the other way round.
-    """
-    found = []
-    public = np.isin(docs.sides, (KNOWN, PUBLIC_TEST))
-    for entry in entries:
-        before = units_on(entry, entry.protected, people)
-        opened = np.flatnonzero(before & public)
-        closed = np.flatnonzero(units_on(entry, entry.published, people) & ~public)
-        for units, side, was, now in (
-            (opened, "public", "protected",
-             "promised that nobody learns their texts; expected them private: take them out of "
-             "what --public or --public-files names"),
-            (closed, "private", "published what it read in",
-             "nothing protects their texts any more; expected them public: name them with "
-             "--public or --public-files, or leave them out"),
-        ):  # fmt: skip
-            if len(units):
-                noun = f"{side} {spec.unit or 'document'}"
-                example = docs.ids[int(np.flatnonzero(docs.unit_of == units[0])[0])]
-                raise UserError(
-                    f"{spec.name}: the release of {entry.graph!r} on {entry.date} {was} "
-                    f"{counted(len(units), noun)} (such as the one of {example!r}), and {now}. If "
-                    "they are other documents, give them other ids"
-                )
-        if before.any():
-            found.append(entry)
-    return found
-
-
-def delta_of(spec: Declaration, protected: int) -> float:
-    """Return the declared δ, or the default for this number of units."""
-    return spec.delta or default_delta(protected)
 
 
 def planned_release(
