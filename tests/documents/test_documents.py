@@ -88,7 +88,7 @@ def test_the_path_from_declare_to_predict_keeps_the_budget(run, root, data, tmp_
     assert {stat.S_IMODE(each.stat().st_mode) for each in Path("A/private").iterdir()} == {0o600}
     for folder in ("A/private", "data/declared", "data/ledgers"):
         assert Path(folder, ".gitignore").read_text() == "*\n"
-    assert Path("A/release/predictions.csv").read_text() == "id,class,score\n", "nobody is public"
+    assert Path("A/release/predictions.csv").read_text() == '"id","class","score"\n', "nobody"
     assert len(Path("A/private/predictions.csv").read_text().splitlines()) == 1201
     shutil.copytree("A/release", tmp_path / "elsewhere")
     answer = run("predict", tmp_path / "elsewhere", "--nodes", nodes, "--out", "p.csv", "--label",
@@ -232,8 +232,7 @@ def test_nobody_is_public_and_no_class_is_read_off_private_labels(data, tmp_path
     assert "secret" not in found.classes and found.public == 8, "half of p4 is private"
     assert any("count as unlabelled" in each for each in found.warnings)
     result = classify("x", epsilon=1, out="R")
-    assert {"d0", "d8"} & set(Path("R/release/predictions.csv").read_text().split()) == set()
-    ids = {line.split(",")[0] for line in Path("R/release/predictions.csv").read_text().split()}
+    ids = {line.split('"')[1] for line in Path("R/release/predictions.csv").read_text().split()}
     assert ids == {"id", *(f"d{number}" for number in range(8))}
     assert result.quality is None or result.quality.verdict == "cannot tell"
 
@@ -724,7 +723,7 @@ def test_links_have_an_account_and_publish_the_documents(run, data, tmp_path):
     result = classify("pages", epsilon=1, scenario="edges", out="A")
     assert result.unit == "link" and result.private is None and not Path("A/private").exists()
     predicted = Path("A/release/predictions.csv").read_text().splitlines()
-    assert predicted[0] == "id,class" and 30 < len(predicted) < 70, "those that did not train"
+    assert predicted[0] == '"id","class"' and 30 < len(predicted) < 70, "those that did not train"
     statement = json.loads(Path("A/release/statement.json").read_text())
     [told] = statement.values()
     assert (told["unit"], told["relation"], told["n_units"]) == ("edge_undirected", "add_remove",
@@ -943,11 +942,12 @@ def test_formula_cells_are_escaped_and_damaged_models_refused(data, tmp_path):
     declared("x", nodes)
     classify("x", epsilon=1, out="R")
     new = write(tmp_path / "new.csv", [
-        {"id": "=1+1", "body": "chain"}, {"id": "-5", "body": "=cmd()"}, {"id": "d", "body": ""}
+        {"id": "=1+1", "body": "chain"}, {"id": "-5", "body": "=cmd()"}, {"id": "d", "body": ""},
+        {"id": "n7;=1+1;z", "body": ""}, {"id": "\uff1d1+1", "body": ""},
     ])  # fmt: skip
     found = private_graphs.predict("R/release", nodes=new, out="p.csv")
-    assert [line.split(",")[0] for line in Path("p.csv").read_text().split()] == [
-        "id", "'=1+1", "-5", "d",
+    assert [line.split('"')[1] for line in Path("p.csv").read_text().split()] == [
+        "id", "'=1+1", "-5", "d", "n7;'=1+1;z", "'\uff1d1+1",
     ]  # fmt: skip
     assert set(found.classes) <= set(CLASSES) and found.unknown is None
     with pytest.raises(UserError, match="no known encoding"):
