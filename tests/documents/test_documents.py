@@ -44,7 +44,7 @@ from private_graphs.documents.ledger import (
 )
 from private_graphs.documents.links import PlannedVotes
 from private_graphs.documents.release import Quality, classify
-from private_graphs.documents.tables import TEST, TRAINING, keyed, read_documents
+from private_graphs.documents.tables import TEST, TRAINING, keyed, read_documents, read_links
 from private_graphs.documents.vectors import TextReader
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.mechanisms.replay import replay
@@ -269,6 +269,18 @@ def test_numbers_that_became_decimals_and_too_few_units_are_said(data, tmp_path)
     declared("few", write(tmp_path / "few.csv", [one]))
     with pytest.raises(UserError, match="1 document, of whom none trains"):
         classify("few", epsilon=1, out="R")
+
+
+@pytest.mark.parametrize("name", ["nan", "NULL", "?", "\uff1f"])
+def test_persons_who_are_called_like_a_missing_value_are_said(data, tmp_path, name):
+    rows = rows_of(60)
+    for row in rows[::2]:
+        row["who"] = name
+    nodes = write(tmp_path / "n.csv", rows)
+    found = declared("x", nodes, unit="who", max_per_unit=5)
+    assert found.dropped["document beyond 5 of one who"] == 25
+    [said] = [each for each in found.warnings if "looks like a missing value" in each]
+    assert said.startswith("30 documents with 'who'") and "leave the field empty" in said
 
 
 def test_the_delta_follows_from_the_number_of_units():
@@ -508,6 +520,28 @@ def test_a_verdict_needs_enough_test_units():
     assert few.sentence == "Cannot tell: 5 labelled test units, ± 57 points."
 
 
+def test_noisy_counts_say_no_more_than_the_public_number_of_test_units(data, tmp_path, monkeypatch):
+    declared("x", write(tmp_path / "n.csv", rows_of(400)), budget=100)
+    n_tested = int((read_documents(needed("x", data)).sides == TEST).sum())
+    assert n_tested > releases.FEWEST, "else no verdict is given whatever the error"
+    cells = (500.0, 200.0, -20.0, 83.0)
+    monkeypatch.setattr(Door, "gaussian", at_counts(Door.gaussian, cells))
+    quality = classify("x", epsilon=0.1, out="R").quality
+    assert quality.tested == n_tested and -1 <= quality.gain <= 1
+    assert quality.error > releases.MOST_ERROR and quality.verdict == "cannot tell"
+    assert f"about {n_tested} labelled test units" in quality.sentence
+
+
+def at_counts(gaussian, cells: tuple[float, ...]):
+    """Return ``gaussian`` with these answers in place of the counts of test units."""
+
+    def answer(door, *arguments, stream: str, **more):
+        drawn = gaussian(door, *arguments, stream=stream, **more)
+        return [np.array(cells)] if stream == "counts" else drawn
+
+    return answer
+
+
 @pytest.mark.parametrize(("won", "lost", "verdict"), [
     (6, 0, "gain"), (5, 0, "none"), (0, 6, "loss"), (30, 29, "none"), (0, 0, "none"),
 ])  # fmt: skip
@@ -708,6 +742,18 @@ def test_another_key_and_another_spelling_reset_no_account(data):
 # --- links --------------------------------------------------------------------------------------
 
 
+def test_links_find_documents_whose_ids_are_written_in_another_form(data, tmp_path):
+    """As in the ledger: composed and decomposed letters, and characters that nobody sees."""
+    rows = public_rows(90)
+    rows[0]["id"], rows[1]["id"] = "M\u00fcller", "x1"
+    ends = ({"source": "Mu\u0308ller", "target": "x\u200b1"}, {"source": "x1", "target": "d2"})
+    given = dict(edges=write(tmp_path / "e.csv", ends), public="open", max_edges=9, classes=())
+    declared("pages", write(tmp_path / "n.csv", rows), **given)
+    spec = needed("pages", data)
+    links, lost = read_links(spec, read_documents(spec).ids)
+    assert links.tolist() == [[0, 1], [1, 2]] and not any(lost.values())
+
+
 def test_links_have_an_account_and_publish_the_documents(run, data, tmp_path):
     rows = public_rows(90)
     nodes, edges = write(tmp_path / "n.csv", rows), linked(tmp_path / "e.csv", rows)
@@ -882,6 +928,7 @@ def test_a_release_that_is_killed_counts_in_full(data, tmp_path):
 @pytest.mark.parametrize(
     ("flag", "value", "words"),
     [("--text", "a\nb", "between commas"), ("--classes", "a\nb", "between commas"),
+     ("--classes", "a,,b", "without a name"), ("--classes", "a,b,\u200b", "without a name"),
      ("--classes", "\udcff", "UTF-8"), ("--source", "\udcff", "UTF-8"), ("--unit", "", "--unit"),
      ("--public", "", "--public"), ("--vocabulary", ".", "folder")],
 )  # fmt: skip

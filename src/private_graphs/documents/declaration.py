@@ -20,6 +20,7 @@ from private_graphs.core.limits import MOST_COUNT, MOST_EDGES, SMALLEST_DELTA
 from private_graphs.core.private_files import hide_from_git
 from private_graphs.datasets.own import free_name
 from private_graphs.datasets.own_tables import text_roles
+from private_graphs.datasets.spelling import seen
 
 LINK = "link"
 """Name of the unit where all documents are public."""
@@ -109,6 +110,11 @@ class Declaration(BaseModel):
                     "role per column"
                 )
             named[column] = role
+        if not all(map(seen, self.classes)):
+            raise ValueError(
+                f"classes are {', '.join(map(repr, self.classes))}, one of them without a name; "
+                "expected a name for each: remove the comma too many"
+            )
         if self.classes and len(set(self.classes)) < 2:
             raise ValueError(f"classes are {', '.join(self.classes)}; expected at least two")
         if len(set(self.classes)) < len(self.classes):
