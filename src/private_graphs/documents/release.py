@@ -76,6 +76,8 @@ LINK_METHOD = "edge_votes"
 """Method for the links between public documents."""
 FEWEST = 30
 """Labelled test units below which no verdict is given."""
+MOST_ERROR = 0.25
+"""Standard error of a comparison above which no verdict is given."""
 _CLEAR = 2.0
 """Standard errors that make a difference clear."""
 _TESTED = "test units"
@@ -117,7 +119,7 @@ class Quality:
         other = "the largest class" if self.public_alone is None or (
             self.majority >= self.public_alone) else "public documents alone"  # fmt: skip
         margin = f"{100 * self.gain:+.1f} points, standard error {100 * self.error:.1f}"
-        tested = f"about {max(self.tested, 0):,.0f}" if self.noisy else f"{self.tested:,.0f}"
+        tested = f"about {self.tested:,.0f}" if self.noisy else f"{self.tested:,.0f}"
         if self.verdict == "cannot tell":
             wide = min(100.0, 200 * self.error)
             return f"Cannot tell: {tested} labelled test units, ± {wide:.0f} points."
@@ -281,13 +283,14 @@ class PlannedRelease:
         part = door.part(_TESTED)
         part.plan([(query,)])
         [noisy] = part.gaussian(exact[None], [query], stream="counts")
-        counts = Counts(tuple(noisy.tolist()), lattice.noise_std)
+        tested = len(self.docs.units_on(TEST))
+        counts = Counts(tuple(noisy.tolist()), lattice.noise_std, tested)
         z = counts.gain / counts.error
         verdict: str = "gain" if z >= _CLEAR else "loss" if z <= -_CLEAR else "none"
-        if counts.labelled < FEWEST:
+        if counts.labelled < FEWEST or counts.error > MOST_ERROR:
             verdict = "cannot tell"
         return Quality(
-            counts.score, counts.other, self.docs.classes[majority], None, sum(counts.cells),
+            counts.score, counts.other, self.docs.classes[majority], None, counts.labelled,
             counts.gain, counts.error, verdict, True,
         )  # fmt: skip
 
@@ -628,7 +631,8 @@ def public_quality(
     rivals: dict[str, tuple[Counts, str]] = {}
     for name, other in (("public", free), ("majority", np.full(len(predicted), majority))):
         cells = cells_of(predicted, other, asked.labels, asked.unit_of)
-        rivals[name] = (Counts(tuple(cells.sum(axis=0).tolist()), 0.0), _exact_verdict(cells))
+        counts = Counts(tuple(cells.sum(axis=0).tolist()), 0.0, len(cells))
+        rivals[name] = counts, _exact_verdict(cells)
     verdicts = {verdict for _, verdict in rivals.values()}
     counts, _ = max(rivals.values(), key=lambda each: each[0].other)
     verdict: str = next(each for each in ("loss", "none", "gain") if each in verdicts)
