@@ -283,7 +283,7 @@ def test_a_file_above_its_bound_is_refused(monkeypatch, raw, folder, where):
 def test_what_cannot_be_the_file_is_not_trusted(monkeypatch, raw, file, content):
     use(monkeypatch, source(file=file))
     put(raw, content, file)
-    with pytest.raises(UserError, match="begins with .* expected"):
+    with pytest.raises(UserError, match="begins with .* expected|is a web page .* expected"):
         supply(["tiny"], raw)
     assert files_below(raw) == [file]
 
