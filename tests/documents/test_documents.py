@@ -939,6 +939,36 @@ def test_odd_values_of_declare_are_refused_in_a_sentence(run, data, tmp_path, fl
     refused(run("declare", "x", *given), 2, words)
 
 
+def test_twenty_thousand_classes_are_no_message(run, data, tmp_path):
+    nodes, names = write(tmp_path / "n.csv", rows_of(20)), ",".join(map(str, range(20_000)))
+    for wrong, words in ((names, "and 19,980 more"), (f"{names},", "without a name"),
+                         (f"{names},\udcff", "UTF-8")):  # fmt: skip
+        answer = run("declare", "x", "--nodes", nodes, "--text", "body", "--label", "topic",
+                     "--classes", wrong)  # fmt: skip
+        refused(answer, 1 if wrong is names else 2, words)
+        assert len(answer.err) < 2000
+
+
+def test_a_locale_that_cannot_read_a_name_is_told_from_a_name_that_is_no_text(data, tmp_path):
+    folder = tmp_path / "\u00fc"
+    folder.mkdir()
+    nodes = write(folder / "n.csv", rows_of(60))
+    flags = ["--nodes", nodes, "--text", "body", "--label", "topic", "--classes", ",".join(CLASSES)]
+    done = subprocess.run(
+        [sys.executable, "-m", "private_graphs", "declare", "x", *flags], capture_output=True,
+        env=os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    )  # fmt: skip
+    assert done.returncode == 2 and b"PYTHONUTF8=1" in done.stderr, done.stderr
+    assert b"rename" not in done.stderr
+
+
+def test_a_gpu_that_nothing_uses_is_said(run, data, tmp_path):
+    declared("x", write(tmp_path / "n.csv", rows_of(60)))
+    for device in ("cuda", "auto"):
+        answer = run("classify", "x", "--epsilon", 1, "--dry-run", "--device", device)
+        assert answer.code == 0 and ("has no effect" in answer.err) == (device == "cuda")
+
+
 @pytest.mark.parametrize("models", [7, 10**7, 10**30])
 def test_a_number_of_models_beyond_all_use_is_refused(data, models):
     with pytest.raises(UsageError, match="expected 8 to"):

@@ -8,6 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+_LONGEST_VALUE = 400
+"""Characters of a wrong value that a message shows."""
+
 
 class UserError(Exception):
     """Wrong data, file or state; the message says what was found, what was expected and what to do.
@@ -38,6 +41,13 @@ def counted(number: int, noun: str, rest: str = "") -> str:
     return f"{number:,} {noun}{plural}{' ' if rest else ''}{rest}"
 
 
+def listed(names: Iterable[str], most: int = 20) -> str:
+    """Return names between commas; of more than ``most`` the first, and how many follow."""
+    known = list(names)
+    more = f" and {len(known) - most:,} more" if len(known) > most else ""
+    return ", ".join(known[:most]) + more
+
+
 def suggest(name: str, choices: Iterable[str]) -> str:
     """Return ``"; did you mean 'cora'?"`` for the nearest choice, or ``""`` if none is near."""
     near = difflib.get_close_matches(
@@ -63,6 +73,8 @@ def wrong_fields(
                 message = f"should be at least {bounds['ge']:g}"
             value = error["input"]
             shown = repr(str(value) if isinstance(value, os.PathLike) else value)
+            if len(shown) > _LONGEST_VALUE:
+                shown = f"{shown[:_LONGEST_VALUE]}… ({len(shown):,} characters)"
             message = f"found {shown}; {message[0].lower()}{message[1:]}"
         found.append((key, message))
     return found

@@ -388,6 +388,9 @@ def classify(
             from private_graphs.documents.links import PlannedVotes
 
             plan = PlannedVotes.of(spec, docs, ledger, epsilon)
+        if device == "cuda" and spec.model is None:
+            say("--device cuda has no effect: no model reads these texts, and words are hashed and "
+                "counted on the CPU")  # fmt: skip
         account = plan.people, plan.delta, plan.costs, plan.links
         before = spent_by_accounts(ledger.entries(), *account)
         told: dict[str, Any] = dict(
