@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -23,12 +25,79 @@ class UsageError(UserError):
     """A wrong argument or configuration value. The command line exits with 2."""
 
 
+_SYSTEM_CODE = re.compile(r"[([](?:os error|errno) (\d+)[])]", re.IGNORECASE)
+"""Number of a system error in the text of a library that wraps it, such as safetensors."""
+_READ_OR_WRITE = "read or written", (
+    "check that it is there, its permissions and the room on the disk"
+)  # fmt: skip
+_LOCK = "locked", (
+    "its file system or kernel offers no locks (some NFS and Lustre mounts): choose a folder on a "
+    "local disk with --data and --out, or have it mounted with locks"
+)  # fmt: skip
+_FULL = "written", "make room on its disk, or choose a folder on another one"
+_CLOSED = "read or written", "change its permissions, or choose a folder of your own"
+_REMEDIES = {
+    errno.ENOSPC: _FULL, errno.EDQUOT: _FULL, errno.EFBIG: _FULL,
+    errno.ENOLCK: _LOCK, errno.ENOSYS: _LOCK, errno.EOPNOTSUPP: _LOCK,
+    errno.EIO: ("read or written", "its disk or network drive reports a fault: copy what is there "
+                "to another disk, and run again"),
+    errno.EACCES: _CLOSED, errno.EPERM: _CLOSED,
+    errno.EROFS: ("written", "its disk is mounted read-only: choose a folder on another one"),
+    errno.ENOENT: ("found", "check the path"),
+}  # fmt: skip
+"""Number of a system error -> (operation, remedy)."""
+_NO_MEMORY = ("cannot allocate memory", "failed to map segment", "bad_alloc")
+"""Parts of messages of libraries that lack memory."""
+
+
+def system_code(error: BaseException) -> int | None:
+    """Return the number of the system error that an error of a library is or wraps, if any."""
+    if isinstance(error, UserError):
+        return None
+    if isinstance(error, OSError):
+        return error.errno
+    if found := _SYSTEM_CODE.search(str(error)):
+        return int(found[1])
+    return None if error.__cause__ is None else system_code(error.__cause__)
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Return whether an error, of a library too, means that memory is missing."""
+    wrapped = isinstance(error, ImportError | RuntimeError | OSError)
+    return isinstance(error, MemoryError) or system_code(error) == errno.ENOMEM or (
+        wrapped and any(each in str(error).lower() for each in _NO_MEMORY)
+    )  # fmt: skip
+
+
+@contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn a system error without a file, or a library's that wraps one, into one about a file."""
+    try:
+        yield
+    except Exception as error:
+        code = system_code(error)
+        if not code or (isinstance(error, OSError) and error.filename is not None):
+            raise
+        raise OSError(code, os.strerror(code), os.fspath(path)) from error
+
+
+def system_error_text(error: BaseException) -> str:
+    """Return file, operation, reason and remedy of a system error, or of one that wraps it."""
+    code = system_code(error) or 0
+    operation, remedy = _REMEDIES.get(code, _READ_OR_WRITE)
+    file = getattr(error, "filename", None) or "a file that the system does not name"
+    reason = getattr(error, "strerror", None) or (os.strerror(code) if code else error)
+    return f"{file}: cannot be {operation} ({reason}); {remedy}"
+
+
 @contextmanager
 def from_extra(extra: str) -> Iterator[None]:
     """Turn an ImportError into a UserError that says how to install the optional part ``extra``."""
     try:
         yield
     except ImportError as error:
+        if lacks_memory(error):
+            raise MemoryError(str(error)) from error
         raise UserError(
             f"a library of the optional part {extra!r} cannot be imported ({error}); install it: "
             f'pip install ".[{extra}]" in a checkout, or pip install "WHEEL[{extra}]" with its file'

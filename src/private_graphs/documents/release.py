@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from private_graphs.core.entropy import fresh_bytes
-from private_graphs.core.errors import UsageError, UserError, counted, suggest
+from private_graphs.core.errors import UsageError, UserError, counted, naming, suggest
 from private_graphs.core.streams import Streams
 from private_graphs.documents.declaration import Declaration, default_delta, needed
 from private_graphs.documents.hashing import HashedWords, listed_words
@@ -469,7 +469,7 @@ def _reserved(out: str | Path | None, force: bool) -> Iterator[Path]:
         )
     ours = False
     try:
-        with suppress(BlockingIOError):
+        with suppress(BlockingIOError), naming(out):
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # another process may have removed the folder, or made it anew, since it was opened
             ours = out.exists() and os.path.samestat(os.stat(out), os.fstat(held))
