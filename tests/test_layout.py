@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -94,6 +95,15 @@ def imports_of(package: Path) -> dict[str, frozenset[str]]:
 def floor(name: str) -> int:
     """Number of the floor that a module stands on."""
     return len(FLOORS) if name in ENTRANCES else FLOORS.index(name.partition(".")[0])
+
+
+def test_the_map_for_developers_lists_the_rooms_from_the_ground_up(root: Path) -> None:
+    package = root / "src" / "private_graphs"
+    folders = {path.parent.name for path in package.glob("*/__init__.py")}
+    assert folders == set(FLOORS)
+    text = (root / "docs" / "extending.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^  ([a-z]+)/", text[text.index("src/private_graphs/\n") :], re.MULTILINE)
+    assert tuple(listed) == FLOORS
 
 
 def test_no_import_runs_up(root: Path) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from private_graphs.datasets import protocols
-from private_graphs.methods import all_methods, gcn_protocols
+from private_graphs.methods import all_methods
 from private_graphs.methods.gcn_protocols import PROTOCOLS, SOUND
+from private_graphs.training import gcn_protocol
 
 
 def test_every_method_takes_its_protocols_from_the_three():
@@ -25,7 +26,7 @@ def test_every_method_takes_its_protocols_from_the_three():
 
 def test_every_field_is_documented():
     documented = set()
-    for module in (protocols, gcn_protocols):
+    for module in (protocols, gcn_protocol):
         for body in (
             node.body
             for node in ast.parse(inspect.getsource(module)).body

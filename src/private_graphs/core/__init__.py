@@ -1,1 +1,1 @@
-"""What everybody reads first: jobs, studies, tasks, methods, the runner and its results."""
+"""What every room reads: errors, files, limits, random streams, imports."""

@@ -1,0 +1,1 @@
+"""From rows to words, tables, charts, statements and verdicts on claims."""
