@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from private_graphs.core.errors import UsageError, UserError, counted, suggest
+from private_graphs.core.errors import UsageError, UserError, counted, listed, suggest
 from private_graphs.documents.declaration import (
     DATA,
     LINK,
@@ -106,7 +106,7 @@ def declare(
         raise UserError(
             f"{spec.nodes}: no label in {spec.label!r} is a class: found labels such as "
             f"{', '.join(map(shown, docs.outside[:3]))}, expected "
-            f"{', '.join(map(shown, docs.classes))}; correct --classes or --label"
+            f"{listed(map(shown, docs.classes))}; correct --classes or --label"
             f"{next(filter(None, hints), '')}"
         )
     refuse_large_delta(delta_of(spec, protected), protected)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from private_graphs.core.entropy import fresh_bytes
-from private_graphs.core.errors import UsageError, UserError, counted, suggest
+from private_graphs.core.errors import UsageError, UserError, counted, naming, suggest
 from private_graphs.core.streams import Streams
 from private_graphs.documents.declaration import Declaration, delta_of, needed
 from private_graphs.documents.earlier import earlier_releases, people_of
@@ -75,6 +75,8 @@ LINK_METHOD = "edge_votes"
 """Method for the links between public documents."""
 FEWEST = 30
 """Labelled test units below which no verdict is given."""
+MOST_ERROR = 0.25
+"""Standard error of a comparison above which no verdict is given."""
 _CLEAR = 2.0
 """Standard errors that make a difference clear."""
 _TESTED = "test units"
@@ -116,7 +118,7 @@ class Quality:
         other = "the largest class" if self.public_alone is None or (
             self.majority >= self.public_alone) else "public documents alone"  # fmt: skip
         margin = f"{100 * self.gain:+.1f} points, standard error {100 * self.error:.1f}"
-        tested = f"about {max(self.tested, 0):,.0f}" if self.noisy else f"{self.tested:,.0f}"
+        tested = f"about {self.tested:,.0f}" if self.noisy else f"{self.tested:,.0f}"
         if self.verdict == "cannot tell":
             wide = min(100.0, 200 * self.error)
             return f"Cannot tell: {tested} labelled test units, ± {wide:.0f} points."
@@ -280,13 +282,14 @@ class PlannedRelease:
         part = door.part(_TESTED)
         part.plan([(query,)])
         [noisy] = part.gaussian(exact[None], [query], stream="counts")
-        counts = Counts(tuple(noisy.tolist()), lattice.noise_std)
+        tested = len(self.docs.units_on(TEST))
+        counts = Counts(tuple(noisy.tolist()), lattice.noise_std, tested)
         z = counts.gain / counts.error
         verdict: str = "gain" if z >= _CLEAR else "loss" if z <= -_CLEAR else "none"
-        if counts.labelled < FEWEST:
+        if counts.labelled < FEWEST or counts.error > MOST_ERROR:
             verdict = "cannot tell"
         return Quality(
-            counts.score, counts.other, self.docs.classes[majority], None, sum(counts.cells),
+            counts.score, counts.other, self.docs.classes[majority], None, counts.labelled,
             counts.gain, counts.error, verdict, True,
         )  # fmt: skip
 
@@ -384,6 +387,9 @@ def classify(
             from private_graphs.documents.links import PlannedVotes
 
             plan = PlannedVotes.of(spec, docs, ledger, epsilon)
+        if device == "cuda" and spec.model is None:
+            say("--device cuda has no effect: no model reads these texts, and words are hashed and "
+                "counted on the CPU")  # fmt: skip
         account = plan.people, plan.delta, plan.costs, plan.links
         before = spent_by_accounts(ledger.entries(), *account)
         told: dict[str, Any] = dict(
@@ -462,7 +468,7 @@ def _reserved(out: str | Path | None, force: bool) -> Iterator[Path]:
         )
     ours = False
     try:
-        with suppress(BlockingIOError):
+        with suppress(BlockingIOError), naming(out):
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # another process may have removed the folder, or made it anew, since it was opened
             ours = out.exists() and os.path.samestat(os.stat(out), os.fstat(held))
@@ -581,7 +587,8 @@ def public_quality(
     rivals: dict[str, tuple[Counts, str]] = {}
     for name, other in (("public", free), ("majority", np.full(len(predicted), majority))):
         cells = cells_of(predicted, other, asked.labels, asked.unit_of)
-        rivals[name] = (Counts(tuple(cells.sum(axis=0).tolist()), 0.0), _exact_verdict(cells))
+        counts = Counts(tuple(cells.sum(axis=0).tolist()), 0.0, len(cells))
+        rivals[name] = counts, _exact_verdict(cells)
     verdicts = {verdict for _, verdict in rivals.values()}
     counts, _ = max(rivals.values(), key=lambda each: each[0].other)
     verdict: str = next(each for each in ("loss", "none", "gain") if each in verdicts)
