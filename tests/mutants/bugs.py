@@ -562,7 +562,8 @@ BUGS = (
         "if before is not None and named and replicas <= before:", "if before is not None:",
         (test("cli_train::runs_of_two_seeds_cost_both_though_their_statements_are_equal"),)),
     Bug("Q4", "documents: an exact number of labelled test units turns the verdict",
-        "documents/release.py", "        if counts.labelled < FEWEST:\n",
+        "documents/release.py",
+        "        if counts.labelled < FEWEST or counts.error > MOST_ERROR:\n",
         "        if len(np.unique(asked.unit_of[asked.labels >= 0])) < FEWEST:\n",
         (test("documents/documents::"
               "a_replayed_release_reads_a_person_through_the_door_alone[False-dp_linear]"),)),
