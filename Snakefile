@@ -1,5 +1,7 @@
 # The table of contents. What is configured: config.yaml, and the study.yaml of every study; where
 # results go: results/.
+import os
+
 from snakemake.utils import min_version
 
 min_version("9.0")
@@ -12,7 +14,8 @@ except ModuleNotFoundError:
     ) from None
 
 
-configfile: "config.yaml"
+# with --directory, the folder that results go to may have none of its own
+configfile: next(filter(os.path.exists, ["config.yaml", f"{workflow.basedir}/config.yaml"]))
 
 
 include: "workflow/rules/common.smk"

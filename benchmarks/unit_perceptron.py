@@ -17,7 +17,7 @@ from comparison import CHOOSING, EPSILONS
 from unit_steps import DRAWS, ROOT, Trial, sets
 
 from private_graphs.documents import unit_steps, unit_sums
-from private_graphs.methods.class_sums import CLIP_NORM
+from private_graphs.methods.exact_sums import CLIP_NORM
 from private_graphs.methods.node_gradients import TwoLayers, clipped_total, predict
 from private_graphs.privacy.calibration import gdp_noise
 

@@ -23,8 +23,10 @@ from small_graphs import random_graph, with_parts
 
 from private_graphs.cli import classify as cli_classify
 from private_graphs.cli.classify import Compared
+from private_graphs.cli.run import PUBLIC_METHODS
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.own import declare, remember
+from private_graphs.methods import method_named, methods_of
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.running.jobs import Job
 from private_graphs.running.result import JobResult
@@ -407,3 +409,9 @@ def test_delta_is_checked_against_the_declared_bound_and_a_graph_above_it_is_ref
     monkeypatch.setattr(cli_classify, "load_data", lambda *_: nobody)
     monkeypatch.setattr(cli_classify, "declared_bound", lambda *_: None)
     refused(run(*flags), 1, "mine", "--max-edges", "without looking at the links")
+
+
+@pytest.mark.parametrize("scenario", PUBLIC_METHODS)
+def test_a_run_is_compared_with_the_first_method_that_reads_nothing_private(scenario):
+    free = [name for name in methods_of(scenario) if not method_named(name).reads_private]
+    assert PUBLIC_METHODS[scenario] == free[0]

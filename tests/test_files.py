@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -10,10 +11,12 @@ import subprocess
 import sys
 
 import pytest
+import safetensors
 
+from private_graphs import cli
 from private_graphs.core import files, manifest
 from private_graphs.core.bounded_files import read_bounded
-from private_graphs.core.errors import UsageError, suggest
+from private_graphs.core.errors import UsageError, from_extra, suggest, system_error_text
 
 
 def test_a_file_appears_under_its_name_only_when_it_is_complete(tmp_path):
@@ -97,3 +100,47 @@ def test_results_of_another_schema_are_named(tmp_path):
 def test_a_name_with_a_zero_byte_is_refused_in_a_sentence():
     with pytest.raises(UsageError, match="zero byte"):
         read_bounded("posts\0.csv")
+
+
+WRAPPED = "Error while serializing: I/O error: No space left on device (os error 28)"
+
+
+@pytest.mark.parametrize("error", [
+    OSError(errno.ENOSPC, "No space left on device"), safetensors.SafetensorError(WRAPPED),
+])  # fmt: skip
+def test_a_full_disk_is_told_with_the_file_whichever_library_meets_it(tmp_path, error):
+    target = tmp_path / "file.txt"
+    with pytest.raises(OSError) as raised, files.atomic_path(target):
+        raise error
+    said = system_error_text(raised.value)
+    assert said.startswith(f"{target}: cannot be written (No space left on device); make room")
+
+
+@pytest.mark.parametrize(("error", "words"), [
+    (OSError(errno.ENOLCK, "No locks available"), "cannot be locked"),
+    (OSError(errno.ENOSYS, "Function not implemented", "x/lock"), "x/lock: cannot be locked"),
+    (OSError(errno.EIO, "Input/output error", "x"), "reports a fault"),
+    (OSError(errno.EROFS, "Read-only file system", "x"), "mounted read-only"),
+    (OSError("no number"), "cannot be read or written (no number)"),
+    (safetensors.SafetensorError(WRAPPED), "make room"),
+    (ImportError("libx.so: failed to map segment from shared object"), "not enough memory"),
+    (OSError(errno.ENOMEM, "Cannot allocate memory"), "not enough memory"),
+    (KeyError("secret"), "a defect of private-graphs (KeyError at"),
+])  # fmt: skip
+def test_an_error_of_the_system_is_told_with_its_remedy_and_is_no_defect(
+    monkeypatch, capsys, error, words
+):
+    def fail(names):
+        raise error
+
+    monkeypatch.setattr(cli, "application", fail)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["ledger"])
+    said = capsys.readouterr().err
+    assert ended.value.code == 1 and words in said and "secret" not in said
+    assert ("a defect" in said) == isinstance(error, KeyError)
+
+
+def test_an_optional_part_that_lacks_memory_is_not_said_to_be_missing():
+    with pytest.raises(MemoryError), from_extra("bert"):
+        raise ImportError("libtorch.so: cannot allocate memory in static TLS block")

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from importlib import import_module
+
 import pytest
 
 from private_graphs.core.errors import UserError
+from private_graphs.core.imports import modules_of
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.own import OwnGraph, remember
+from private_graphs.datasets.readers import modules_by_name
 from private_graphs.datasets.registry import DATASETS, build, dataset_names, dataset_spec
 from private_graphs.datasets.sources import load_sources
 from private_graphs.datasets.spec import GraphSize
@@ -60,3 +66,27 @@ def test_a_users_graph_is_a_dataset_once_it_is_declared(tmp_path, monkeypatch):
     }  # fmt: skip
     assert spec.views == ("released", "paper", "sound")
     assert spec.size.nodes == 3 and spec.size_with("bow").features == 5000
+
+
+def test_the_lists_of_names_are_those_of_the_modules():
+    """A dataset that no ``names.yaml`` has would not be found."""
+    modules = {dotted: import_module(dotted)
+               for dotted in modules_of("private_graphs.datasets.readers").values()}  # fmt: skip
+    found = [(spec.name, dotted) for dotted, module in modules.items() for spec in module.DATASETS]
+    composing = {dotted for dotted, module in modules.items() if hasattr(module, "named")}
+    listed = modules_by_name()
+    assert [pair for pair in listed.items() if "*" not in pair[0]] == found
+    assert {module for name, module in listed.items() if "*" in name} == composing
+    assert list(DATASETS) == [name for name, _ in found]
+
+
+def test_a_name_is_looked_for_without_importing_readers():
+    script = (
+        "import sys; from private_graphs.datasets.readers import DATASETS; "
+        "names = list(DATASETS); assert 'pokec' in names and 'pokec' in DATASETS; "
+        "assert 'posts' not in DATASETS and DATASETS.module('svhn').endswith('pate.readers.svhn'); "
+        "loaded = lambda: [each for each in sys.modules if '.readers.' in each]; "
+        "assert not loaded(), loaded(); DATASETS['wenet']; print(*loaded())"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.split() == ["private_graphs.datasets.readers.wenet"], done.stderr

@@ -99,11 +99,12 @@ def assert_complete(raw: Path) -> None:
         assert (raw / file).read_bytes() == content
 
 
-@pytest.mark.parametrize("form", ["folder", "path", "file url", "home"])
+@pytest.mark.parametrize("form", ["folder", "path", "file url", "capitals", "home"])
 def test_a_mirror_folder_supplies_every_file(tmp_path, folder, offline, monkeypatch, form):
     monkeypatch.setenv("HOME", str(tmp_path))
     mirror = {
         "folder": str(folder), "path": folder, "file url": folder.as_uri(), "home": "~/mirror",
+        "capitals": folder.as_uri().replace("file", "FILE"),
     }[form]  # fmt: skip
     paths = supply(["tiny"], tmp_path / "raw", mirror)
     assert paths == [tmp_path / "raw" / file for file in CONTENTS]
@@ -224,7 +225,19 @@ class TruncatingSilently(Truncating):
 class Failing(Handler):
     def do_GET(self):
         self.send_response(503)
+        self.send_header("Content-Length", "0")
         self.end_headers()
+
+
+PAGE = b"\n<!DOCTYPE html><html><title>Log in</title></html>"
+
+
+class Paged(Handler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(PAGE)))
+        self.end_headers()
+        self.wfile.write(PAGE)
 
 
 class Endless(Truncating):
@@ -241,7 +254,8 @@ class Endless(Truncating):
     [
         (Truncating, "broke off", 2),
         (TruncatingSilently, "wrong sha256", 2),
-        (Failing, "answers 503", 1),
+        (Failing, "answers 503", 2),
+        (Paged, "is a web page", 1),
         (Endless, "wrong size", 1),
     ],
 )
@@ -257,8 +271,9 @@ def test_a_broken_download_is_an_error_and_leaves_nothing(
     assert files_below(tmp_path / "raw") == []
 
 
-def test_a_broken_transfer_is_tried_again(tmp_path, offline):
-    class Recovering(Truncating):
+@pytest.mark.parametrize("first", [Truncating, Failing])
+def test_a_broken_transfer_and_a_busy_host_are_tried_again(tmp_path, offline, first):
+    class Recovering(first):
         failed: set = set()
 
         def do_GET(self):
@@ -437,6 +452,30 @@ def test_a_list_that_cannot_be_read_is_an_error_for_the_user(tmp_path, content):
         path.write_text(content)
     with pytest.raises(UserError, match="sources.yaml"):
         load_sources(path)
+
+
+def test_a_page_in_place_of_a_file_is_named(tmp_path, offline, folder):
+    (folder / "planetoid/ind.tiny.y").write_bytes(PAGE)
+    with pytest.raises(UserError, match="ind.tiny.y: is a web page"):
+        supply(["tiny"], tmp_path / "raw", folder)
+    (tmp_path / "raw/planetoid/ind.tiny.y").write_bytes(PAGE)  # put there by hand
+    with pytest.raises(UserError, match="ind.tiny.y: is a web page"):
+        supply(["tiny"], tmp_path / "raw")
+
+
+def test_a_file_of_the_mirror_that_cannot_be_read_is_named(tmp_path, folder, offline, monkeypatch):
+    """Root may read everything, so that the refusal of the system is made up here."""
+    unreadable = str(folder / "planetoid/ind.tiny.y")
+
+    def refuse(path, *arguments, **more):
+        if path == unreadable:
+            raise PermissionError(13, "Permission denied", path)
+        return open(path, *arguments, **more)
+
+    monkeypatch.setattr(download, "open", refuse, raising=False)
+    with pytest.raises(UserError, match=f"{unreadable} of the mirror cannot be read") as raised:
+        supply(["tiny"], tmp_path / "raw", folder)
+    assert "cannot be written" not in str(raised.value)
 
 
 def test_a_raw_folder_that_cannot_be_written_is_an_error_for_the_user(tmp_path, folder, offline):

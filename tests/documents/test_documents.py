@@ -44,7 +44,7 @@ from private_graphs.documents.ledger import (
 )
 from private_graphs.documents.links import PlannedVotes
 from private_graphs.documents.release import Quality, classify
-from private_graphs.documents.tables import TEST, TRAINING, keyed, read_documents
+from private_graphs.documents.tables import TEST, TRAINING, keyed, read_documents, read_links
 from private_graphs.documents.vectors import TextReader
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.mechanisms.replay import replay
@@ -88,7 +88,7 @@ def test_the_path_from_declare_to_predict_keeps_the_budget(run, root, data, tmp_
     assert {stat.S_IMODE(each.stat().st_mode) for each in Path("A/private").iterdir()} == {0o600}
     for folder in ("A/private", "data/declared", "data/ledgers"):
         assert Path(folder, ".gitignore").read_text() == "*\n"
-    assert Path("A/release/predictions.csv").read_text() == "id,class,score\n", "nobody is public"
+    assert Path("A/release/predictions.csv").read_text() == '"id","class","score"\n', "nobody"
     assert len(Path("A/private/predictions.csv").read_text().splitlines()) == 1201
     shutil.copytree("A/release", tmp_path / "elsewhere")
     answer = run("predict", tmp_path / "elsewhere", "--nodes", nodes, "--out", "p.csv", "--label",
@@ -232,8 +232,7 @@ def test_nobody_is_public_and_no_class_is_read_off_private_labels(data, tmp_path
     assert "secret" not in found.classes and found.public == 8, "half of p4 is private"
     assert any("count as unlabelled" in each for each in found.warnings)
     result = classify("x", epsilon=1, out="R")
-    assert {"d0", "d8"} & set(Path("R/release/predictions.csv").read_text().split()) == set()
-    ids = {line.split(",")[0] for line in Path("R/release/predictions.csv").read_text().split()}
+    ids = {line.split('"')[1] for line in Path("R/release/predictions.csv").read_text().split()}
     assert ids == {"id", *(f"d{number}" for number in range(8))}
     assert result.quality is None or result.quality.verdict == "cannot tell"
 
@@ -270,6 +269,18 @@ def test_numbers_that_became_decimals_and_too_few_units_are_said(data, tmp_path)
     declared("few", write(tmp_path / "few.csv", [one]))
     with pytest.raises(UserError, match="1 document, of whom none trains"):
         classify("few", epsilon=1, out="R")
+
+
+@pytest.mark.parametrize("name", ["nan", "NULL", "?", "\uff1f"])
+def test_persons_who_are_called_like_a_missing_value_are_said(data, tmp_path, name):
+    rows = rows_of(60)
+    for row in rows[::2]:
+        row["who"] = name
+    nodes = write(tmp_path / "n.csv", rows)
+    found = declared("x", nodes, unit="who", max_per_unit=5)
+    assert found.dropped["document beyond 5 of one who"] == 25
+    [said] = [each for each in found.warnings if "looks like a missing value" in each]
+    assert said.startswith("30 documents with 'who'") and "leave the field empty" in said
 
 
 def test_the_delta_follows_from_the_number_of_units():
@@ -509,6 +520,28 @@ def test_a_verdict_needs_enough_test_units():
     assert few.sentence == "Cannot tell: 5 labelled test units, ± 57 points."
 
 
+def test_noisy_counts_say_no_more_than_the_public_number_of_test_units(data, tmp_path, monkeypatch):
+    declared("x", write(tmp_path / "n.csv", rows_of(400)), budget=100)
+    n_tested = int((read_documents(needed("x", data)).sides == TEST).sum())
+    assert n_tested > releases.FEWEST, "else no verdict is given whatever the error"
+    cells = (500.0, 200.0, -20.0, 83.0)
+    monkeypatch.setattr(Door, "gaussian", at_counts(Door.gaussian, cells))
+    quality = classify("x", epsilon=0.1, out="R").quality
+    assert quality.tested == n_tested and -1 <= quality.gain <= 1
+    assert quality.error > releases.MOST_ERROR and quality.verdict == "cannot tell"
+    assert f"about {n_tested} labelled test units" in quality.sentence
+
+
+def at_counts(gaussian, cells: tuple[float, ...]):
+    """Return ``gaussian`` with these answers in place of the counts of test units."""
+
+    def answer(door, *arguments, stream: str, **more):
+        drawn = gaussian(door, *arguments, stream=stream, **more)
+        return [np.array(cells)] if stream == "counts" else drawn
+
+    return answer
+
+
 @pytest.mark.parametrize(("won", "lost", "verdict"), [
     (6, 0, "gain"), (5, 0, "none"), (0, 6, "loss"), (30, 29, "none"), (0, 0, "none"),
 ])  # fmt: skip
@@ -709,6 +742,18 @@ def test_another_key_and_another_spelling_reset_no_account(data):
 # --- links --------------------------------------------------------------------------------------
 
 
+def test_links_find_documents_whose_ids_are_written_in_another_form(data, tmp_path):
+    """As in the ledger: composed and decomposed letters, and characters that nobody sees."""
+    rows = public_rows(90)
+    rows[0]["id"], rows[1]["id"] = "M\u00fcller", "x1"
+    ends = ({"source": "Mu\u0308ller", "target": "x\u200b1"}, {"source": "x1", "target": "d2"})
+    given = dict(edges=write(tmp_path / "e.csv", ends), public="open", max_edges=9, classes=())
+    declared("pages", write(tmp_path / "n.csv", rows), **given)
+    spec = needed("pages", data)
+    links, lost = read_links(spec, read_documents(spec).ids)
+    assert links.tolist() == [[0, 1], [1, 2]] and not any(lost.values())
+
+
 def test_links_have_an_account_and_publish_the_documents(run, data, tmp_path):
     rows = public_rows(90)
     nodes, edges = write(tmp_path / "n.csv", rows), linked(tmp_path / "e.csv", rows)
@@ -724,7 +769,7 @@ def test_links_have_an_account_and_publish_the_documents(run, data, tmp_path):
     result = classify("pages", epsilon=1, scenario="edges", out="A")
     assert result.unit == "link" and result.private is None and not Path("A/private").exists()
     predicted = Path("A/release/predictions.csv").read_text().splitlines()
-    assert predicted[0] == "id,class" and 30 < len(predicted) < 70, "those that did not train"
+    assert predicted[0] == '"id","class"' and 30 < len(predicted) < 70, "those that did not train"
     statement = json.loads(Path("A/release/statement.json").read_text())
     [told] = statement.values()
     assert (told["unit"], told["relation"], told["n_units"]) == ("edge_undirected", "add_remove",
@@ -883,6 +928,7 @@ def test_a_release_that_is_killed_counts_in_full(data, tmp_path):
 @pytest.mark.parametrize(
     ("flag", "value", "words"),
     [("--text", "a\nb", "between commas"), ("--classes", "a\nb", "between commas"),
+     ("--classes", "a,,b", "without a name"), ("--classes", "a,b,\u200b", "without a name"),
      ("--classes", "\udcff", "UTF-8"), ("--source", "\udcff", "UTF-8"), ("--unit", "", "--unit"),
      ("--public", "", "--public"), ("--vocabulary", ".", "folder")],
 )  # fmt: skip
@@ -891,6 +937,36 @@ def test_odd_values_of_declare_are_refused_in_a_sentence(run, data, tmp_path, fl
     flags = {"--nodes": nodes, "--text": "body", "--label": "topic", "--classes": "a,b"}
     given = [each for pair in (flags | {flag: value}).items() for each in pair]
     refused(run("declare", "x", *given), 2, words)
+
+
+def test_twenty_thousand_classes_are_no_message(run, data, tmp_path):
+    nodes, names = write(tmp_path / "n.csv", rows_of(20)), ",".join(map(str, range(20_000)))
+    for wrong, words in ((names, "and 19,980 more"), (f"{names},", "without a name"),
+                         (f"{names},\udcff", "UTF-8")):  # fmt: skip
+        answer = run("declare", "x", "--nodes", nodes, "--text", "body", "--label", "topic",
+                     "--classes", wrong)  # fmt: skip
+        refused(answer, 1 if wrong is names else 2, words)
+        assert len(answer.err) < 2000
+
+
+def test_a_locale_that_cannot_read_a_name_is_told_from_a_name_that_is_no_text(data, tmp_path):
+    folder = tmp_path / "\u00fc"
+    folder.mkdir()
+    nodes = write(folder / "n.csv", rows_of(60))
+    flags = ["--nodes", nodes, "--text", "body", "--label", "topic", "--classes", ",".join(CLASSES)]
+    done = subprocess.run(
+        [sys.executable, "-m", "private_graphs", "declare", "x", *flags], capture_output=True,
+        env=os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    )  # fmt: skip
+    assert done.returncode == 2 and b"PYTHONUTF8=1" in done.stderr, done.stderr
+    assert b"rename" not in done.stderr
+
+
+def test_a_gpu_that_nothing_uses_is_said(run, data, tmp_path):
+    declared("x", write(tmp_path / "n.csv", rows_of(60)))
+    for device in ("cuda", "auto"):
+        answer = run("classify", "x", "--epsilon", 1, "--dry-run", "--device", device)
+        assert answer.code == 0 and ("has no effect" in answer.err) == (device == "cuda")
 
 
 @pytest.mark.parametrize("models", [7, 10**7, 10**30])
@@ -943,11 +1019,12 @@ def test_formula_cells_are_escaped_and_damaged_models_refused(data, tmp_path):
     declared("x", nodes)
     classify("x", epsilon=1, out="R")
     new = write(tmp_path / "new.csv", [
-        {"id": "=1+1", "body": "chain"}, {"id": "-5", "body": "=cmd()"}, {"id": "d", "body": ""}
+        {"id": "=1+1", "body": "chain"}, {"id": "-5", "body": "=cmd()"}, {"id": "d", "body": ""},
+        {"id": "n7;=1+1;z", "body": ""}, {"id": "\uff1d1+1", "body": ""},
     ])  # fmt: skip
     found = private_graphs.predict("R/release", nodes=new, out="p.csv")
-    assert [line.split(",")[0] for line in Path("p.csv").read_text().split()] == [
-        "id", "'=1+1", "-5", "d",
+    assert [line.split('"')[1] for line in Path("p.csv").read_text().split()] == [
+        "id", "'=1+1", "-5", "d", "n7;'=1+1;z", "'\uff1d1+1",
     ]  # fmt: skip
     assert set(found.classes) <= set(CLASSES) and found.unknown is None
     with pytest.raises(UserError, match="no known encoding"):

@@ -9,7 +9,13 @@ import pytest
 
 from private_graphs.core.errors import UserError
 from private_graphs.datasets.views import RELEASED, SOUND
-from private_graphs.features.fasttext import fasttext_means, load_model, trained_model, unpacked
+from private_graphs.features.fasttext import (
+    check_sizes,
+    fasttext_means,
+    load_model,
+    trained_model,
+    unpacked,
+)
 from private_graphs.features.make import FeatureOptions
 from private_graphs.features.words import tokens, vocabulary
 
@@ -65,3 +71,18 @@ def test_training_twice_gives_equal_vectors_and_a_small_file(labelled, tmp_path)
     kept = first.stat().st_mtime_ns
     assert trained_model(labelled, SOUND, tmp_path / "a").stat().st_mtime_ns == kept
     assert trained_model(labelled, RELEASED, tmp_path / "a").name != first.name
+
+
+def test_a_model_that_was_cut_off_anywhere_is_refused_before_the_library_reads_it(
+    labelled, tmp_path
+):
+    whole = trained_model(labelled, SOUND, tmp_path)
+    content = whole.read_bytes()
+    check_sizes(whole)
+    assert load_model(whole).get_dimension() == 64
+
+    cut = tmp_path / "cut.bin"
+    for length in (0, 7, 60, 84, 500, len(content) // 2, len(content) * 2 // 3, len(content) - 1):
+        cut.write_bytes(content[:length])
+        with pytest.raises(UserError, match="cut.bin: is not a whole fastText model"):
+            load_model(cut)

@@ -17,13 +17,12 @@ from private_graphs.attacks.small_jobs import small_dataset, small_job
 from private_graphs.mechanisms.door import UNSEEN
 from private_graphs.methods import class_sums, method_named
 from private_graphs.methods.class_sums import (
-    CLIP_NORM,
     KnownLabels,
     Posterior,
     Public,
     Released,
-    clipped_residuals,
 )
+from private_graphs.methods.exact_sums import CLIP_NORM, clipped_residuals
 from private_graphs.methods.public_rows import bias_square, class_codes, with_constant
 from private_graphs.privacy.query_prices import composed, loss_of
 from private_graphs.running.run import answer

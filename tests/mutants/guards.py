@@ -87,7 +87,7 @@ GUARDS = (
     _without("A job would need more memory than there is", "running/memory.py",
              "    if needed > there:\n", "    if False:\n", _REFUSED),
     _without("Memory runs out", "cli/__init__.py",
-             "    except MemoryError as error:\n", "    except ZeroDivisionError as error:\n",
+             "        if lacks_memory(error):\n", "        if not str(error):\n",
              "cli::what_the_machine_refuses_is_one_line"),
     # --- damaged files
     _without("A download is cut off", "datasets/download.py",

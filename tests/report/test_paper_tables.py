@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from private_graphs.core.markup import markdown_text
 from private_graphs.report import table as tables
 from private_graphs.report.layout import (
     NOT_PRINTED,
@@ -106,8 +107,8 @@ def test_all_forms_have_the_same_escaped_cells(number, score, name, refuted):
     assert {len(row) for row in cells} == {5}
     found = cells[2][3].strip()
     assert found.startswith("~~**" if refuted else "**")
-    assert tables.markdown_text(number) in found and found.endswith(
-        f"<br>{tables.markdown_text(layout.rows[0][3].lines[0].text)}"
+    assert markdown_text(number) in found and found.endswith(
+        f"<br>{markdown_text(layout.rows[0][3].lines[0].text)}"
     )
 
     text = tables.tex(table(layout))

@@ -172,6 +172,7 @@ def _class_sums_trainer(
 ) -> Trainer:
     """Release the sums of all models with one map of rows; decode them too."""
     from private_graphs.methods import class_sums
+    from private_graphs.methods.exact_sums import ROW_BITS
 
     sides = _Sides.of(dataset, task, job)
     nodes, everyone = sides.nodes, sides.asked
@@ -183,7 +184,7 @@ def _class_sums_trainer(
         )
     k, labels = task.n_classes, task.train_labels
     grid = class_sums.grid_rows(released.rows.for_training(), everyone, k)
-    released.asked = grid / 2.0**class_sums.ROW_BITS
+    released.asked = grid / 2.0**ROW_BITS
     noise = released.first.noise_std if np.isfinite(job.epsilons[0]) else 0.0
     codes = class_sums.class_codes(k)[labels]
     terms = np.einsum("nm,nk->nmk", released.asked, codes).reshape(len(nodes), -1)

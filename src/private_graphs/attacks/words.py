@@ -26,6 +26,7 @@ from private_graphs.core.errors import UserError
 from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import class_sums, gcn, method_named
+from private_graphs.methods.exact_sums import ROW_BITS
 from private_graphs.running.jobs import Job
 from private_graphs.running.run import planned
 from private_graphs.tasks.graph_task import GraphTask, Records
@@ -195,8 +196,8 @@ def _decoded(
     door.close()
     codes = class_sums.class_codes(n_classes)[task.train_labels]
     terms = np.einsum("nm,nk->nmk", (with_it - without)[own], codes[own]).reshape(len(own), -1)
-    terms *= 2.0**-class_sums.ROW_BITS
-    base = (without.T @ codes).ravel() * 2.0**-class_sums.ROW_BITS
+    terms *= 2.0**-ROW_BITS
+    base = (without.T @ codes).ravel() * 2.0**-ROW_BITS
     noise, releases = method.first.noise_std, noisy.reshape(len(noisy), -1) - base
     scores = decoded(sp.csr_matrix(terms), releases, noise)
     yield from measured_rates(RELEASES, "decoding", scores, coins, "all")

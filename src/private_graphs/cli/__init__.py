@@ -17,7 +17,13 @@ from typing import Annotated
 import typer
 
 from private_graphs.cli.terminal import say
-from private_graphs.core.errors import UsageError, UserError
+from private_graphs.core.errors import (
+    UsageError,
+    UserError,
+    lacks_memory,
+    system_code,
+    system_error_text,
+)
 
 COMMANDS = {
     "declare": "declared",
@@ -92,17 +98,14 @@ def main(arguments: list[str] | None = None) -> None:
     except UserError as error:
         say(f"error: {error}")
         sys.exit(getattr(error, "exit_code", 2 if isinstance(error, UsageError) else 1))
-    except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        why = error.strerror or error
-        say(f"error: {place}cannot be read or written ({why}); check that it is there, its "
-            "permissions and the room on the disk")  # fmt: skip
-        sys.exit(1)
-    except MemoryError as error:
-        say(f"error: not enough memory{f' ({error})' if str(error) else ''}; ask for less at once: "
-            "smaller sizes, fewer runs")  # fmt: skip
-        sys.exit(1)
     except Exception as error:  # a defect: its message may quote data, its place does not
+        if lacks_memory(error):
+            say(f"error: not enough memory{f' ({error})' if str(error) else ''}; ask for less at "
+                "once: smaller sizes, fewer runs")  # fmt: skip
+            sys.exit(1)
+        if isinstance(error, OSError) or system_code(error):
+            say(f"error: {system_error_text(error)}")
+            sys.exit(1)
         if sys.flags.dev_mode:
             raise
         say(

@@ -28,6 +28,7 @@ from private_graphs.cli.options import (
 from private_graphs.cli.release import save_public, save_run
 from private_graphs.cli.run import (
     DEFAULT_METHODS,
+    PUBLIC_METHODS,
     STUDY,
     carry_out,
     declared_bound,
@@ -292,8 +293,9 @@ def planned(flags: dict[str, Any]) -> Job:
     from private_graphs.running.jobs import Job
 
     scenario = flags["scenario"]
-    name, fitting = flags["method"] or DEFAULT_METHODS[scenario], methods_of(scenario)
-    if name not in fitting:
+    name = flags["method"] or DEFAULT_METHODS[scenario]
+    if not _runs_under(name, scenario):
+        fitting = methods_of(scenario)
         elsewhere = suggest(name, fitting)
         if name in all_methods():
             own = [each for each in method_named(name).scenarios if each in DEFAULT_METHODS]
@@ -329,6 +331,16 @@ def planned(flags: dict[str, Any]) -> Job:
     )
 
 
+def _runs_under(name: str, scenario: str) -> bool:
+    """Return whether there is such a method, by its module alone."""
+    from private_graphs.methods import method_named
+
+    try:
+        return scenario in method_named(name).scenarios
+    except UsageError:
+        return False
+
+
 def _with_labels(job: Job, known: int | None, built: Any) -> Job:
     """Return ``job`` with only ``known`` public validation labels; None: all of them."""
     size = int((built.validation_mask & (built.labels >= 0)).sum())
@@ -344,12 +356,11 @@ def _with_labels(job: Job, known: int | None, built: Any) -> Job:
 
 def _public_job(job: Job) -> Job | None:
     """Return the job with the scenario's public-data method; None if it is this job."""
-    from private_graphs.methods import method_named, methods_of
+    from private_graphs.methods import method_named
 
     if not method_named(job.method).reads_private:
         return None
-    free = next(name for name in methods_of(job.scenario) if not method_named(name).reads_private)
-    return named(job.model_copy(update={"method": free}), job.features)
+    return named(job.model_copy(update={"method": PUBLIC_METHODS[job.scenario]}), job.features)
 
 
 @dataclass(frozen=True)

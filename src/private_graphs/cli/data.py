@@ -85,7 +85,8 @@ def _brought(
 ) -> Any:
     """Build a dataset of PyTorch Geometric or of a file, and store it under its name."""
     from private_graphs.datasets.graph_files import keep_graph, read_graph
-    from private_graphs.datasets.own import OWN_FOLDER, free_name
+    from private_graphs.datasets.graph_names import free_name
+    from private_graphs.datasets.own import OWN_FOLDER
     from private_graphs.datasets.registry import built_graphs, dataset_names
     from private_graphs.documents.declaration import known_names
 

@@ -107,9 +107,9 @@ def declare(
     --unit patient --classes surgery,cardiology --budget 4
     """
     flags = dict(locals(), classes=classes or ())
-    from private_graphs.documents import api
+    from private_graphs.documents.intake import declare as keep_declaration
 
-    found = api.declare(**flags)
+    found = keep_declaration(**flags)
     for warning in found.warnings:
         say(f"warning: {warning}")
     typer.echo("\n".join(found.lines()))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from private_graphs.cli.run import prepare_folder, save
 from private_graphs.core.files import write_json, write_text
 from private_graphs.core.private_files import private_folder
+from private_graphs.core.spreadsheets import table_text
 
 if TYPE_CHECKING:
     from private_graphs.running.jobs import Job
@@ -64,20 +63,17 @@ def save_public(result: JobResult, job: Job, classes: list[str], out: Path) -> N
 
 def _save_predictions(result: JobResult, classes: list[str], folder: Path) -> None:
     """Write the predictions as CSV."""
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(["node", "predicted"])
-    for node, predicted in zip(result.test_records, result.test_predictions[0], strict=True):
-        writer.writerow([int(node), classes[predicted]])
-    write_text(folder / "predictions.csv", table.getvalue())
+    pairs = zip(result.test_records, result.test_predictions[0], strict=True)
+    rows = ((int(node), classes[predicted]) for node, predicted in pairs)
+    write_text(folder / "predictions.csv", table_text(["node", "predicted"], rows))
 
 
 def _save_release(result: JobResult, job: Job, classes: list[str], folder: Path) -> None:
     """Write the files that the statement covers, and nothing else."""
     from private_graphs.core.manifest import write_manifest
+    from private_graphs.core.markup import markdown_text
     from private_graphs.privacy.statements import PrivacyStatement
     from private_graphs.report.statement import paragraphs
-    from private_graphs.report.table import markdown_text
 
     prepare_folder(folder)
     _save_predictions(result, classes, folder)

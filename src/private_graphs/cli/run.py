@@ -17,6 +17,8 @@ STUDY = "command-line"
 """Study name of command-line jobs; their group is the command."""
 DEFAULT_METHODS = {"text": "class_sums", "graph": "class_sums", "edges": "edge_votes"}
 """The scenarios of ``classify``, with the default method of each."""
+PUBLIC_METHODS = {"text": "public_only", "graph": "public_only", "edges": "text_only"}
+"""The first method of each scenario that reads nothing private."""
 
 
 def load_data(

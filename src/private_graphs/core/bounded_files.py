@@ -9,7 +9,7 @@ import os
 import stat
 from typing import Any
 
-from private_graphs.core.errors import UsageError
+from private_graphs.core.errors import UsageError, naming
 from private_graphs.core.limits import MOST_DOCUMENT_BYTES
 
 
@@ -25,7 +25,7 @@ def read_bounded(path: str | os.PathLike[str], most: int = MOST_DOCUMENT_BYTES) 
     """
     if "\0" in os.fspath(path):  # a damaged declaration may say so; open has no OSError for it
         raise UsageError(f"{os.fspath(path)!r}: has a zero byte; expected the name of a file")
-    with open(path, "rb", opener=_open_at_once) as stream:
+    with naming(path), open(path, "rb", opener=_open_at_once) as stream:
         os.set_blocking(stream.fileno(), True)
         status = os.fstat(stream.fileno())
         if stat.S_ISREG(status.st_mode):

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+
+_LONGEST_VALUE = 400
+"""Characters of a wrong value that a message shows."""
 
 
 class UserError(Exception):
@@ -20,12 +25,79 @@ class UsageError(UserError):
     """A wrong argument or configuration value. The command line exits with 2."""
 
 
+_SYSTEM_CODE = re.compile(r"[([](?:os error|errno) (\d+)[])]", re.IGNORECASE)
+"""Number of a system error in the text of a library that wraps it, such as safetensors."""
+_READ_OR_WRITE = "read or written", (
+    "check that it is there, its permissions and the room on the disk"
+)  # fmt: skip
+_LOCK = "locked", (
+    "its file system or kernel offers no locks (some NFS and Lustre mounts): choose a folder on a "
+    "local disk with --data and --out, or have it mounted with locks"
+)  # fmt: skip
+_FULL = "written", "make room on its disk, or choose a folder on another one"
+_CLOSED = "read or written", "change its permissions, or choose a folder of your own"
+_REMEDIES = {
+    errno.ENOSPC: _FULL, errno.EDQUOT: _FULL, errno.EFBIG: _FULL,
+    errno.ENOLCK: _LOCK, errno.ENOSYS: _LOCK, errno.EOPNOTSUPP: _LOCK,
+    errno.EIO: ("read or written", "its disk or network drive reports a fault: copy what is there "
+                "to another disk, and run again"),
+    errno.EACCES: _CLOSED, errno.EPERM: _CLOSED,
+    errno.EROFS: ("written", "its disk is mounted read-only: choose a folder on another one"),
+    errno.ENOENT: ("found", "check the path"),
+}  # fmt: skip
+"""Number of a system error -> (operation, remedy)."""
+_NO_MEMORY = ("cannot allocate memory", "failed to map segment", "bad_alloc")
+"""Parts of messages of libraries that lack memory."""
+
+
+def system_code(error: BaseException) -> int | None:
+    """Return the number of the system error that an error of a library is or wraps, if any."""
+    if isinstance(error, UserError):
+        return None
+    if isinstance(error, OSError):
+        return error.errno
+    if found := _SYSTEM_CODE.search(str(error)):
+        return int(found[1])
+    return None if error.__cause__ is None else system_code(error.__cause__)
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Return whether an error, of a library too, means that memory is missing."""
+    wrapped = isinstance(error, ImportError | RuntimeError | OSError)
+    return isinstance(error, MemoryError) or system_code(error) == errno.ENOMEM or (
+        wrapped and any(each in str(error).lower() for each in _NO_MEMORY)
+    )  # fmt: skip
+
+
+@contextmanager
+def naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn a system error without a file, or a library's that wraps one, into one about a file."""
+    try:
+        yield
+    except Exception as error:
+        code = system_code(error)
+        if not code or (isinstance(error, OSError) and error.filename is not None):
+            raise
+        raise OSError(code, os.strerror(code), os.fspath(path)) from error
+
+
+def system_error_text(error: BaseException) -> str:
+    """Return file, operation, reason and remedy of a system error, or of one that wraps it."""
+    code = system_code(error) or 0
+    operation, remedy = _REMEDIES.get(code, _READ_OR_WRITE)
+    file = getattr(error, "filename", None) or "a file that the system does not name"
+    reason = getattr(error, "strerror", None) or (os.strerror(code) if code else error)
+    return f"{file}: cannot be {operation} ({reason}); {remedy}"
+
+
 @contextmanager
 def from_extra(extra: str) -> Iterator[None]:
     """Turn an ImportError into a UserError that says how to install the optional part ``extra``."""
     try:
         yield
     except ImportError as error:
+        if lacks_memory(error):
+            raise MemoryError(str(error)) from error
         raise UserError(
             f"a library of the optional part {extra!r} cannot be imported ({error}); install it: "
             f'pip install ".[{extra}]" in a checkout, or pip install "WHEEL[{extra}]" with its file'
@@ -36,6 +108,13 @@ def counted(number: int, noun: str, rest: str = "") -> str:
     """Return ``1 job``, ``2,000 jobs``, ``2 batches``, ``3 links to unknown ids``."""
     plural = "" if number == 1 else "es" if noun.endswith("ch") else "s"
     return f"{number:,} {noun}{plural}{' ' if rest else ''}{rest}"
+
+
+def listed(names: Iterable[str], most: int = 20) -> str:
+    """Return names between commas; of more than ``most`` the first, and how many follow."""
+    known = list(names)
+    more = f" and {len(known) - most:,} more" if len(known) > most else ""
+    return ", ".join(known[:most]) + more
 
 
 def suggest(name: str, choices: Iterable[str]) -> str:
@@ -63,6 +142,8 @@ def wrong_fields(
                 message = f"should be at least {bounds['ge']:g}"
             value = error["input"]
             shown = repr(str(value) if isinstance(value, os.PathLike) else value)
+            if len(shown) > _LONGEST_VALUE:
+                shown = f"{shown[:_LONGEST_VALUE]}… ({len(shown):,} characters)"
             message = f"found {shown}; {message[0].lower()}{message[1:]}"
         found.append((key, message))
     return found

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from private_graphs.core.errors import UserError
+from private_graphs.core.errors import UserError, naming
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _ROOTS = (_PACKAGE.parents[1], _PACKAGE / "_resources")
@@ -52,8 +52,9 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
-        yield temporary
-        os.replace(temporary, target)
+        with naming(target):
+            yield temporary
+            os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -89,5 +90,5 @@ def link_files(source: Path, target: Path, suffixes: Collection[str]) -> None:
 
 def sha256_of(path: str | os.PathLike[str]) -> str:
     """Return the sha256 of a file as 64 hexadecimal digits."""
-    with open(path, "rb") as stream:
+    with naming(path), open(path, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

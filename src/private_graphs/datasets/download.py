@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -18,7 +17,13 @@ from tqdm import tqdm
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of
-from private_graphs.datasets.first_use import check_beginning, record, recorded, way_out
+from private_graphs.datasets.first_use import (
+    check_beginning,
+    record,
+    recorded,
+    refuse_page,
+    way_out,
+)
 from private_graphs.datasets.labelled import RawFile
 
 if TYPE_CHECKING:
@@ -27,7 +32,10 @@ if TYPE_CHECKING:
     from private_graphs.datasets.sources import Progress, SourceFile
 
 RETRIES = 1
-"""Further attempts when a transfer breaks off or the sha256 is wrong."""
+"""Further attempts when a transfer breaks off, the host is busy or the sha256 is wrong."""
+
+BUSY = frozenset((429, 500, 502, 503, 504))
+"""Answers of a host that may give the file at the next attempt."""
 
 TIMEOUT = (4.0, 10.0)
 """Timeouts in seconds: to connect, and between bytes."""
@@ -69,7 +77,9 @@ class Meter:
         self.stream, self._moved, self._told = stream, 0, 0
 
     def write(self, chunk: bytes) -> None:
-        """Write bytes of the current file; UserError if they are too many."""
+        """Write bytes of the current file; UserError if they are too many, or a web page."""
+        if not self._moved:
+            refuse_page(chunk, self.source)
         self._moved += len(chunk)
         self.source.check_size(self._moved)
         self.stream.write(chunk)
@@ -130,6 +140,8 @@ class Supplier:
         except _Refused as error:
             return str(error)
         except requests.RequestException as error:
+            if error.response is not None:
+                return _answer(error.response)
             self.silent[host] = f"the transfer from {host} broke off ({type(error).__name__})"
             return self.silent[host]
         return None
@@ -173,8 +185,8 @@ class Supplier:
         if not Path(path).is_file():
             raise _Refused(f"the mirror {self.mirror} does not have it")
         self.meter.sizes[source.file] = os.stat(path).st_size
-        with open(path, "rb") as stream:
-            shutil.copyfileobj(stream, self.meter, CHUNK_BYTES)
+        for chunk in _read_chunks(path):
+            self.meter.write(chunk)
 
     def _ask(self, url: str, source: SourceFile) -> None:
         """Write the response of a URL unchanged.
@@ -213,12 +225,26 @@ class Supplier:
         try:
             ask(url, self.meter, None)
         except requests.RequestException as error:
-            if answered:
+            if answered or (error.response is not None and error.response.status_code in BUSY):
                 raise  # pooch tries again
             if error.response is not None:
-                raise _Refused(f"{host} answers {error.response.status_code}") from error
+                raise _Refused(_answer(error.response)) from error
             self.silent[host] = f"{host} cannot be reached ({type(error).__name__})"
             raise _Refused(self.silent[host]) from error
+
+
+def _answer(response: requests.Response) -> str:
+    return f"{urlsplit(response.url).netloc} answers {response.status_code}"
+
+
+def _read_chunks(path: str) -> Iterator[bytes]:
+    """Yield the content of a file of the mirror; _Refused if it cannot be read."""
+    try:
+        with open(path, "rb") as stream:
+            while chunk := stream.read(CHUNK_BYTES):
+                yield chunk
+    except OSError as error:
+        raise _Refused(f"{path} of the mirror cannot be read ({error.strerror})") from error
 
 
 def base_of(mirror: str | os.PathLike[str] | None) -> str | None:
@@ -226,7 +252,7 @@ def base_of(mirror: str | os.PathLike[str] | None) -> str | None:
     if mirror is None:
         return None
     base = os.fspath(mirror)
-    if base.startswith("file:"):
+    if urlsplit(base).scheme == "file":
         base = url2pathname(urlsplit(base).path)
     return os.path.expanduser(base).rstrip("/")
 
@@ -247,6 +273,8 @@ def check_file(path: Path, source: SourceFile) -> str:
     Raises:
         UserError: they differ.
     """
+    with open(path, "rb") as stream:
+        refuse_page(stream.read(CHUNK_BYTES), source)
     source.check_size(path.stat().st_size)
     expected = source.sha256 or recorded(path, source)
     if expected is None:

@@ -22,6 +22,8 @@ RECEIPT = ".receipt.json"
 _FIRST_BYTES = {".gz": b"\x1f\x8b", ".zip": b"PK\x03\x04", ".pt": b"PK\x03\x04"}
 """First bytes of some file formats, which an HTML login or error page does not have."""
 
+_PAGE = re.compile(rb"(\xef\xbb\xbf)?\s*(<!--.*?-->\s*)?<(!doctype\s+html|html)\b", re.I | re.S)
+
 
 def receipt_path(path: Path) -> Path:
     """Return the path of a file's record."""
@@ -68,6 +70,15 @@ def record(path: Path, source: SourceFile, origin: str) -> str:
     known = {"file": source.file, "url": source.url, "bytes": path.stat().st_size}
     write_json(receipt_path(path), known | {"sha256": sha256, "origin": origin})
     return sha256
+
+
+def refuse_page(beginning: bytes, source: SourceFile) -> None:
+    """Raise UserError for a file that begins as an HTML page: of a login, a proxy, an error."""
+    if _PAGE.match(beginning) and not source.file.endswith((".html", ".htm")):
+        raise UserError(
+            f"{source.file}: is a web page (HTML), such as of a login or an error, expected the "
+            "published file; open the address in a browser to see what it says, or give a mirror"
+        )
 
 
 def check_beginning(path: Path, source: SourceFile) -> None:

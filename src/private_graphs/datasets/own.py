@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import sys
-import unicodedata
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
@@ -25,6 +23,7 @@ from private_graphs.core.errors import UsageError, UserError, suggest, wrong_fie
 from private_graphs.core.files import sha256_of, write_text
 from private_graphs.core.limits import LARGEST_SEED, MOST_EDGES
 from private_graphs.datasets.arrays import UndirectedEdges, undirected_edges
+from private_graphs.datasets.graph_names import free_name
 from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.own_tables import (
     OwnTable,
@@ -45,9 +44,6 @@ OWN_FOLDER = "own"
 
 EMBEDDED = "embedded"
 """Value of ``model`` for the tiny embedded model made from the texts themselves."""
-RESERVED = frozenset("all null none true false yes no on off inf nan demo full".split())
-"""Reserved names, which the command line or a configuration reads as something else."""
-
 MASKS = ("train", "validation", "test")
 _SPLIT_NAMES = {**dict(zip(MASKS, range(3), strict=True)), "val": 1, "valid": 1}
 PUBLIC_FACTS = (
@@ -136,28 +132,6 @@ class OwnGraph(BaseModel):
                 f"max_count is {self.max_count}, expected more than min_count ({self.min_count})"
             )
         return self
-
-
-_NAME = re.compile(r"[a-z][a-z0-9_-]*")
-
-
-def free_name(value: str) -> str:
-    """Return the name of a graph; ValueError if a command line would misread it."""
-    if value in RESERVED:
-        raise ValueError(f"this word means something else in commands; try {_legal_name(value)!r}")
-    if not _NAME.fullmatch(value):
-        raise ValueError(
-            "expected lower-case letters, digits, _ and -, a letter first; try "
-            f"{_legal_name(value)!r}"
-        )
-    return value
-
-
-def _legal_name(name: str) -> str:
-    """Return a valid name similar to this one."""
-    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
-    legal = re.sub(r"^[^a-z]+|_+$", "", re.sub(r"[^a-z0-9_-]+", "_", plain))[:80]
-    return f"{legal or 'my'}_graph" if not legal or legal in RESERVED else legal
 
 
 def declare(values: Mapping[str, Any], where: str) -> OwnGraph:

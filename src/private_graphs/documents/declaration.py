@@ -8,23 +8,39 @@ document's own text, and numbers of units from the ids (docs/privacy.md, "Docume
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from private_graphs.core.errors import UsageError, UserError, counted, suggest, wrong_fields
+from private_graphs.core.errors import UsageError, UserError, counted, listed, suggest, wrong_fields
 from private_graphs.core.files import write_text
 from private_graphs.core.limits import MOST_COUNT, MOST_EDGES, SMALLEST_DELTA
 from private_graphs.core.private_files import hide_from_git
-from private_graphs.datasets.own import free_name
+from private_graphs.datasets.graph_names import free_name
 from private_graphs.datasets.own_tables import text_roles
+from private_graphs.datasets.spelling import seen
 
+DATA = Path("data/raw")
+"""Folder of raw files, below the working folder."""
 LINK = "link"
 """Name of the unit where all documents are public."""
 FOLDER = "declared"
 """Folder of the declarations beside the folder of raw files: ``data/raw`` -> ``data/declared``."""
+
+
+def _why_no_text(name: str) -> str:
+    """Return why a word of the command line cannot be stored as text, and the remedy."""
+    try:
+        os.fsencode(name).decode()
+    except UnicodeError:
+        return "has bytes that are not UTF-8; rename it"
+    return (
+        f"is UTF-8, and the locale of this shell reads {sys.getfilesystemencoding()} alone; set "
+        "PYTHONUTF8=1 or a locale such as LC_ALL=C.UTF-8"
+    )
 
 
 class Declaration(BaseModel):
@@ -79,7 +95,7 @@ class Declaration(BaseModel):
             try:
                 str(each).encode()
             except UnicodeEncodeError:
-                raise ValueError("has bytes that are not UTF-8; rename it") from None
+                raise ValueError(_why_no_text(str(each))) from None
         return value
 
     @field_validator("name")
@@ -109,8 +125,13 @@ class Declaration(BaseModel):
                     "role per column"
                 )
             named[column] = role
+        if not all(map(seen, self.classes)):
+            raise ValueError(
+                f"classes are {listed(map(repr, self.classes))}, one of them without a name; "
+                "expected a name for each: remove the comma too many"
+            )
         if self.classes and len(set(self.classes)) < 2:
-            raise ValueError(f"classes are {', '.join(self.classes)}; expected at least two")
+            raise ValueError(f"classes are {listed(self.classes)}; expected at least two")
         if len(set(self.classes)) < len(self.classes):
             raise ValueError("classes name one class twice; expected each once")
         if self.vocabulary and (self.public or self.public_files):
@@ -216,6 +237,11 @@ def default_delta(n_units: int) -> float:
     return float(f"1e-{len(str(10 * n_units - 1))}")
 
 
+def delta_of(spec: Declaration, protected: int) -> float:
+    """Return the declared δ, or the default for this number of units."""
+    return spec.delta or default_delta(protected)
+
+
 @dataclass(frozen=True)
 class Declared:
     """Result of ``declare``: the declaration, and counts for its owner (they are private)."""
@@ -254,7 +280,7 @@ class Declared:
             f"protected   {whom}",
             f"public      {counted(self.public, 'document')}" + ("" if self.public else ": nobody"),
             f"dropped     {lost or 'nothing'}",
-            f"classes     {', '.join(self.classes)}",
+            f"classes     {listed(self.classes)}",
             f"delta       {self.delta:g}; budget {budget}",
             f"file        {self.file}",
         ]

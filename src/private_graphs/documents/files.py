@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import html
-import io
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +12,7 @@ import numpy as np
 from private_graphs.core.errors import counted
 from private_graphs.core.files import write_json, write_text
 from private_graphs.core.private_files import private_folder
+from private_graphs.core.spreadsheets import table_text
 from private_graphs.documents.declaration import LINK, Declaration
 from private_graphs.documents.model import MODEL_FILE, ReleasedModel
 from private_graphs.documents.tables import KNOWN, PUBLIC_TEST, TEST, TRAINING, Documents
@@ -22,7 +20,6 @@ from private_graphs.documents.tables import KNOWN, PUBLIC_TEST, TEST, TRAINING, 
 if TYPE_CHECKING:
     from private_graphs.documents.release import Classified, Drawn
 
-_NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?")
 _KEEP = """# Not to be given away
 
 `predictions.csv` has the predicted class of every protected document. Each is an exact function of
@@ -32,31 +29,15 @@ protected texts without noise: for the owner alone.
 """
 
 
-def cell(text: str) -> str:
-    """Return a cell that no spreadsheet takes for a formula."""
-    if text[:1] in ("=", "+", "-", "@", "\t", "\r") and not _NUMBER.fullmatch(text):
-        return f"'{text}"
-    return text
-
-
 def predictions_text(
     model: ReleasedModel, ids: Sequence[str], texts: Sequence[str]
 ) -> tuple[str, list[str], np.ndarray]:
     """Return ``id,class,score`` as CSV, and (documents,) predicted classes and their scores."""
     shares = model.predict_proba(texts)
     names, scores = [model.classes[each] for each in shares.argmax(axis=1)], shares.max(axis=1)
-    told = [f"{score:.4f}" for score in scores]
-    table = _csv(["id", "class", "score"], zip(ids, names, told, strict=True))
+    rounded = scores.astype(float).round(4).tolist()
+    table = table_text(["id", "class", "score"], zip(ids, names, rounded, strict=True))
     return table, names, scores
-
-
-def _csv(header: list[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table as CSV; no cell of it is a formula."""
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(map(cell, row) for row in rows)
-    return table.getvalue()
 
 
 def write_run(
@@ -69,7 +50,7 @@ def write_run(
         (result.release.parent / name).unlink(missing_ok=True)  # of an earlier run
     predictions = result.release / "predictions.csv"
     if drawn.model is None:
-        write_text(predictions, _csv(["id", "class"], drawn.predicted))
+        write_text(predictions, table_text(["id", "class"], drawn.predicted))
     else:
         assert result.private is not None
         with private_folder(result.private):
@@ -199,7 +180,7 @@ def _sentences(texts: Iterable[str]) -> list[str]:
 
 
 def _markdown(title: str, parts: list[Part]) -> str:
-    from private_graphs.report.table import markdown_text
+    from private_graphs.core.markup import markdown_text
 
     blocks = [f"# {markdown_text(title)}"]
     for heading, sentences in parts:

@@ -29,7 +29,7 @@ import numpy as np
 
 from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.entropy import fresh_bytes
-from private_graphs.core.errors import UserError
+from private_graphs.core.errors import UserError, naming
 from private_graphs.core.private_files import hide_from_git, private_path
 from private_graphs.datasets.spelling import seen
 from private_graphs.privacy.rounding import at_least, at_most
@@ -306,7 +306,8 @@ class BudgetLedger:
         line = {"line": len(lines) + 1, **line}
         line["digest"] = _digest(line, self._key())
         text = json.dumps(line, separators=(",", ":")).encode() + b"\n"
-        _forced(self._path, os.O_APPEND, text)
+        with naming(self._path):
+            _forced(self._path, os.O_APPEND, text)
         with private_path(self.folder / _LINES) as temporary:
             _forced(temporary, os.O_TRUNC, str(line["line"]).encode())
         folder = os.open(self.folder, os.O_RDONLY)
@@ -322,7 +323,8 @@ class BudgetLedger:
         hide_from_git(self.folder)
         file = os.open(self.folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            with naming(self.folder / _LOCK):
+                fcntl.flock(file, fcntl.LOCK_EX)
             yield
         finally:
             os.close(file)

@@ -14,16 +14,14 @@ import scipy.sparse
 
 from private_graphs.core.errors import UsageError, counted
 from private_graphs.core.streams import Streams
-from private_graphs.documents.declaration import LINK, Declaration
+from private_graphs.documents.declaration import LINK, Declaration, delta_of
+from private_graphs.documents.earlier import earlier_releases, people_of
 from private_graphs.documents.hashing import PublicWords
 from private_graphs.documents.ledger import PUBLISHED, BudgetLedger, Cost, People
 from private_graphs.documents.release import (
     LINK_METHOD,
     Drawn,
-    delta_of,
-    earlier_releases,
     event_trees,
-    people_of,
     plan_lines,
     public_quality,
     right_share,

@@ -14,20 +14,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from private_graphs.core.entropy import fresh_bytes
-from private_graphs.core.errors import UsageError, UserError, counted, suggest
+from private_graphs.core.errors import UsageError, UserError, counted, naming, suggest
 from private_graphs.core.streams import Streams
-from private_graphs.documents.declaration import Declaration, default_delta, needed
+from private_graphs.documents.declaration import Declaration, delta_of, needed
+from private_graphs.documents.earlier import earlier_releases, people_of
 from private_graphs.documents.hashing import HashedWords, listed_words
 from private_graphs.documents.ledger import (
     PUBLISHED,
     BudgetLedger,
     Cost,
     People,
-    RecordedRelease,
     left_words,
     over_budget,
     spent_by_accounts,
-    units_on,
 )
 from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.tables import (
@@ -76,6 +75,8 @@ LINK_METHOD = "edge_votes"
 """Method for the links between public documents."""
 FEWEST = 30
 """Labelled test units below which no verdict is given."""
+MOST_ERROR = 0.25
+"""Standard error of a comparison above which no verdict is given."""
 _CLEAR = 2.0
 """Standard errors that make a difference clear."""
 _TESTED = "test units"
@@ -117,7 +118,7 @@ class Quality:
         other = "the largest class" if self.public_alone is None or (
             self.majority >= self.public_alone) else "public documents alone"  # fmt: skip
         margin = f"{100 * self.gain:+.1f} points, standard error {100 * self.error:.1f}"
-        tested = f"about {max(self.tested, 0):,.0f}" if self.noisy else f"{self.tested:,.0f}"
+        tested = f"about {self.tested:,.0f}" if self.noisy else f"{self.tested:,.0f}"
         if self.verdict == "cannot tell":
             wide = min(100.0, 200 * self.error)
             return f"Cannot tell: {tested} labelled test units, ± {wide:.0f} points."
@@ -214,6 +215,9 @@ class PlannedRelease:
 
     def free_row(self) -> np.ndarray | None:
         """Return the classes of public test documents by public documents alone, if any."""
+        known, asked = terms_of(self.docs, KNOWN), terms_of(self.docs, PUBLIC_TEST)
+        if not known.texts:
+            return None
         import scipy.sparse
 
         from private_graphs.methods import method_named
@@ -221,9 +225,6 @@ class PlannedRelease:
         from private_graphs.tasks.method import ALONE, Request
         from private_graphs.tasks.tasks import SCENARIOS
 
-        known, asked = terms_of(self.docs, KNOWN), terms_of(self.docs, PUBLIC_TEST)
-        if not known.texts:
-            return None
         features = self.training.features
         assert not isinstance(features, HashedWords)
         rows, labelled = features.weighted(known.texts), np.flatnonzero(known.labels >= 0)
@@ -281,13 +282,14 @@ class PlannedRelease:
         part = door.part(_TESTED)
         part.plan([(query,)])
         [noisy] = part.gaussian(exact[None], [query], stream="counts")
-        counts = Counts(tuple(noisy.tolist()), lattice.noise_std)
+        tested = len(self.docs.units_on(TEST))
+        counts = Counts(tuple(noisy.tolist()), lattice.noise_std, tested)
         z = counts.gain / counts.error
         verdict: str = "gain" if z >= _CLEAR else "loss" if z <= -_CLEAR else "none"
-        if counts.labelled < FEWEST:
+        if counts.labelled < FEWEST or counts.error > MOST_ERROR:
             verdict = "cannot tell"
         return Quality(
-            counts.score, counts.other, self.docs.classes[majority], None, sum(counts.cells),
+            counts.score, counts.other, self.docs.classes[majority], None, counts.labelled,
             counts.gain, counts.error, verdict, True,
         )  # fmt: skip
 
@@ -385,6 +387,9 @@ def classify(
             from private_graphs.documents.links import PlannedVotes
 
             plan = PlannedVotes.of(spec, docs, ledger, epsilon)
+        if device == "cuda" and spec.model is None:
+            say("--device cuda has no effect: no model reads these texts, and words are hashed and "
+                "counted on the CPU")  # fmt: skip
         account = plan.people, plan.delta, plan.costs, plan.links
         before = spent_by_accounts(ledger.entries(), *account)
         told: dict[str, Any] = dict(
@@ -463,7 +468,7 @@ def _reserved(out: str | Path | None, force: bool) -> Iterator[Path]:
         )
     ours = False
     try:
-        with suppress(BlockingIOError):
+        with suppress(BlockingIOError), naming(out):
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # another process may have removed the folder, or made it anew, since it was opened
             ours = out.exists() and os.path.samestat(os.stat(out), os.fstat(held))
@@ -481,52 +486,6 @@ def _reserved(out: str | Path | None, force: bool) -> Iterator[Path]:
             if ours:  # an empty folder of another process is one that it holds
                 out.rmdir()
         os.close(held)
-
-
-def people_of(spec: Declaration, docs: Documents, ledger: BudgetLedger) -> People:
-    """Return the hashed ids of all documents and units of a declaration."""
-    return ledger.people(docs.units, docs.ids, docs.unit_of, docs.sides, alone=spec.unit is None)
-
-
-def earlier_releases(
-    spec: Declaration, docs: Documents, people: People, entries: Sequence[RecordedRelease]
-) -> list[RecordedRelease]:
-    """Return those of the releases in ``entries`` that protected one of these units.
-
-    Raises:
-        UserError: a document is public now, and an earlier release protected it or its person; or
-            the other way round.
-    """
-    found = []
-    public = np.isin(docs.sides, (KNOWN, PUBLIC_TEST))
-    for entry in entries:
-        before = units_on(entry, entry.protected, people)
-        opened = np.flatnonzero(before & public)
-        closed = np.flatnonzero(units_on(entry, entry.published, people) & ~public)
-        for units, side, was, now in (
-            (opened, "public", "protected",
-             "promised that nobody learns their texts; expected them private: take them out of "
-             "what --public or --public-files names"),
-            (closed, "private", "published what it read in",
-             "nothing protects their texts any more; expected them public: name them with "
-             "--public or --public-files, or leave them out"),
-        ):  # fmt: skip
-            if len(units):
-                noun = f"{side} {spec.unit or 'document'}"
-                example = docs.ids[int(np.flatnonzero(docs.unit_of == units[0])[0])]
-                raise UserError(
-                    f"{spec.name}: the release of {entry.graph!r} on {entry.date} {was} "
-                    f"{counted(len(units), noun)} (such as the one of {example!r}), and {now}. If "
-                    "they are other documents, give them other ids"
-                )
-        if before.any():
-            found.append(entry)
-    return found
-
-
-def delta_of(spec: Declaration, protected: int) -> float:
-    """Return the declared δ, or the default for this number of units."""
-    return spec.delta or default_delta(protected)
 
 
 def planned_release(
@@ -628,7 +587,8 @@ def public_quality(
     rivals: dict[str, tuple[Counts, str]] = {}
     for name, other in (("public", free), ("majority", np.full(len(predicted), majority))):
         cells = cells_of(predicted, other, asked.labels, asked.unit_of)
-        rivals[name] = (Counts(tuple(cells.sum(axis=0).tolist()), 0.0), _exact_verdict(cells))
+        counts = Counts(tuple(cells.sum(axis=0).tolist()), 0.0, len(cells))
+        rivals[name] = counts, _exact_verdict(cells)
     verdicts = {verdict for _, verdict in rivals.values()}
     counts, _ = max(rivals.values(), key=lambda each: each[0].other)
     verdict: str = next(each for each in ("loss", "none", "gain") if each in verdicts)

@@ -89,6 +89,7 @@ def read_documents(spec: Declaration) -> Documents:
     labels = _column(table, spec.label)
     units = _units(table, spec, ids)
     warnings = _alone_warnings(units, spec) + _alike_warnings(units, spec)
+    warnings += _missing_warnings(units, spec)
     warnings += _decimal_warnings(table, spec)
     public = _public(table, spec)
     for more in _public_tables(spec):
@@ -144,11 +145,14 @@ def read_links(spec: Declaration, ids: Sequence[str]) -> tuple[np.ndarray, dict[
     table = read_table(spec.edges, roles, may_be_empty=True, encoding=spec.encoding).trimmed(
         spec.source, spec.target
     )
-    known = pa.array(ids)
-    source, target = (
-        np.asarray(pc.fill_null(pc.index_in(table.columns[name], known, skip_nulls=True), -1))
-        for name in (spec.source, spec.target)
-    )
+    known = pa.array(map(seen, ids))  # as in the ledger: another spelling is no other document
+
+    def places(name: str) -> np.ndarray:
+        column = table.columns[name].combine_chunks().dictionary_encode()
+        found = pc.index_in(pa.array(map(seen, column.dictionary.to_pylist()), pa.string()), known)
+        return np.asarray(pc.fill_null(found.take(column.indices), -1))
+
+    source, target = places(spec.source), places(spec.target)
     unknown = (source < 0) | (target < 0)
     if unknown.any() and spec.unknown_edges == "refuse":
         rows, more = first_rows(unknown)
@@ -237,6 +241,17 @@ def _alone_warnings(units: list[str], spec: Declaration) -> list[str]:
         f"{counted(alone, 'document')} without {spec.unit!r}: each counts as a person of its own, "
         "and who has several of them is protected less; fill the column where the person is known"
     ] if alone else []  # fmt: skip
+
+
+def _missing_warnings(units: list[str], spec: Declaration) -> list[str]:
+    """Return a warning about persons whose name is a spelling of a missing value."""
+    counts = Counter(each.removeprefix("unit\0") for each in units if each.startswith("unit\0"))
+    return [
+        f"{counted(counts[name], 'document')} with {spec.unit!r} {shown(name)}, which looks like a "
+        f"missing value: they count as one person, of whom at most {spec.max_per_unit} documents "
+        "are kept; leave the field empty where the person is not known"
+        for name in sorted(filter(is_missing, counts))
+    ]
 
 
 def _alike_warnings(units: list[str], spec: Declaration) -> list[str]:

@@ -31,8 +31,10 @@ from private_graphs.documents.unit_sums import (
     query_of,
 )
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.class_sums import (
+from private_graphs.methods.exact_sums import (
     CLIP_NORM,
+    RESIDUAL_BITS,
+    ROW_BITS,
     bounded,
     clipped_residuals,
     on_grid,
@@ -57,7 +59,6 @@ CLASS_REASON = (
     "a unit adds the shares of the classes among its labelled documents, or zero: two such vectors "
     "differ by at most sqrt 2"
 )
-_ROW_BITS, _RESIDUAL_BITS = 20, 16
 _BLOCK = 2**16
 """Documents whose products are summed in float64: integers below 2^53, hence exact in any order."""
 
@@ -164,9 +165,9 @@ class ResidualSums:
             rows = features.rows([terms.texts[int(row)] for row in labelled[some]])
             constant = np.full((rows.shape[0], 1), BIAS)
             rows = scipy.sparse.hstack([rows, constant], format="csr")
-            rows.data = on_grid(rows.data, _ROW_BITS)
+            rows.data = on_grid(rows.data, ROW_BITS)
             squares = np.add.reduceat(np.square(rows.data), rows.indptr[:-1])
-            norms[some] = np.sqrt(squares) / 2.0**_ROW_BITS
+            norms[some] = np.sqrt(squares) / 2.0**ROW_BITS
             blocks.append(rows)
         units = np.unique(terms.unit_of[labelled], return_inverse=True)[1]
         shares = 1.0 / np.bincount(units)[units]
@@ -174,7 +175,7 @@ class ResidualSums:
 
     def at(self, weights: np.ndarray) -> np.ndarray:
         """Return the (columns + 1, K) int64 sum at ``weights`` (columns + 1, K), in spacings."""
-        return to_lattice(self.exact(weights), 1, _ROW_BITS + _RESIDUAL_BITS, self.lattice)
+        return to_lattice(self.exact(weights), 1, ROW_BITS + RESIDUAL_BITS, self.lattice)
 
     def exact(self, weights: np.ndarray) -> np.ndarray:
         """Return the (columns + 1, K) int64 sum in units of 2^-36.
@@ -185,8 +186,8 @@ class ResidualSums:
         total = np.zeros(weights.shape, np.int64)
         for start, rows in zip(range(0, len(self.labels), _BLOCK), self.rows, strict=True):
             some = slice(start, start + _BLOCK)
-            logits = (rows @ weights) * 2.0**-_ROW_BITS
+            logits = (rows @ weights) * 2.0**-ROW_BITS
             terms = clipped_residuals(logits[:, None], self.labels[some], self.norms[some])[:, 0]
-            terms = on_grid(terms * self.shares[some], _RESIDUAL_BITS)
+            terms = on_grid(terms * self.shares[some], RESIDUAL_BITS)
             total += (rows.T @ terms).astype(np.int64)
         return total

@@ -307,11 +307,13 @@ class Counts:
     cells: tuple[float, ...]
     noise_std: float
     """0: exact counts of public documents."""
+    tested: int
+    """Public number of test units, labelled or not."""
 
     @property
     def labelled(self) -> float:
-        """Number of labelled test units."""
-        return max(sum(self.cells), 1.0)
+        """Number of labelled test units, at most that of all test units whatever the noise."""
+        return min(max(sum(self.cells), 1.0), max(self.tested, 1.0))
 
     @property
     def score(self) -> float:
@@ -326,7 +328,7 @@ class Counts:
     @property
     def gain(self) -> float:
         """Difference of the two shares."""
-        return (self.cells[1] - self.cells[2]) / self.labelled
+        return min(1.0, max(-1.0, (self.cells[1] - self.cells[2]) / self.labelled))
 
     @property
     def error(self) -> float:

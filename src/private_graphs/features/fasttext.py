@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
+import os
+import struct
 import tempfile
 import zlib
 from collections.abc import Iterable
 from contextlib import redirect_stderr
-from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import scipy.sparse
@@ -50,6 +52,10 @@ EMBEDDED_TRAINING = {
     "verbose": 0,
 }
 """Training options of the embedded model."""
+_MAGIC, _VERSION = 793712314, 12
+"""First two numbers of a fastText binary file."""
+_LEAST_ENTRY = 10
+"""Bytes of an entry of the dictionary with an empty word: its end, a count, a kind."""
 
 
 def fasttext_means(graph: TextGraph, view: DataView, options: FeatureOptions) -> FeatureMatrix:
@@ -95,15 +101,78 @@ def word_vectors(model: Any, words: Iterable[str]) -> np.ndarray:
     return np.stack([model.get_word_vector(word) for word in words]).astype(np.float32)
 
 
+def check_sizes(path: Path) -> None:
+    """Hold the sizes that a fastText file declares against its size, before the library reads it.
+
+    The library believes them: of a file that was cut off it takes memory without end, or reads
+    zeros. The format is that of ``FastText::saveModel``, fastText 0.9. A quantised matrix (.ftz)
+    and files of versions before 12 are left to the library from there on.
+
+    Raises:
+        UserError: the file is shorter than what it declares.
+    """
+    with open(path, "rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
+        try:
+            _check_parts(stream, size)
+        except (struct.error, _Short) as error:
+            why = error if isinstance(error, _Short) else "it ends in its header"
+            raise UserError(
+                f"{path}: is not a whole fastText model of {size:,} bytes: {why}; it was cut off "
+                "or is another file: delete it and fetch it again"
+            ) from error
+
+
+class _Short(Exception):
+    """A part declares more bytes than follow; the message says which."""
+
+
+def _check_parts(stream: BinaryIO, size: int) -> None:
+    """Raise _Short or struct.error for a file of ``size`` bytes that lacks what it declares."""
+
+    def numbers(form: str) -> tuple[Any, ...]:
+        return struct.unpack(f"<{form}", stream.read(struct.calcsize(f"<{form}")))
+
+    def require(part: str, count: int, least: int) -> None:
+        left = size - stream.tell()
+        if count < 0 or count * least > left:
+            raise _Short(f"its {part} needs {count * least:,} bytes, and {left:,} follow")
+
+    magic, version = numbers("ii")
+    if magic != _MAGIC or version != _VERSION:
+        return  # the library refuses the first, and knows older versions
+    numbers("12id")
+    entries, words, labels, _, pruned = numbers("iiiqq")
+    require("dictionary", entries, _LEAST_ENTRY)
+    if entries != words + labels:
+        raise _Short(f"its dictionary has {entries:,} entries, of {words:,} words and labels")
+    for _ in range(entries):
+        while (letter := stream.read(1)) != b"\0":
+            if not letter:
+                raise _Short("it ends in its dictionary")
+        numbers("qb")
+    require("table of subwords", max(pruned, 0), 8)
+    stream.seek(8 * max(pruned, 0), os.SEEK_CUR)
+    for part in ("input matrix", "output matrix"):
+        [quantised] = numbers("?")
+        if quantised:
+            return
+        rows, columns = numbers("qq")
+        require(part, rows * columns if rows >= 0 <= columns else -1, 4)
+        stream.seek(4 * rows * columns, os.SEEK_CUR)
+
+
 def load_model(path: Path) -> Any:
     """Load a fastText binary model.
 
     Raises:
-        UserError: the file is missing or no fastText model.
+        UserError: the file is missing, cut off or no fastText model.
     """
     fasttext = _library()
+    if path.is_file():
+        check_sizes(path)
     try:
-        with redirect_stderr(StringIO()):  # the library warns on every load
+        with redirect_stderr(io.StringIO()):  # the library warns on every load
             return fasttext.load_model(str(path))
     except ValueError as error:
         raise UserError(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from private_graphs.datasets.spec import DatasetSpec
+if TYPE_CHECKING:
+    from private_graphs.datasets.spec import DatasetSpec
 
 MAIN_FILES = {"bert": "config.json", "sbert": "modules.json"}
 """File that every model folder of a kind contains."""

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import importlib
 from functools import cache
+from typing import TYPE_CHECKING
 
 from private_graphs.core.errors import UsageError, suggest
 from private_graphs.core.imports import modules_of
-from private_graphs.tasks.method import Method
+
+if TYPE_CHECKING:
+    from private_graphs.tasks.method import Method
 
 
 @cache

@@ -24,6 +24,15 @@ import scipy.sparse
 
 from private_graphs.core.errors import UserError
 from private_graphs.mechanisms.door import Door
+from private_graphs.methods.exact_sums import (
+    CLIP_NORM,
+    RESIDUAL_BITS,
+    ROW_BITS,
+    bounded,
+    clipped_residuals,
+    on_grid,
+    to_lattice,
+)
 from private_graphs.methods.fusion import fit_weights
 from private_graphs.methods.lattice import NOISE_GENERATOR, LatticeGaussian
 from private_graphs.methods.public_only import PublicFit, folds, public_fits
@@ -47,8 +56,6 @@ MANY = 1000.0
 STEPS = 4
 FIRST_SHARE = 0.3
 """Share of the class sum in μ² if steps follow."""
-CLIP_NORM = 0.5
-"""Bound on the norm of one node's residual term."""
 PRIOR_VARIANCE = 0.1
 START = 4.0
 """Factor from the posterior mean, fitted to codes, to the logits at which steps start."""
@@ -61,8 +68,6 @@ CONSTANTS = (
     "the constants of the method were set by its authors with experiments on Cora, PubMed, "
     "Facebook Cornell5 and synthetic graphs; on these graphs that choice is not priced"
 )
-ROW_BITS, _RESIDUAL_BITS = 20, 16
-_LARGEST_WEIGHT = 2.0**20
 _BLOCK = 4096
 """Rows whose products are summed in float64: integers below 2^53, hence exact in any order."""
 _KEPT = 50_000_000
@@ -144,21 +149,6 @@ def lattices(
 # --- exact sums over training nodes --------------------------------------------------------------
 
 
-def on_grid(rows: np.ndarray, bits: int) -> np.ndarray:
-    """Return the numbers in units of 2^-bits, rounded towards zero, so that no norm grows."""
-    return np.trunc(rows * 2.0**bits)
-
-
-def to_lattice(total: np.ndarray, divisor: int, bits: int, lattice: LatticeGaussian) -> np.ndarray:
-    """Return int64 ``total`` / ``divisor``, in units of 2^-bits, as the nearest whole spacings."""
-    shift = -round(math.log2(lattice.spacing)) - bits
-    if shift >= 0:
-        total = total << shift
-    else:
-        divisor = divisor << -shift
-    return (2 * total + divisor) // (2 * divisor)
-
-
 @dataclass(frozen=True, eq=False)
 class SumQuery:
     """Query of the training nodes, all of it public: the sum of their rows by class."""
@@ -218,11 +208,6 @@ def member_sums(
     return centred_sums(total.astype(np.int64), lattice)
 
 
-def bounded(weights: np.ndarray) -> np.ndarray:
-    """Return finite weights of at most 2^20."""
-    return np.clip(np.nan_to_num(weights), -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
-
-
 @dataclass(frozen=True, eq=False)
 class Residuals:
     """Exact sums of clipped residuals of the training nodes, at given weights."""
@@ -261,22 +246,10 @@ class Residuals:
             logits /= grids[None, :, 0]
             labels = self.task.train_labels[start : start + len(z)]
             terms = clipped_residuals(logits, labels, norms)
-            total += (z.T @ on_grid(terms, _RESIDUAL_BITS).reshape(len(z), -1)).astype(np.int64)
+            total += (z.T @ on_grid(terms, RESIDUAL_BITS).reshape(len(z), -1)).astype(np.int64)
             start += len(z)
-        sums = to_lattice(total, 1, ROW_BITS + _RESIDUAL_BITS, self.lattice)
+        sums = to_lattice(total, 1, ROW_BITS + RESIDUAL_BITS, self.lattice)
         return sums.reshape(columns, n_sets, n_classes).transpose(1, 0, 2)
-
-
-def clipped_residuals(logits: np.ndarray, labels: np.ndarray, norms: np.ndarray) -> np.ndarray:
-    """Return (nodes, R, K) residuals e_y - softmax(logits), scaled so that |residual| |z| <= C.
-
-    ``norms`` (nodes,) are those of the rows z.
-    """
-    shares = np.exp(logits - logits.max(axis=2, keepdims=True))
-    shares /= -shares.sum(axis=2, keepdims=True)
-    shares[np.arange(len(labels)), :, labels] += 1
-    sizes = np.sqrt((shares**2).sum(axis=2, keepdims=True)) * norms[:, None, None]
-    return shares * np.minimum(1, CLIP_NORM / np.maximum(sizes, CLIP_NORM))
 
 
 # --- what follows from the releases --------------------------------------------------------------

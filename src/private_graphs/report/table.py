@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from private_graphs.core.markup import escaped, markdown_text, on_one_line
 from private_graphs.report.words import missing
 from private_graphs.running.exhibit import NOTHING, Cell, Layout, LayoutCell, Line, Table
 
@@ -28,7 +29,6 @@ _TEX = {
     "≥": r"$\geq$", "∞": r"$\infty$", "–": "--", "’": "'", "·": r"$\cdot$", "“": "``", "”": "''",
     "✓": r"$\surd$", "✗": r"$\times$", "†": r"\textdagger{}",
 }  # fmt: skip
-_MARKDOWN = {mark: f"\\{mark}" for mark in "\\`*_[]|"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
 
 def cells(table: Table) -> Iterator[list[Cell]]:
@@ -92,11 +92,6 @@ def markdown_titled(title: str, lines: Sequence[str], notes: Sequence[str]) -> s
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
-def markdown_text(text: str) -> str:
-    """Return ``text`` escaped for Markdown, on one line."""
-    return _escaped(text, _MARKDOWN)
-
-
 def tex(table: Table) -> str:
     """Return ``table*`` environments with a booktabs ``tabular`` each, one per page.
 
@@ -138,7 +133,7 @@ def _tex_row(texts: Iterable[str]) -> str:
 
 def tex_text(text: str) -> str:
     """Return ``text`` escaped for LaTeX, on one line."""
-    return _escaped(text, _TEX)
+    return escaped(text, _TEX)
 
 
 _STRUCK = r"\providecommand{\struck}[1]{\setbox0\hbox{#1}\rlap{\rule[.5ex]{\wd0}{.6pt}}\box0}"
@@ -295,7 +290,7 @@ def _lines(stack: Sequence[Cell], statements: Link) -> str:
 
 
 def _line(cell: Cell, statements: Link) -> str:
-    text, tone = escape(_flat(cell.text)), escape(cell.tone)
+    text, tone = escape(on_one_line(cell.text)), escape(cell.tone)
     if cell.statement:
         address = escape(statements(cell.statement))
         return f'<a class="{f"e {tone}" if tone else "soft"}" href="{address}">{text}</a>'
@@ -333,11 +328,11 @@ def layout_html(table: Table, statements: Link = str) -> str:
 def _entry(entry: LayoutCell, statements: Link) -> str:
     tag, scope = ("th", ' scope="row"') if entry.heading else ("td", "")
     span = f' rowspan="{entry.rows}"' if entry.rows > 1 else ""
-    text = escape(_flat(entry.text))
+    text = escape(on_one_line(entry.text))
     if _is_number(entry):
         kind = "s" if entry.refuted else "b"
         text = f"<{kind}>{text}</{kind}>"
-    note = f"<small>{escape(_flat(entry.note))}</small>" if entry.note else ""
+    note = f"<small>{escape(on_one_line(entry.note))}</small>" if entry.note else ""
     own = "".join(_score(line, statements) for line in entry.lines)
     return f"<{tag}{scope}{span}{' class=muted' * entry.muted}>{text}{note}{own}</{tag}>"
 
@@ -351,11 +346,3 @@ def _score(line: Line, statements: Link) -> str:
     if not line.epsilon.statement:
         return f"<div>{text}</div>"
     return f'<div><a href="{escape(statements(line.epsilon.statement))}">{text}</a></div>'
-
-
-def _escaped(text: str, marks: Mapping[str, str]) -> str:
-    return "".join(marks.get(mark, mark) for mark in _flat(text))
-
-
-def _flat(text: str) -> str:
-    return " ".join(str(text).split())

@@ -10,6 +10,7 @@ from pathlib import Path
 from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.files import sha256_of, write_json, write_text
 from private_graphs.core.manifest import MANIFEST
+from private_graphs.core.markup import markdown_text
 from private_graphs.report import table as tables
 from private_graphs.report.claims import claims_of, write_claims
 from private_graphs.report.published import published_rows
@@ -180,18 +181,18 @@ def markdown(
 def _parts(
     exhibit: Exhibit, blocks: Iterable[Block], remarks: Sequence[str], drawn: bool
 ) -> Iterator[str]:
-    yield f"# {tables.markdown_text(title_of(exhibit))}"
-    yield from (tables.markdown_text(text) for text in (exhibit.meaning, *remarks) if text)
+    yield f"# {markdown_text(title_of(exhibit))}"
+    yield from (markdown_text(text) for text in (exhibit.meaning, *remarks) if text)
     pictures = 0
     for block in blocks:
         if isinstance(block, Table):
             yield tables.markdown(block)
         elif isinstance(block, str):
-            yield tables.markdown_text(block)
+            yield markdown_text(block)
         else:
             pictures += 1
-            title = tables.markdown_text(block.title)
+            title = markdown_text(block.title)
             yield f"**{title}**"
             if drawn:
                 yield f"![{title}]({_stem(exhibit, pictures)}.svg)"
-            yield "\n".join(f"- {tables.markdown_text(note)}" for note in block.notes)
+            yield "\n".join(f"- {markdown_text(note)}" for note in block.notes)

@@ -1,10 +1,17 @@
-"""Readers of built-in datasets: modules with ``DATASETS``, here or in a study's ``readers``."""
+"""Readers of built-in datasets: modules with ``DATASETS``, here or in a study's ``readers``.
+
+The file ``names.yaml`` next to them has the names of their datasets, so that a name is found
+without importing a module that does not define it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+import yaml
 
 from private_graphs.core.imports import PACKAGE, modules_of
 
@@ -12,51 +19,52 @@ if TYPE_CHECKING:
     from private_graphs.datasets.spec import DatasetSpec
 
 
-class BuiltIn(MutableMapping[str, "DatasetSpec"]):
-    """Every built-in dataset by name, by module and in its order.
+@cache
+def modules_by_name() -> dict[str, str]:
+    """Return the dotted names of readers by dataset, by module and in its order.
 
-    A look-up imports the modules whose source text contains the name, and all others only if none
-    of these defines it. A module with a function ``named`` (name → spec or None) has further ones,
-    which are found by name and not listed.
+    A name that ends in ``*`` stands for those that the module's function ``named`` (name → spec or
+    None) finds and no list holds.
     """
+    modules = modules_of(__name__)
+    folders = {PACKAGE.joinpath(*module.split(".")[1:-1]) for module in modules.values()}
+    lists: dict[str, list[str]] = {}
+    for folder in folders:
+        lists |= yaml.safe_load((folder / "names.yaml").read_text(encoding="utf-8"))
+    return {name: modules[stem] for stem in sorted(lists) for name in lists[stem]}
+
+
+class BuiltIn(MutableMapping[str, "DatasetSpec"]):
+    """Every built-in dataset by name; a look-up imports the module of that dataset alone."""
 
     def __init__(self) -> None:
         self._specs: dict[str, DatasetSpec] = {}
-        self._module: dict[str, str] = {}
-        self._waiting = modules_of(__name__).copy()
 
     def module(self, name: str) -> str:
         """Return the dotted name of the module that reads a dataset; KeyError if there is none."""
-        _ = self[name]
-        return self._module[name]
+        if name in _listed():
+            return _listed()[name]
+        return _composed(name)[0]
 
-    def _read(self, modules: dict[str, str]) -> None:
-        for stem, module in modules.items():
-            del self._waiting[stem]
-            for spec in import_module(module).DATASETS:
-                self._specs.setdefault(spec.name, spec)
-                self._module[spec.name] = module
+    def __contains__(self, name: object) -> bool:
+        if name in self._specs or name in _listed():
+            return True
+        try:
+            _composed(str(name))
+        except KeyError:
+            return False
+        return True
 
     def __getitem__(self, name: str) -> DatasetSpec:
         if name not in self._specs:
-            self._read({stem: module for stem, module in self._waiting.items()
-                        if f'"{name}"' in _text(module)})  # fmt: skip
-        if name not in self._specs:  # a name that a module composes at import
-            self._read(self._waiting.copy())
-        return self._specs[name] if name in self._specs else self._unlisted(name)
-
-    def _unlisted(self, name: str) -> DatasetSpec:
-        for module in modules_of(__name__).values():
-            spec = getattr(import_module(module), "named", lambda _: None)(name)
-            if spec is not None:
-                self._module[name] = module
-                return spec
-        raise KeyError(name)
+            if name not in _listed():
+                return _composed(name)[1]
+            for spec in import_module(_listed()[name]).DATASETS:
+                self._specs.setdefault(spec.name, spec)
+        return self._specs[name]
 
     def __iter__(self) -> Iterator[str]:
-        self._read(self._waiting.copy())
-        order = {module: place for place, module in enumerate(modules_of(__name__).values())}
-        return iter(sorted(self._specs, key=lambda name: order.get(self._module.get(name), -1)))
+        return iter([*(name for name in self._specs if name not in _listed()), *_listed()])
 
     def __len__(self) -> int:
         return len(list(iter(self)))
@@ -68,9 +76,20 @@ class BuiltIn(MutableMapping[str, "DatasetSpec"]):
         del self._specs[name]
 
 
-def _text(module: str) -> str:
-    """Return the source of a module without importing it."""
-    return PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py").read_text(encoding="utf-8")
+@cache
+def _listed() -> dict[str, str]:
+    """Return the names of ``modules_by_name`` that stand for one dataset."""
+    return {name: module for name, module in modules_by_name().items() if name[-1] != "*"}
+
+
+def _composed(name: str) -> tuple[str, DatasetSpec]:
+    """Return module and spec of a name that no list holds; KeyError if there is none."""
+    for start, module in modules_by_name().items():
+        if start.endswith("*") and name.startswith(start[:-1]):
+            spec = import_module(module).named(name)
+            if spec is not None:
+                return module, spec
+    raise KeyError(name)
 
 
 DATASETS = BuiltIn()

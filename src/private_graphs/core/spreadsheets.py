@@ -1,0 +1,29 @@
+"""Tables as CSV text, such that no spreadsheet takes a cell for a formula."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+
+_SIGNS = "=+@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b-"
+"""Characters that begin a formula, in ASCII, full width and small form."""
+_NUMBER = r"[+-]?\d+(?:[.,]\d+)?(?:[,;\t\r\n]|$)"
+_FORMULA = re.compile(rf"\A(?=[\t\r\n])|(?:\A|(?<=[,;\t\r\n]))(?! *{_NUMBER})(?= *[{_SIGNS}])")
+"""Places where a formula begins, whatever separator a program reads the table with."""
+
+
+def cell(text: str) -> str:
+    """Return a cell with ``'`` before everything in it that a spreadsheet takes for a formula."""
+    return _FORMULA.sub("'", text)
+
+
+def table_text(header: Sequence[str], rows: Iterable[Sequence[str | float]]) -> str:
+    """Return a table as CSV: text in double quotes, numbers without, no cell a formula."""
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    writer.writerow(header)
+    for row in rows:
+        writer.writerow([cell(each) if isinstance(each, str) else each for each in row])
+    return table.getvalue()

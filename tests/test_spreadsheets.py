@@ -1,0 +1,37 @@
+"""Cells of tables that somebody opens in a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from private_graphs.core.spreadsheets import cell, table_text
+
+NUMBERS = ("-5", "+3.5", "-1,5", "a;-5;b", "1\t-2")
+PIECES = st.lists(st.sampled_from(
+    ["=1+1", "+A1", "-A1", "@SUM", "\uff1d1", "\uff0bA", "\uff0dA", "\uff20A", "\ufe66A", "-5", "x",
+     ",", ";", "\t", " ", '"', "'", "\n", "\r"]
+), max_size=6).map("".join)  # fmt: skip
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_numbers_stay_numbers(number):
+    assert cell(number) == number
+
+
+@given(PIECES)
+def test_no_cell_is_a_formula_whatever_separator_a_program_reads_with(text):
+    """In the whole cell, and in each part of it when the quotes were lost on the way."""
+    written = table_text(["id", "score"], [(text, 0.5)])
+    assert list(csv.reader(io.StringIO(written)))[1] == [cell(text), "0.5"]
+    assert written.splitlines()[0] == '"id","score"' and written.endswith('",0.5\n')
+    for separator in ",;\t":
+        for part in cell(text).split(separator):
+            begins = unicodedata.normalize("NFKC", part.lstrip(" "))
+            assert not begins.startswith(("=", "+", "@")), part
+            assert not begins.startswith("-") or begins.startswith("-5"), part
