@@ -15,7 +15,14 @@ except ModuleNotFoundError:
 
 
 # with --directory, the folder that results go to may have none of its own
-configfile: next(filter(os.path.exists, ["config.yaml", f"{workflow.basedir}/config.yaml"]))
+CONFIG = (
+    "config.yaml"
+    if os.path.exists("config.yaml")
+    else f"{workflow.basedir}/config.yaml"
+)
+
+
+configfile: CONFIG
 
 
 include: "workflow/rules/common.smk"

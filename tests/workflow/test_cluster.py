@@ -91,6 +91,17 @@ def test_the_workflow_is_a_module_of_another_one(root: Path, tmp_path: Path) -> 
     assert dataset.is_file()
 
 
+def test_a_folder_without_a_configuration_gets_the_results_of_the_one_here(
+    root: Path, tmp_path: Path
+) -> None:
+    sources = tmp_path / "data" / "sources.yaml"
+    sources.parent.mkdir()
+    sources.write_bytes((root / "data" / "sources.yaml").read_bytes())
+    flags = ("--snakefile", str(root / "Snakefile"), "--directory", str(tmp_path))
+    plan = snakemake(root, tmp_path, *flags, "--dry-run")
+    assert re.search(r"^To run: [1-9]", plan, flags=re.MULTILINE), plan
+
+
 def test_what_snakemake_asks_of_a_batch_reads_no_file(demo: Workflow, monkeypatch) -> None:
     """It asks for each of thousands of batches, in every process that it starts."""
     for name in demo.batches:  # modules are imported at their first use
