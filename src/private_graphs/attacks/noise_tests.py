@@ -87,8 +87,7 @@ class NoiseSample:
         if len(wide) > 1:
             sums = self.entries.sum(axis=(2, 3)) / math.sqrt(shape[2] * shape[3])
             groups.append(("sum of a value", np.array([np.mean(sums**2)]), sums.size))
-        blocks = ((2, 3), (1, 2, 3)) if shape[1] > 1 else ((2, 3),)
-        for axes, name in zip(blocks, ("a value", "a release"), strict=False):
+        for name, axes in (("a value", (2, 3)), ("a release", (1, 2, 3))):
             scores = energy_scores(squares.sum(axis=axes), math.prod(shape[each] for each in axes))
             groups.append((f"spread of {name}", np.array([np.mean(scores**2)]), scores.size))
         if self.batch > 1:  # equal noise in two releases widens its sum

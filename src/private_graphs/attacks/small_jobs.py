@@ -75,7 +75,8 @@ def recorded_settings(
 ) -> list[dict[str, Any]]:
     """Return the distinct settings of the private ``rows`` of a case, as a short job gets them.
 
-    Those that a short job has without being told are left out.
+    Those that a short job has without being told are left out, and so is one value of a setting
+    that has several: the run chose it.
     """
     fields = method.settings.model_fields
     short_job = method.settings.model_validate(dict(small_job(method, scenario, protocol).settings))
@@ -88,8 +89,7 @@ def recorded_settings(
             name: short
             for name, value in sorted(json.loads(text).items())
             if name in fields
-            # one value of a setting that has several is what the run chose
-            and isinstance(value, list) >= isinstance(fields[name].default, tuple)
+            and not (isinstance(fields[name].default, tuple) and not isinstance(value, list))
             and (short := _NUMBERS.get(name, lambda value: value)(value)) is not None
             and short != usual[name]
         }
