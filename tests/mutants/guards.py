@@ -16,7 +16,7 @@ def _without(fault: str, path: str, old: str, new: str, catcher: str, folder: st
 
 _CONTINUED = "workflow/reproduce::a_run_that_was_killed_or_interrupted_continues_and_repeats_" \
     "nothing_else"  # fmt: skip
-_REFUSED = "bounds::what_nobody_means_is_refused_in_two_seconds_and_four_gigabytes"
+_REFUSED = "bounds::what_nobody_means_is_refused_in_two_seconds_and_two_gigabytes"
 
 GUARDS = (
     # --- ended runs

@@ -15,7 +15,6 @@ import shlex
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 import numpy as np
@@ -240,11 +239,10 @@ def _content(path: Path) -> bytes:
     """Return the bytes of a table; UsageError for one that is too large or has a line that is."""
     size = path.stat().st_size if path.is_file() else 0
     if MOST_LINE_BYTES < size <= MOST_TABLE_BYTES:
-        with open(path, "rb") as stream, mmap(stream.fileno(), 0, access=ACCESS_READ) as view:
-            starts = range(0, size - MOST_LINE_BYTES, MOST_LINE_BYTES)
-            for start in starts if view[:4] != b"PAR1" else ():
-                piece = (start, start + MOST_LINE_BYTES)
-                if view.find(b"\n", *piece) < 0 and view.find(b"\r", *piece) < 0:
+        with open(path, "rb") as stream:  # a piece at a time, as the whole may not fit
+            head = stream.peek(4)[:4]
+            while head != b"PAR1" and len(piece := stream.read(MOST_LINE_BYTES)) == MOST_LINE_BYTES:
+                if b"\n" not in piece and b"\r" not in piece:
                     raise UsageError(
                         f"{path}: a line has more than {MOST_LINE_BYTES:,} bytes; expected CSV "
                         "with a line for every row, or Parquet"
