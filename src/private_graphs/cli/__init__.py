@@ -96,28 +96,38 @@ def main(arguments: list[str] | None = None) -> None:
         app = application(given[:1] if given[:1] and given[0] in COMMANDS else COMMANDS)
         app(args=given, prog_name="private-graphs")
     except UserError as error:
-        say(f"error: {error}")
+        say(f"error: {error}{_notes(error)}")
         sys.exit(getattr(error, "exit_code", 2 if isinstance(error, UsageError) else 1))
     except Exception as error:  # a defect: its message may quote data, its place does not
         if lacks_memory(error):
             say(f"error: not enough memory{f' ({error})' if str(error) else ''}; ask for less at "
-                "once: smaller sizes, fewer runs")  # fmt: skip
+                f"once: smaller sizes, fewer runs{_notes(error)}")  # fmt: skip
             sys.exit(1)
         if isinstance(error, OSError) or system_code(error):
-            say(f"error: {system_error_text(error)}")
+            say(f"error: {system_error_text(error)}{_notes(error)}")
             sys.exit(1)
         if sys.flags.dev_mode:
             raise
         say(
             f"error: a defect of private-graphs ({type(error).__name__} at {_place(error)}); "
             "please report it, with what python -X dev -m private_graphs prints of the same command"
+            f"{_notes(error)}"
         )
         sys.exit(1)
     except (KeyboardInterrupt, SystemExit) as error:
-        if isinstance(error, SystemExit) and error.code != INTERRUPTED:
-            raise
-        say("interrupted; no result was saved")
-        sys.exit(INTERRUPTED)
+        notes = _notes(error)
+        if not isinstance(error, SystemExit) or error.code == INTERRUPTED or notes:
+            say(f"interrupted{notes or '; no result was saved'}")
+        sys.exit(error.code if isinstance(error, SystemExit) else INTERRUPTED)
+
+
+def _notes(error: BaseException | None) -> str:
+    """Return what was noted on an error, or on the one behind it: what is paid for."""
+    while error is not None:
+        if notes := getattr(error, "__notes__", ()):
+            return "".join(f"; {each}" for each in notes)
+        error = error.__cause__ or error.__context__  # typer ends Ctrl-C with an error of its own
+    return ""
 
 
 def _place(error: Exception) -> str:

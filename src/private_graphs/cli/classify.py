@@ -38,14 +38,14 @@ from private_graphs.cli.run import (
     refuse_without_memory,
     statement_text,
 )
-from private_graphs.cli.terminal import number, print_json, say
+from private_graphs.cli.terminal import json_text, number, print_json, report, say
 from private_graphs.core.errors import UsageError, counted, suggest
 from private_graphs.privacy.rounding import at_most
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from private_graphs.documents.release import Quality
+    from private_graphs.documents.release import Classified, Quality
     from private_graphs.running.jobs import Job
     from private_graphs.running.result import JobResult
 
@@ -258,11 +258,15 @@ def _classify_documents(flags: dict[str, Any]) -> None:
         command="private-graphs classify",
     )
     if flags["as_json"]:
-        print_json(json.loads(json.dumps(dataclasses.asdict(result), default=str)))
-        return
-    if result.plan:
-        typer.echo("\n".join(result.plan))
-        return
+        text = json_text(json.loads(json.dumps(dataclasses.asdict(result), default=str)))
+    else:
+        text = "\n".join(result.plan or _lines(result))
+    done = f"the release in {flags['out']} is whole and paid for: there is nothing to repeat"
+    report(text, "nothing was spent" if result.plan else done)
+
+
+def _lines(result: Classified) -> list[str]:
+    """Return what is printed of a release."""
     budget = "no budget is set" if result.budget is None else f"of a budget of {result.budget:g}"
     lines = []
     if result.quality is not None:
@@ -274,7 +278,7 @@ def _classify_documents(flags: dict[str, Any]) -> None:
         f"may be given away: {result.release}"
         + (f"; not to be given away: {result.private}" if result.private else ""),
     ]
-    typer.echo("\n".join(lines))
+    return lines
 
 
 def _quality_line(quality: Quality) -> str:

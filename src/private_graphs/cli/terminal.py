@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import signal
 import sys
 import threading
 import time
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 
@@ -18,12 +19,39 @@ UNTIMED = "{l_bar}{bar}| {n_fmt}/{total_fmt}"
 
 def print_json(value: Any) -> None:
     """Print a result as JSON on standard output."""
-    typer.echo(json.dumps(value, indent=2, allow_nan=False))
+    typer.echo(json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """Return a result as JSON."""
+    return json.dumps(value, indent=2, allow_nan=False)
 
 
 def say(message: str) -> None:
-    """Print a message on standard error."""
-    typer.echo(message, err=True)
+    """Print a message on standard error; what nobody can read ends no run."""
+    try:
+        typer.echo(message, err=True)
+    except OSError:
+        _close(sys.stderr)
+
+
+def report(text: str, done: str) -> None:
+    """Print a result of a command whose work is done: where it cannot be printed, say so."""
+    try:
+        typer.echo(text)
+    except OSError as error:
+        _close(sys.stdout)
+        say(f"standard output cannot be written ({error.strerror}); {done}")
+    except BaseException as error:
+        error.add_note(done)
+        raise
+
+
+def _close(stream: TextIO) -> None:
+    """Send what a stream still holds nowhere, or Python fails with it at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def number(value: float) -> float | None:

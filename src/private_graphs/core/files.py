@@ -65,6 +65,16 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def sync(path: str | os.PathLike[str]) -> None:
+    """Force a file, or the names in a folder, to the disk."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        with naming(path):
+            os.fsync(file)
+    finally:
+        os.close(file)
+
+
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
     """Write strict JSON (no NaN, no infinity) atomically, compressed if the name ends in .gz."""
     data = (json.dumps(value, indent=2, allow_nan=False) + "\n").encode()

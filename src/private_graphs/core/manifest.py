@@ -70,14 +70,18 @@ def check_manifest(folder: Path, needed: Iterable[str] = ()) -> None:
 
 
 def write_manifest(
-    folder: Path, files: Iterable[str], statement_ids: Iterable[str], code_fingerprint: str
-) -> None:
-    """Write ``manifest.json``: the date, the sha256 of ``files``, code version and statements."""
+    folder: Path, files: Iterable[str], statement_ids: Iterable[str], code_fingerprint: str,
+    date: str | None = None,
+) -> None:  # fmt: skip
+    """Write ``manifest.json``: the date, the sha256 of ``files``, code version and statements.
+
+    ``date`` None: today.
+    """
     manifest = {
         "note": _MANIFEST_NOTE,
         "schema": SCHEMA,
         "version": __version__,
-        "date": datetime.now(UTC).date().isoformat(),
+        "date": date or datetime.now(UTC).date().isoformat(),
         "code_fingerprint": code_fingerprint,
         "statement_ids": sorted(statement_ids),
         "sha256": {name: sha256_of(folder / name) for name in files},

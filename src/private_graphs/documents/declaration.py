@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import UsageError, UserError, counted, listed, suggest, wrong_fields
 from private_graphs.core.files import write_text
 from private_graphs.core.limits import MOST_COUNT, MOST_EDGES, SMALLEST_DELTA
@@ -41,6 +43,16 @@ def _why_no_text(name: str) -> str:
         f"is UTF-8, and the locale of this shell reads {sys.getfilesystemencoding()} alone; set "
         "PYTHONUTF8=1 or a locale such as LC_ALL=C.UTF-8"
     )
+
+
+class LedgerState(BaseModel):
+    """A line of the ledger, by which it is known again."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    lines: int = Field(ge=1)
+    fingerprint: str
+    """Digest of that line under the key of the ledger."""
 
 
 class Declaration(BaseModel):
@@ -86,6 +98,8 @@ class Declaration(BaseModel):
     max_edges: int | None = Field(default=None, ge=1, le=MOST_EDGES)
     """Public bound on the links, known without looking at them; where all documents are public, the
     links are protected."""
+    ledger: LedgerState | None = None
+    """The ledger when it was last written for this declaration; None: it was empty."""
 
     @field_validator("*", mode="before")
     @classmethod
@@ -230,6 +244,22 @@ def keep(declaration: Declaration, data: Path) -> Path:
     hide_from_git(path.parent)
     write_text(path, written.model_dump_json(indent=2, exclude_none=True) + "\n")
     return path
+
+
+def ledger_states(data: Path) -> dict[Path, LedgerState]:
+    """Return what the declarations beside a ledger have seen of it; damaged ones are left out."""
+    found = {}
+    for path in folder_of(data).glob("*.json"):
+        with suppress(OSError, ValueError, TypeError):
+            if state := parsed_json(path.read_bytes()).get("ledger"):
+                found[path] = LedgerState.model_validate(state)
+    return found
+
+
+def note_ledger(name: str, data: Path, state: LedgerState) -> None:
+    """Write into a declaration what the ledger has become."""
+    if spec := declared(name, data):
+        keep(spec.model_copy(update={"ledger": state}), data)
 
 
 def default_delta(n_units: int) -> float:

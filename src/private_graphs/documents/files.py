@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import html
+import json
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import counted
-from private_graphs.core.files import write_json, write_text
-from private_graphs.core.private_files import private_folder
+from private_graphs.core.files import sync, write_json, write_text
+from private_graphs.core.private_files import private_folder, private_path
 from private_graphs.core.spreadsheets import table_text
-from private_graphs.documents.declaration import LINK, Declaration
+from private_graphs.documents.declaration import LINK, Declaration, LedgerState
+from private_graphs.documents.ledger import RecordedRelease
 from private_graphs.documents.model import MODEL_FILE, ReleasedModel
+from private_graphs.documents.payment import free
 from private_graphs.documents.tables import KNOWN, PUBLIC_TEST, TEST, TRAINING, Documents
 
 if TYPE_CHECKING:
     from private_graphs.documents.release import Classified, Drawn
 
+_LEDGER = "ledger.json"
+"""File beside ``release`` and ``private``: what the release has seen of the ledger."""
 _KEEP = """# Not to be given away
 
 `predictions.csv` has the predicted class of every protected document. Each is an exact function of
@@ -40,14 +47,34 @@ def predictions_text(
     return table, names, scores
 
 
+def state_in(folder: Path, ledger: Path) -> LedgerState | None:
+    """Return what the release in a folder has seen of a ledger; None if there is none of it."""
+    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+        seen = parsed_json((folder / _LEDGER).read_bytes())
+        if seen.pop("folder") == str(ledger.resolve()):
+            return LedgerState.model_validate(seen)
+    return None
+
+
 def write_run(
     result: Classified, statement: Any, drawn: Drawn, docs: Documents, spec: Declaration,
-    contact: str,
+    contact: str, entry: RecordedRelease, ledger: Path,
 ) -> None:  # fmt: skip
-    """Write ``release`` and ``private``; the private folder is closed to others from the start."""
+    """Write ``release`` and ``private``, the manifest last, and force them to the disk.
+
+    The private folder is closed to others from the start. ``entry`` is the line in the ``ledger``.
+    """
+    from private_graphs.core.imports import code_fingerprint
+    from private_graphs.core.manifest import MANIFEST, write_manifest
+
     assert result.release is not None
-    for name in (f"release/{MODEL_FILE}", "private/predictions.csv", "private/leaks.json"):
+    free(result.release.parent)
+    for name in (f"release/{MANIFEST}", f"release/{MODEL_FILE}", "private/predictions.csv",
+                 "private/leaks.json"):  # fmt: skip
         (result.release.parent / name).unlink(missing_ok=True)  # of an earlier run
+    with private_path(result.release.parent / _LEDGER) as temporary:
+        seen = {"folder": str(ledger.resolve()), **entry.state.model_dump()}
+        temporary.write_text(json.dumps(seen) + "\n", encoding="utf-8")
     predictions = result.release / "predictions.csv"
     if drawn.model is None:
         write_text(predictions, table_text(["id", "class"], drawn.predicted))
@@ -62,13 +89,16 @@ def write_run(
     write_text(result.release / "README.md", _markdown(f"Release of {result.name}", parts))
     write_text(result.release / "report.html", _html(f"Release of {result.name}", parts))
     write_json(result.release / "statement.json", {statement.statement_id: result.statement})
-    from private_graphs.core.imports import code_fingerprint
-    from private_graphs.core.manifest import write_manifest
-
     files = ["predictions.csv", "statement.json", "README.md", "report.html"]
     files += [] if drawn.model is None else [MODEL_FILE]
     code = code_fingerprint("private_graphs.documents.release")
-    write_manifest(result.release, files, [statement.statement_id], code)
+    write_manifest(result.release, files, [statement.statement_id], code, entry.date[:10])
+    for folder in filter(None, (result.release, result.private)):
+        for path in folder.iterdir():
+            sync(path)
+        sync(folder)
+    sync(result.release.parent)
+    sync(result.release.parent.absolute().parent)
 
 
 def _predictions(model: ReleasedModel, docs: Documents, sides: tuple[int, ...], path: Path) -> None:

@@ -115,7 +115,7 @@ def declare(
     entries = ledger.entries()
     people = people_of(spec, docs, ledger) if entries else None
     earlier = earlier_releases(spec, docs, people, entries) if people else []
-    path = keep(spec, data)
+    path = keep(spec.model_copy(update={"ledger": ledger.state()}), data)
     warnings = list(docs.warnings)
     promised = min((each.budget for each in earlier if each.budget), default=math.inf)
     if promised < (budget or math.inf):

@@ -7,6 +7,10 @@ has spent is a filter, the sum of μ² of the releases that held it (docs/privac
 owner"). There are two accounts: of documents, and of the links between them. Public documents are
 published without noise, so that their account of documents is infinite. Ids are stored as keyed
 hashes; the key lies beside the ledger, readable by its owner.
+
+The key of a release's noise lies beside the ledger from its line until its files are whole: who is
+interrupted makes the same release again, at no further cost. Declarations and releases keep the
+number and digest of a line, so that a ledger that was lost is not taken for a new one.
 """
 
 from __future__ import annotations
@@ -29,15 +33,26 @@ import numpy as np
 
 from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.entropy import fresh_bytes
-from private_graphs.core.errors import UserError, naming
+from private_graphs.core.errors import UsageError, UserError, counted, naming
+from private_graphs.core.files import sync, write_text
 from private_graphs.core.private_files import hide_from_git, private_path
 from private_graphs.datasets.spelling import seen
+from private_graphs.documents.declaration import LedgerState, ledger_states, note_ledger
+from private_graphs.documents.noise import NoiseKey
 from private_graphs.privacy.rounding import at_least, at_most
 
 FOLDER = "ledgers"
 """Folder of the ledger beside the folder of raw files: ``data/raw`` -> ``data/ledgers``."""
-_RELEASES, _KEY, _LOCK, _LINES = "releases.jsonl", "key", "lock", "lines"
+_RELEASES, _KEY, _LOCK, _LINES, _NOISE = "releases.jsonl", "key", "lock", "lines", "noise"
 _KEY_BYTES = 32
+_ABOUT = """# What this folder is
+
+The ledger of private-graphs: what the releases of your documents have spent. It is no cache. Where
+it is lost, nobody knows what was spent, and nothing more can be released. Copy `releases.jsonl`,
+`lines` and `key` together to another disk after each release, and leave out the folder `noise`: it
+has the keys of releases that are not finished. Who has such a key, the tables and the release can
+take the noise off.
+"""
 
 
 class OverBudget(UserError):
@@ -94,6 +109,8 @@ class RecordedRelease:
     links: Cost | None
     """Cost in the account of links, for one link between its documents; None: no link was read."""
     people: People
+    state: LedgerState
+    """The ledger with its line as the last one."""
 
     @property
     def protected(self) -> tuple[int, ...]:
@@ -121,8 +138,10 @@ class RecordedRelease:
 class BudgetLedger:
     """The ledger of a data folder; entries are read when they are needed."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, before: str = "") -> None:
         self.data, self.folder = data, data.parent / FOLDER
+        self.before = before
+        """Release before whose line the entries end; empty: all are read."""
         self._path = self.folder / _RELEASES
 
     # --- ids ---
@@ -151,6 +170,7 @@ class BudgetLedger:
         key = path.read_bytes() if path.exists() else b""
         if len(key) == _KEY_BYTES:
             return key
+        self._check_states([])
         if self._path.exists():
             raise UserError(
                 f"{path}: is gone or cut off, and without it the ids in {self._path} mean nothing; "
@@ -171,13 +191,34 @@ class BudgetLedger:
             UserError: a line that was changed or lost, with its number.
         """
         if not self._path.exists() and not (self.folder / _LINES).exists():
+            self._check_states([])
             return []
         with self._locked():
             lines = self._lines()
         finished = {line["release"] for line in lines if line["kind"] == "finished"}
-        return [
-            _entry(line, line["release"] in finished) for line in lines if line["kind"] == "started"
-        ]
+        started = [line for line in lines if line["kind"] == "started"]
+        names = [line["release"] for line in started]
+        end = names.index(self.before) if self.before else len(names)
+        return [_entry(line, line["release"] in finished) for line in started[:end]]
+
+    def state_of(self, release: str) -> str:
+        """Return ``started`` or ``finished``; "" for a release that was not charged."""
+        with self._locked():
+            kinds = {line["kind"] for line in self._lines() if line["release"] == release}
+        return next((kind for kind in ("finished", "started") if kind in kinds), "")
+
+    def state(self) -> LedgerState | None:
+        """Return the number and digest of the last line; None for an empty ledger."""
+        if not self._path.exists():
+            return None
+        with self._locked():
+            lines = self._lines()
+        return _state(lines[-1]) if lines else None
+
+    def check(self, state: LedgerState) -> None:
+        """Raise UserError unless the ledger has a line that somebody has seen in it."""
+        with self._locked():
+            self._require(state, self._lines(), "an earlier release")
 
     def count_protected(self, ids: Sequence[str]) -> int | None:
         """Return how many ids are of documents that some release protected; None without a ledger.
@@ -215,8 +256,9 @@ class BudgetLedger:
                 )
             if line["line"] != number:
                 raise self._damaged(number, f"is missing: line {line['line']} stands in its place")
-            found.append(line)
+            found.append(line | {"digest": digest})
         self._check_count(len(found))
+        self._check_states(found)
         if torn:  # a killed process; its release read nothing, as the line was never finished
             os.truncate(self._path, len(complete) + (1 if complete else 0))
         return found
@@ -237,6 +279,22 @@ class BudgetLedger:
                 "spent is not known any more: restore both files from one copy"
             )
 
+    def _check_states(self, lines: list[dict[str, Any]]) -> None:
+        """Raise UserError if a declaration has seen a line that the ledger has not."""
+        for path, state in ledger_states(self.data).items():
+            self._require(state, lines, str(path))
+
+    def _require(self, state: LedgerState, lines: list[dict[str, Any]], witness: str) -> None:
+        if [state] == [_state(line) for line in lines[state.lines - 1 : state.lines]]:
+            return
+        raise UserError(
+            f"{self.folder}: found a ledger of {counted(len(lines), 'line')}, expected the "
+            f"{state.lines} that {witness} has seen, or more: the ledger was lost, exchanged or "
+            "taken from an old copy, and what was spent is not known any more. Restore the folder "
+            "from its newest copy. Where there is none, the budget counts as spent, and these "
+            "documents get no further release"
+        )
+
     def _damaged(self, number: int, what: str) -> UserError:
         return UserError(
             f"{self._path}: line {number} {what}; what was spent is not known any more: restore "
@@ -248,21 +306,25 @@ class BudgetLedger:
     def start(
         self, people: People, costs: dict[int, Cost], budget: float | None, epsilon: float,
         check: Callable[[list[RecordedRelease]], object] = lambda entries: None,
-        links: Cost | None = None, **about: Any,
+        links: Cost | None = None, noise: NoiseKey | None = None, **about: Any,
     ) -> str:  # fmt: skip
         """Enter a release if every unit's budget allows it, and return its name.
 
         ``costs`` are those of sides in the account of documents, ``links`` is that of a link. The
         checks and the line are one step under a lock. A release may ask for at most what is
         left: its ε and what a unit has spent before stay within the budget, as does the
-        composition of both. ``check`` raises if the entries before forbid the release.
+        composition of both. ``check`` raises if the entries before forbid the release. The key
+        ``noise`` is stored before the line, so that no release is charged that cannot be continued.
 
         Raises:
             OverBudget: some unit has too little left; nothing is written.
+            UsageError: another process has begun this very release meanwhile.
         """
         delta = about["delta"]
         with self._locked():
             lines = self._lines()
+            if noise is not None and self._begun(lines, noise.computation):
+                raise self._twin()
             entries = [_entry(line, True) for line in lines if line["kind"] == "started"]
             check(entries)
             account = entries, people, delta, costs, links
@@ -280,6 +342,9 @@ class BudgetLedger:
                     f"'private-graphs ledger {about['graph']}'"
                 )
             release = fresh_bytes(6).hex()
+            if noise is not None:
+                noise.release, about["mark"] = release, noise.mark
+                self._store(noise)
             self._append(
                 lines,
                 {
@@ -296,31 +361,124 @@ class BudgetLedger:
             )
         return release
 
+    def draw(self, release: str, mark: str) -> None:
+        """Note what passed the door, once: all that is ever written of a release follows from it.
+
+        Raises:
+            UserError: something else has passed under the same noise before.
+        """
+        with self._locked():
+            lines = self._lines()
+            marks = [line["mark"] for line in lines
+                     if (line["kind"], line["release"]) == ("drawn", release)]  # fmt: skip
+            if not marks:
+                self._append(lines, {"kind": "drawn", "release": release, "mark": mark})
+            elif marks != [mark]:
+                raise UserError(
+                    "this machine computes other values than the interrupted run did, under the "
+                    "same noise: both together would show exact values, so nothing is written. Run "
+                    "the same command where it was interrupted"
+                )
+
     def finish(self, release: str, **about: Any) -> None:
-        """Note that a release was written."""
+        """Note that the files of a release are whole, and delete the key of its noise."""
         with self._locked():
             self._append(self._lines(), {"kind": "finished", "release": release, **about})
+            (self.folder / _NOISE / release).unlink(missing_ok=True)
 
     def _append(self, lines: list[dict[str, Any]], line: dict[str, Any]) -> None:
         """Append a line and force it to the disk; the lock is held."""
+        self._count(len(lines))
         line = {"line": len(lines) + 1, **line}
         line["digest"] = _digest(line, self._key())
         text = json.dumps(line, separators=(",", ":")).encode() + b"\n"
-        with naming(self._path):
-            _forced(self._path, os.O_APPEND, text)
-        with private_path(self.folder / _LINES) as temporary:
-            _forced(temporary, os.O_TRUNC, str(line["line"]).encode())
-        folder = os.open(self.folder, os.O_RDONLY)
+        _forced(self._path, os.O_APPEND, text)
+        self._count(line["line"])
+        sync(self.folder)
+        for each in (line, *lines):
+            if each["kind"] == "started" and each["release"] == line["release"]:
+                note_ledger(each["graph"], self.data, _state(line))
+
+    def _count(self, lines: int) -> None:
+        """Write the number of lines, unless it is there; one may miss after a kill."""
+        path = self.folder / _LINES
+        if (path.read_bytes() if path.exists() else b"0") != (told := str(lines).encode()):
+            with private_path(path) as temporary:
+                _forced(temporary, os.O_TRUNC, told)
+
+    # --- noise ---
+
+    @contextmanager
+    def noise(self, computation: bytes) -> Iterator[NoiseKey]:
+        """Hold the noise key of the unfinished release of a computation, or a new key.
+
+        Raises:
+            UsageError: another process holds it.
+        """
+        key, self._held = NoiseKey(computation), -1
         try:
-            os.fsync(folder)  # the names of new files
+            with self._locked():
+                lines = self._lines()
+                unfinished = self._unfinished(lines)
+                for path in (self.folder / _NOISE).glob("*"):
+                    if path.name not in unfinished:
+                        path.unlink()  # of a process that was killed before its line, or after
+                if release := self._begun(lines, computation):
+                    path = self.folder / _NOISE / release
+                    key = NoiseKey(computation, path.read_bytes(), release)
+                    self._hold(path)
+            yield key
         finally:
-            os.close(folder)
+            if self._held >= 0:
+                os.close(self._held)
+
+    def _unfinished(self, lines: list[dict[str, Any]]) -> dict[str, str]:
+        """Return release -> mark of those that were charged and are not finished."""
+        finished = {line["release"] for line in lines if line["kind"] == "finished"}
+        return {line["release"]: line.get("mark", "") for line in lines
+                if line["kind"] == "started" and line["release"] not in finished}  # fmt: skip
+
+    def _begun(self, lines: list[dict[str, Any]], computation: bytes) -> str:
+        """Return the unfinished release of a computation; "" without one."""
+        for release, mark in self._unfinished(lines).items():
+            path = self.folder / _NOISE / release
+            if path.exists():
+                key = NoiseKey(computation, path.read_bytes())
+                if len(key.secret) == _KEY_BYTES and hmac.compare_digest(key.mark, mark):
+                    return release
+        return ""
+
+    def _store(self, noise: NoiseKey) -> None:
+        """Write the key of a release that is charged next, and hold it."""
+        folder = self.folder / _NOISE
+        folder.mkdir(exist_ok=True, mode=0o700)
+        with private_path(folder / noise.release) as temporary:
+            _forced(temporary, os.O_TRUNC, noise.secret)
+        self._hold(folder / noise.release)
+        sync(folder)
+
+    def _hold(self, path: Path) -> None:
+        """Lock a key until its release is finished or its process ends."""
+        self._held = os.open(path, os.O_RDONLY)
+        try:
+            with naming(path):
+                fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise self._twin() from None
+
+    def _twin(self) -> UsageError:
+        return UsageError(
+            "another process makes this very release at the moment; wait for its end: if it fails, "
+            "the same command continues it. Nothing more was spent"
+        )
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Hold the lock of the ledger; the system releases it when a process dies."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         hide_from_git(self.folder)
+        if not (about := self.folder / "README.md").exists():
+            write_text(about, _ABOUT)
         file = os.open(self.folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
         try:
             with naming(self.folder / _LOCK):
@@ -478,13 +636,18 @@ def _digest(line: dict[str, Any], key: bytes) -> str:
     return hmac.new(key, text, hashlib.sha256).hexdigest()[:16]
 
 
+def _state(line: dict[str, Any]) -> LedgerState:
+    return LedgerState(lines=line["line"], fingerprint=line["digest"])
+
+
 def _forced(path: Path, how: int, data: bytes) -> None:
     """Write to a file of the owner's, and force it to the disk."""
     file = os.open(path, os.O_CREAT | os.O_WRONLY | how, 0o600)
     try:
-        while data:
-            data = data[os.write(file, data) :]
-        os.fsync(file)
+        with naming(path):
+            while data:
+                data = data[os.write(file, data) :]
+            os.fsync(file)
     finally:
         os.close(file)
 
@@ -518,5 +681,5 @@ def _entry(line: dict[str, Any], finished: bool) -> RecordedRelease:
         budget=line.get("budget"), finished=finished,
         people=People(units, documents, unit_of, sides),
         costs={int(side): Cost(**each) for side, each in line["costs"].items()},
-        links=Cost(**line["links"]) if line.get("links") else None,
+        links=Cost(**line["links"]) if line.get("links") else None, state=_state(line),
     )  # fmt: skip

@@ -12,7 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse
 
+from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.errors import UsageError, counted
+from private_graphs.core.spreadsheets import table_text
 from private_graphs.core.streams import Streams
 from private_graphs.documents.declaration import LINK, Declaration, delta_of
 from private_graphs.documents.earlier import earlier_releases, people_of
@@ -158,11 +160,19 @@ class PlannedVotes:
                   for row, each in zip(rows, predicted, strict=True)),
         )  # fmt: skip
 
-    def statement(self, method: str) -> PrivacyStatement:
-        """Return the privacy statement of the release."""
+    @property
+    def room(self) -> tuple[int]:
+        """Return the bytes of the classes in ``release``."""
+        ids = [self.docs.ids[row] for row in self.order[self.task.n_train :]]
+        longest = max(self.docs.classes, key=lambda each: len(each.encode()))
+        return (len(table_text(["id", "class"], ((each, longest) for each in ids)).encode()),)
+
+    def statement(self, method: str, secret: bytes | None = None) -> PrivacyStatement:
+        """Return the privacy statement of the release; ``secret`` keys the hash of its table."""
         return statement_of(
             self.spec, *self.queries,
             (_SCENARIO.unit, self.relation, self.delta, self.protected), self.epsilon, method,
+            secret or fresh_bytes(),
             scenario=_SCENARIO.name,
             features="words of public documents",
             inference=_SCENARIO.inference,

@@ -50,8 +50,8 @@ class ReleasedModel:
         """Return the class names of texts."""
         return self.classes_[self.predict_proba(texts).argmax(axis=1)]
 
-    def save(self, path: Path) -> None:
-        """Write the model atomically."""
+    def content(self) -> bytes:
+        """Return the bytes of the model's file: equal for equal models."""
         import safetensors.numpy
 
         tensors = {"weights": np.ascontiguousarray(self.weights)}
@@ -72,10 +72,13 @@ class ReleasedModel:
         if self.features.words:
             words = "\n".join(self.features.words).encode()
             tensors["words"] = np.frombuffer(words, np.uint8).copy()
+        # One entry: the library writes several in an order of its own, another one each time.
+        return safetensors.numpy.save(tensors, metadata={_ABOUT: json.dumps(about)})
+
+    def save(self, path: Path) -> None:
+        """Write the model atomically."""
         with atomic_path(path) as temporary:
-            # One entry: the library writes several in an order of its own, another one each time.
-            safetensors.numpy.save_file(tensors, temporary, metadata={_ABOUT: json.dumps(about)})
-            temporary.chmod(0o644)  # safetensors closes its files to others
+            temporary.write_bytes(self.content())
 
 
 def load(

@@ -8,13 +8,18 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.errors import UsageError, UserError, counted, naming, suggest
+from private_graphs.core.files import sha256_of
+from private_graphs.core.manifest import MANIFEST
+from private_graphs.core.spreadsheets import table_text
 from private_graphs.core.streams import Streams
 from private_graphs.documents.declaration import Declaration, delta_of, needed
 from private_graphs.documents.earlier import earlier_releases, people_of
@@ -29,6 +34,8 @@ from private_graphs.documents.ledger import (
     spent_by_accounts,
 )
 from private_graphs.documents.model import ReleasedModel
+from private_graphs.documents.noise import Answers, computation_of
+from private_graphs.documents.payment import paid, rehearsed
 from private_graphs.documents.tables import (
     KNOWN,
     PUBLIC_TEST,
@@ -79,6 +86,7 @@ MOST_ERROR = 0.25
 """Standard error of a comparison above which no verdict is given."""
 _CLEAR = 2.0
 """Standard errors that make a difference clear."""
+_PAID = "an interrupted run has paid for this very release: it is continued, and costs no more"
 _TESTED = "test units"
 """Part of the units that the counts of right answers are about."""
 
@@ -205,6 +213,25 @@ class PlannedRelease:
     """Cost for a link: none is read."""
 
     @property
+    def room(self) -> tuple[int, int]:
+        """Return the bytes of the model and classes in ``release``, and of those in ``private``."""
+        model = self._model(np.zeros((self.training.features.columns + 1, len(self.docs.classes))))
+        return len(model.content()) + self._room(KNOWN, PUBLIC_TEST), self._room(TRAINING, TEST)
+
+    def _room(self, *sides: int) -> int:
+        """Return the most bytes of predicted classes of documents."""
+        ids = [self.docs.ids[row] for row in self.docs.on(*sides)]
+        longest = max(self.docs.classes, key=lambda each: len(each.encode()))
+        return len(table_text(["id", "class", "score"], ((each, longest, 0.1234) for each in ids))
+                   .encode())  # fmt: skip
+
+    def _model(self, weights: np.ndarray) -> ReleasedModel:
+        return ReleasedModel(
+            self.training.features, weights, self.docs.classes, self.spec.text, self.spec.id,
+            self.spec.name,
+        )  # fmt: skip
+
+    @property
     def unit_name(self) -> str:
         """Name of the unit in the owner's words."""
         return self.spec.unit or "document"
@@ -255,9 +282,7 @@ class PlannedRelease:
         """Read the private documents through the door, and return what follows from its answers."""
         docs, training = self.docs, self.training
         weights, sizes = training.weights(terms_of(docs, TRAINING), terms_of(docs, KNOWN), door)
-        model = ReleasedModel(
-            training.features, weights, docs.classes, self.spec.text, self.spec.id, self.spec.name
-        )
+        model = self._model(weights)
         majority = int(sizes.argmax())
         asked = terms_of(docs, PUBLIC_TEST if self.count_lattice is None else TEST)
         predicted = scores_of(weights, training.features, asked.texts).argmax(axis=1)
@@ -293,8 +318,8 @@ class PlannedRelease:
             counts.gain, counts.error, verdict, True,
         )  # fmt: skip
 
-    def statement(self, method: str) -> PrivacyStatement:
-        """Return the privacy statement of the release."""
+    def statement(self, method: str, secret: bytes | None = None) -> PrivacyStatement:
+        """Return the privacy statement of the release; ``secret`` keys the hash of its table."""
         spec, docs = self.spec, self.docs
         known, features = len(docs.on(KNOWN, PUBLIC_TEST)), self.training.features
         if isinstance(features, ModelVectors):
@@ -311,7 +336,7 @@ class PlannedRelease:
             read_by = f"words, weights and axes of {counted(known, 'public document')}"
         return statement_of(
             spec, *self.queries, (self.unit, self.relation, self.delta, self.protected),
-            self.epsilon, method,
+            self.epsilon, method, secret or fresh_bytes(),
             scenario="text",
             features=by,
             inference="params_only",
@@ -361,10 +386,17 @@ def classify(
     from a private text, label or link. ``dry_run`` computes nothing from them and draws nothing: it
     returns what would be spent.
 
+    What can be known to fail is tried before the ledger is charged. A release that was charged and
+    interrupted is continued by the same call, with the same noise and at no further cost; every
+    error after the charge has a note that says so.
+
     Raises:
         OverBudget: a unit's budget does not allow the release; nothing is computed or drawn.
-        UserError: files that cannot be used, or an earlier run in ``out``.
+        UserError: files that cannot be used, an earlier run in ``out``, a ledger that was lost, or
+            another process that makes this release.
     """
+    from private_graphs.documents.files import page, state_in, write_run
+
     data = Path(data)
     spec = needed(name, data)
     methods = [*METHODS] if scenario == "text" else [LINK_METHOD]
@@ -376,56 +408,76 @@ def classify(
         )
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise UsageError(f"--epsilon is {epsilon:g}; expected a number above 0")
-    with nullcontext(Path()) if dry_run else _reserved(out, force) as folder:
+    with nullcontext(Path()) if dry_run else _reserved(out) as folder:
         say(f"reading {spec.nodes.name}")
         docs = read_documents(spec)
-        ledger = BudgetLedger(data)
-        plan: PlannedRelease | PlannedVotes
-        if scenario == "text":
-            plan = planned_release(spec, docs, ledger, epsilon, method, device)
-        else:
-            from private_graphs.documents.links import PlannedVotes
+        settings = dict(method=method, scenario=scenario, epsilon=epsilon)
+        with BudgetLedger(data).noise(_computation(spec, docs, settings, device)) as noise:
+            ledger = BudgetLedger(data, before=noise.release)
+            plan: PlannedRelease | PlannedVotes
+            if scenario == "text":
+                plan = planned_release(spec, docs, ledger, epsilon, method, device)
+            else:
+                from private_graphs.documents.links import PlannedVotes
 
-            plan = PlannedVotes.of(spec, docs, ledger, epsilon)
-        if device == "cuda" and spec.model is None:
-            say("--device cuda has no effect: no model reads these texts, and words are hashed and "
-                "counted on the CPU")  # fmt: skip
-        account = plan.people, plan.delta, plan.costs, plan.links
-        before = spent_by_accounts(ledger.entries(), *account)
-        told: dict[str, Any] = dict(
-            name=name, method=method, epsilon=epsilon, delta=plan.delta, unit=plan.unit_name,
-            units=plan.protected, spent_before=before, budget=spec.budget,
-        )  # fmt: skip
-        free = plan.free_row()
-        if dry_run:
-            after = spent_by_accounts(ledger.entries(), *account, asked=True)
-            return Classified(
-                **told, spent=after, quality=None, statement=None, release=None, private=None,
-                plan=plan.lines(before, after, free),
+                plan = PlannedVotes.of(spec, docs, ledger, epsilon)
+            if device == "cuda" and spec.model is None:
+                say("--device cuda has no effect: no model reads these texts, and words are hashed "
+                    "and counted on the CPU")  # fmt: skip
+            account = plan.people, plan.delta, plan.costs, plan.links
+            told: dict[str, Any] = dict(
+                name=name, method=method, epsilon=epsilon, delta=plan.delta, unit=plan.unit_name,
+                units=plan.protected, budget=spec.budget,
             )  # fmt: skip
-        release = ledger.start(
-            plan.people, plan.costs, spec.budget, epsilon, links=plan.links,
-            check=lambda entries: earlier_releases(spec, docs, plan.people, entries),
-            command=command, graph=name, method=method, delta=plan.delta,
-            unit=plan.unit_name, relation=plan.relation, mechanisms=plan.trees(),
-        )  # fmt: skip
-        after = spent_by_accounts(ledger.entries(), *account)
-        read_by = f", read by {Path(spec.model).name}," if spec.model else ""
-        say(f"adding up the private {'links' if plan.links else 'documents'}{read_by} under noise")
-        door = Door.of([Streams.of({"graph": name}, fresh_bytes())])
-        drawn = plan.drawn(free, door)
-        if tuple(door.part(part).events()[0] for part in ("", _TESTED)) != plan.queries:
-            raise ReleaseMismatch("other events were drawn than the ledger was charged for")
-        from private_graphs.documents.files import write_run
-
-        statement = plan.statement(method)
-        result = Classified(
-            **told, spent=after, quality=drawn.quality, statement=statement.model_dump(mode="json"),
-            release=folder / "release", private=folder / "private" if drawn.model else None,
-        )  # fmt: skip
-        write_run(result, statement, drawn, docs, spec, contact)
-        ledger.finish(release, statement=statement.statement_id)
-        return result
+            free = plan.free_row()
+            if dry_run:
+                before, after = (spent_by_accounts(ledger.entries(), *account, asked=asked)
+                                 for asked in (False, True))  # fmt: skip
+                return Classified(
+                    **told, spent_before=before, spent=after, quality=None, statement=None,
+                    release=None, private=None,
+                    plan=(*plan.lines(before, after, free), *([_PAID] if noise.release else [])),
+                )  # fmt: skip
+            statement = plan.statement(method, noise.derived("fingerprint"))
+            _refuse_earlier(folder, force, statement.statement_id if noise.release else None)
+            if (seen := state_in(folder, ledger.folder)) is not None:
+                ledger.check(seen)
+            room = plan.room
+            result = partial(
+                Classified, **told, statement=statement.model_dump(mode="json"),
+                release=folder / "release", private=folder / "private" if room[1:] else None,
+            )  # fmt: skip
+            page(result(spent_before=0.0, spent=epsilon, quality=None), statement, spec,
+                 len(docs.classes), contact)  # fmt: skip
+            with rehearsed(folder, room), paid(ledger, noise, name, epsilon, folder):
+                if noise.release:
+                    say(_PAID)
+                else:
+                    ledger.start(
+                        plan.people, plan.costs, spec.budget, epsilon, links=plan.links,
+                        check=lambda entries: earlier_releases(spec, docs, plan.people, entries),
+                        noise=noise, command=command, graph=name, method=method, delta=plan.delta,
+                        unit=plan.unit_name, relation=plan.relation, mechanisms=plan.trees(),
+                    )  # fmt: skip
+                what = "links" if plan.links else "documents"
+                read_by = f", read by {Path(spec.model).name}," if spec.model else ""
+                say(f"adding up the private {what}{read_by} under noise")
+                answers = Answers()
+                door = Door.of([noise.streams(name)], answers)
+                drawn = plan.drawn(free, door)
+                if tuple(door.part(part).events()[0] for part in ("", _TESTED)) != plan.queries:
+                    raise ReleaseMismatch("other events were drawn than the ledger was charged for")
+                ledger.draw(noise.release, answers.mark(noise))
+                entries = BudgetLedger(data).entries()
+                place = [each.release for each in entries].index(noise.release)
+                before, after = (spent_by_accounts(entries[:place], *account, asked=asked)
+                                 for asked in (False, True))  # fmt: skip
+                found = result(spent_before=before, spent=after, quality=drawn.quality)
+                write_run(
+                    found, statement, drawn, docs, spec, contact, entries[place], ledger.folder
+                )
+                ledger.finish(noise.release, statement=statement.statement_id)
+            return found
 
 
 def _why_not(method: str) -> str:
@@ -446,12 +498,46 @@ def _why_not(method: str) -> str:
     )
 
 
+def _computation(
+    spec: Declaration, docs: Documents, settings: dict[str, Any], device: str
+) -> bytes:
+    """Return the digest of everything that a release depends on."""
+    files = [each for each in (spec.nodes, spec.edges, spec.vocabulary) if each]
+    files += sorted(spec.public_files.iterdir()) if spec.public_files else []
+    settings = settings | {
+        "declaration": spec.model_dump(mode="json", exclude={"ledger"}),
+        "device": device if spec.model else None,
+        "files": {str(each): sha256_of(each) for each in files if each.is_file()},
+    }
+    return computation_of(
+        settings, docs.ids, docs.units, docs.unit_of, docs.sides, docs.texts, docs.labels,
+        docs.kept, list(docs.classes),
+    )  # fmt: skip
+
+
+def _refuse_earlier(folder: Path, force: bool, continued: str | None) -> None:
+    """Raise UsageError for files of an earlier run, unless they are those of ``continued``.
+
+    A run that was interrupted leaves files without a manifest, or is whole but for the ledger.
+    """
+    manifest = folder / "release" / MANIFEST
+    if continued is not None:
+        whole = parsed_json(manifest.read_bytes()) if manifest.exists() else {}
+        force = force or whole.get("statement_ids", [continued]) == [continued]
+    for part in ("release", "private"):
+        if (folder / part).exists() and any((folder / part).iterdir()) and not force:
+            raise UsageError(
+                f"{folder / part}: has the files of an earlier run; choose another --out, or "
+                "overwrite them with --force (what that run has spent stays in the ledger)"
+            )
+
+
 @contextmanager
-def _reserved(out: str | Path | None, force: bool) -> Iterator[Path]:
+def _reserved(out: str | Path | None) -> Iterator[Path]:
     """Hold the folder for the files: no two releases that are paid for are written into one.
 
     Raises:
-        UsageError: an earlier run in it, unless ``force``, or another process that writes there.
+        UsageError: another process writes there.
     """
     if out is None:
         raise UsageError("give --out DIR: a release that is paid for should be kept")
@@ -474,12 +560,6 @@ def _reserved(out: str | Path | None, force: bool) -> Iterator[Path]:
             ours = out.exists() and os.path.samestat(os.stat(out), os.fstat(held))
         if not ours:
             raise UsageError(f"{out}: another process writes a release there; choose another --out")
-        for part in ("release", "private"):
-            if (out / part).exists() and any((out / part).iterdir()) and not force:
-                raise UsageError(
-                    f"{out / part}: has the files of an earlier run; choose another --out, or "
-                    "overwrite them with --force (what that run has spent stays in the ledger)"
-                )
         yield out
     finally:
         with suppress(OSError):  # not empty: something was written
@@ -611,11 +691,10 @@ def event_trees(
 
 def statement_of(
     spec: Declaration, events: Sequence[Event], apart: Sequence[Event],
-    claim: tuple[Unit, Relation, float, int], epsilon: float, method: str, *, scenario: str,
-    features: str, **more: Any,
+    claim: tuple[Unit, Relation, float, int], epsilon: float, method: str, secret: bytes, *,
+    scenario: str, features: str, **more: Any,
 ) -> PrivacyStatement:  # fmt: skip
     """Return the statement of one release of declared documents; no hash of its data is kept."""
-    from private_graphs.core.files import sha256_of
     from private_graphs.privacy.prices import SearchRuns, price_file
     from private_graphs.running.result import published_fingerprint
 
@@ -627,7 +706,7 @@ def statement_of(
         about=About(
             study="declared documents", dataset=spec.name, features=features, method=method,
             scenario=scenario, protocol="sound",
-            data_fingerprint=published_fingerprint(sha256_of(spec.nodes), fresh_bytes()),
+            data_fingerprint=published_fingerprint(sha256_of(spec.nodes), secret),
         ),
         file=price_file(claim, (SearchRuns(tuple(events), 1, tuple(apart)),), 0),
         noise_source="os_entropy", noise_generator="discrete_gaussian", **more,

@@ -1,0 +1,102 @@
+"""The key of a release's noise: equal for the same computation, and for no other one.
+
+A release that was charged and interrupted is made again with the same noise, which is the same
+release (docs/privacy.md §16). What is drawn follows from the key and from everything that the
+release depends on: another table, declaration, budget or version has other noise, even under one
+key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import platform
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+from private_graphs.core.entropy import fresh_bytes
+from private_graphs.core.streams import Streams
+from private_graphs.mechanisms.door import Lane, Watch
+
+_LIBRARIES = ("numba", "numpy", "randomgen", "scipy", "tokenizers", "torch", "transformers")
+"""Libraries that compute or draw what is released."""
+
+
+@dataclass(eq=False)
+class NoiseKey:
+    """Secret of one release, and the digest of everything that this release depends on."""
+
+    computation: bytes
+    secret: bytes = field(default_factory=fresh_bytes, repr=False)
+    release: str = ""
+    """Name in the ledger; empty before the release is charged."""
+
+    def derived(self, purpose: str) -> bytes:
+        """Return 32 bytes for a purpose: those of two purposes or computations tell nothing of each
+        other."""
+        text = purpose.encode() + b"\0" + self.computation
+        return hmac.new(self.secret, text, hashlib.sha256).digest()
+
+    @property
+    def mark(self) -> str:
+        """Name of the computation in the ledger; without the secret it confirms no guess."""
+        return self.derived("mark").hex()
+
+    def streams(self, graph: str) -> Streams:
+        """Return the streams of the noise."""
+        fields = {"graph": graph, "computation": self.derived("noise").hex()}
+        return Streams.of(fields, self.secret)
+
+
+class Answers(Watch):
+    """Digest of everything that passed a door."""
+
+    active = True
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+
+    def passed(self, lane: Lane, part: str, kind: str, query: Any, exact: Any, noisy: Any) -> Any:
+        """Add a released value."""
+        values = np.ascontiguousarray(noisy)
+        self._digest.update(f"{part}\0{kind}\0{values.dtype.str}{values.shape}\0".encode())
+        self._digest.update(values.tobytes())
+        return noisy
+
+    def mark(self, key: NoiseKey) -> str:
+        """Return the digest under the key of the release."""
+        return key.derived(f"answers {self._digest.hexdigest()}").hex()
+
+
+def computation_of(settings: dict[str, Any], *arrays: Any) -> bytes:
+    """Return the digest of a computation: settings, what it reads, code, libraries, processor.
+
+    ``arrays`` are NumPy arrays and lists of texts.
+    """
+    from private_graphs.core.imports import code_fingerprint
+
+    settings = settings | {
+        "code": code_fingerprint("private_graphs.documents.release"),
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "libraries": {name: _version(name) for name in _LIBRARIES},
+    }
+    digest = hashlib.sha256()
+    for each in (settings, *arrays):
+        if isinstance(each, np.ndarray):
+            part = f"{each.dtype.str}{each.shape}".encode() + np.ascontiguousarray(each).tobytes()
+        else:
+            part = json.dumps(each, sort_keys=True).encode()
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.digest()
+
+
+def _version(library: str) -> str | None:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,115 @@
+"""The moment at which a release is charged: what is tried before it, and what is said after it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import NoReturn
+
+from private_graphs.core.errors import UserError
+from private_graphs.core.files import atomic_path, sync
+from private_graphs.core.private_files import private_folder
+from private_graphs.documents.ledger import BudgetLedger
+from private_graphs.documents.noise import NoiseKey
+
+TERMINATED = 128 + signal.SIGTERM
+"""Exit code after SIGTERM, as in shells."""
+_ROOM = ".room"
+_PAGES = 2**16
+"""Most bytes of the statement, pages and manifest of a release, and of what lies beside them."""
+
+
+@contextmanager
+def rehearsed(folder: Path, room: Sequence[int]) -> Iterator[None]:
+    """Try what writing a release needs: its folders, modes, room on the disk, and all modules.
+
+    ``room`` are the bytes of ``release`` and, where there is one, of ``private``. Files of that
+    size hold the room while the block runs; ``write_run`` begins by freeing it.
+
+    Raises:
+        OSError, UserError: something is refused, with its path.
+    """
+    _load()
+    parts = [folder / name for name in ("release", "private")[: len(room)]]
+    try:
+        for part, size in zip(parts, room, strict=True):
+            closed = part.name == "private"
+            with private_folder(part) if closed else nullcontext():
+                with atomic_path(part / _ROOM) as temporary:
+                    with open(temporary, "wb") as file:
+                        file.write(bytes(size + _PAGES))
+                    sync(temporary)
+            sync(part)
+        yield
+    finally:
+        free(folder)
+        for part in parts:
+            with suppress(OSError):  # not empty: something was written
+                ignored = part / ".gitignore"
+                if [*part.iterdir()] == [ignored]:
+                    ignored.unlink()
+                part.rmdir()
+
+
+def free(folder: Path) -> None:
+    """Give back the room that ``rehearsed`` holds for the files in a folder."""
+    for part in ("release", "private"):
+        (folder / part / _ROOM).unlink(missing_ok=True)
+
+
+def _load() -> None:
+    """Import and compile all that a release needs after the charge."""
+    import randomgen  # noqa: F401
+    import safetensors.numpy  # noqa: F401
+
+    from private_graphs.core import markup  # noqa: F401
+    from private_graphs.core.streams import Streams
+    from private_graphs.mechanisms.exact import discrete_gaussian
+
+    discrete_gaussian(Streams.of({}).of_door.generator("rehearsal"), 1, (1,))
+
+
+@contextmanager
+def paid(
+    ledger: BudgetLedger, noise: NoiseKey, name: str, epsilon: float, folder: Path
+) -> Iterator[None]:
+    """Add to every error what is spent, and how to go on; SIGTERM is such an error too."""
+    here = threading.current_thread() is threading.main_thread()
+    replaced = here and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    if replaced:
+        signal.signal(signal.SIGTERM, _terminated)
+    try:
+        yield
+    except BaseException as error:
+        if noise.release and (words := _words(ledger, noise, name, epsilon, folder)):
+            error.add_note(words)
+        raise
+    finally:
+        if replaced:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _terminated(*_: object) -> NoReturn:
+    raise SystemExit(TERMINATED)
+
+
+def _words(
+    ledger: BudgetLedger, noise: NoiseKey, name: str, epsilon: float, folder: Path
+) -> str | None:
+    """Return what became of a release that was begun; None if nothing was charged."""
+    spent = f"epsilon {epsilon:g} of {name!r} is spent"
+    try:
+        state = ledger.state_of(noise.release)
+    except (OSError, UserError) as error:
+        return (
+            f"the ledger cannot be read ({error}): if {spent}, as 'private-graphs ledger {name}' "
+            "says once it can be, the same command continues this release at no further cost"
+        )
+    if state == "finished":
+        return f"{spent}, and the release in {folder} is whole: there is nothing to repeat"
+    if state == "started":
+        return f"{spent}, and not lost: the same command continues this release at no further cost"
+    return None
