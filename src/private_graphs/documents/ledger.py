@@ -415,7 +415,7 @@ class BudgetLedger:
         Raises:
             UsageError: another process holds it.
         """
-        key, self._held = NoiseKey(computation), -1
+        key = NoiseKey(computation)
         try:
             with self._locked():
                 lines = self._lines()
@@ -426,11 +426,11 @@ class BudgetLedger:
                 if release := self._begun(lines, computation):
                     path = self.folder / _NOISE / release
                     key = NoiseKey(computation, path.read_bytes(), release)
-                    self._hold(path)
+                    self._hold(path, key)
             yield key
         finally:
-            if self._held >= 0:
-                os.close(self._held)
+            if key.lock >= 0:
+                os.close(key.lock)
 
     def _unfinished(self, lines: list[dict[str, Any]]) -> dict[str, str]:
         """Return release -> mark of those that were charged and are not finished."""
@@ -454,15 +454,15 @@ class BudgetLedger:
         folder.mkdir(exist_ok=True, mode=0o700)
         with private_path(folder / noise.release) as temporary:
             _forced(temporary, os.O_TRUNC, noise.secret)
-        self._hold(folder / noise.release)
+        self._hold(folder / noise.release, noise)
         sync(folder)
 
-    def _hold(self, path: Path) -> None:
-        """Lock a key until its release is finished or its process ends."""
-        self._held = os.open(path, os.O_RDONLY)
+    def _hold(self, path: Path, noise: NoiseKey) -> None:
+        """Lock the file of a key until its process lets it go, or ends."""
+        noise.lock = os.open(path, os.O_RDONLY)
         try:
             with naming(path):
-                fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(noise.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise self._twin() from None
 

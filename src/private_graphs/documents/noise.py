@@ -20,7 +20,6 @@ import numpy as np
 
 from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.streams import Streams
-from private_graphs.mechanisms.door import Lane, Watch
 
 _LIBRARIES = ("numba", "numpy", "randomgen", "scipy", "tokenizers", "torch", "transformers")
 """Libraries that compute or draw what is released."""
@@ -34,6 +33,8 @@ class NoiseKey:
     secret: bytes = field(default_factory=fresh_bytes, repr=False)
     release: str = ""
     """Name in the ledger; empty before the release is charged."""
+    lock: int = -1
+    """Descriptor of the file of the key, which this process holds; -1 without one."""
 
     def derived(self, purpose: str) -> bytes:
         """Return 32 bytes for a purpose: those of two purposes or computations tell nothing of each
@@ -50,26 +51,6 @@ class NoiseKey:
         """Return the streams of the noise."""
         fields = {"graph": graph, "computation": self.derived("noise").hex()}
         return Streams.of(fields, self.secret)
-
-
-class Answers(Watch):
-    """Digest of everything that passed a door."""
-
-    active = True
-
-    def __init__(self) -> None:
-        self._digest = hashlib.sha256()
-
-    def passed(self, lane: Lane, part: str, kind: str, query: Any, exact: Any, noisy: Any) -> Any:
-        """Add a released value."""
-        values = np.ascontiguousarray(noisy)
-        self._digest.update(f"{part}\0{kind}\0{values.dtype.str}{values.shape}\0".encode())
-        self._digest.update(values.tobytes())
-        return noisy
-
-    def mark(self, key: NoiseKey) -> str:
-        """Return the digest under the key of the release."""
-        return key.derived(f"answers {self._digest.hexdigest()}").hex()
 
 
 def computation_of(settings: dict[str, Any], *arrays: Any) -> bytes:

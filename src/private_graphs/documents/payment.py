@@ -2,24 +2,48 @@
 
 from __future__ import annotations
 
+import hashlib
 import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
+
+import numpy as np
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import atomic_path, sync
 from private_graphs.core.private_files import private_folder
 from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.documents.noise import NoiseKey
+from private_graphs.mechanisms.door import Lane, Watch
 
 TERMINATED = 128 + signal.SIGTERM
 """Exit code after SIGTERM, as in shells."""
 _ROOM = ".room"
 _PAGES = 2**16
 """Most bytes of the statement, pages and manifest of a release, and of what lies beside them."""
+
+
+class AnswerDigest(Watch):
+    """Digest of everything that passed a door."""
+
+    active = True
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+
+    def passed(self, lane: Lane, part: str, kind: str, query: Any, exact: Any, noisy: Any) -> Any:
+        """Add a released value."""
+        values = np.ascontiguousarray(noisy)
+        self._digest.update(f"{part}\0{kind}\0{values.dtype.str}{values.shape}\0".encode())
+        self._digest.update(values.tobytes())
+        return noisy
+
+    def mark(self, key: NoiseKey) -> str:
+        """Return the digest under the key of the release."""
+        return key.derived(f"answers {self._digest.hexdigest()}").hex()
 
 
 @contextmanager
@@ -45,9 +69,9 @@ def rehearsed(folder: Path, room: Sequence[int]) -> Iterator[None]:
             sync(part)
         yield
     finally:
-        free(folder)
         for part in parts:
             with suppress(OSError):  # not empty: something was written
+                free(folder)
                 ignored = part / ".gitignore"
                 if [*part.iterdir()] == [ignored]:
                     ignored.unlink()
@@ -55,9 +79,10 @@ def rehearsed(folder: Path, room: Sequence[int]) -> Iterator[None]:
 
 
 def free(folder: Path) -> None:
-    """Give back the room that ``rehearsed`` holds for the files in a folder."""
+    """Give back the room that ``rehearsed`` holds, and what killed processes have left."""
     for part in ("release", "private"):
-        (folder / part / _ROOM).unlink(missing_ok=True)
+        for path in [*(folder / part).glob(_ROOM), *(folder / part).glob(".*.partial")]:
+            path.unlink()
 
 
 def _load() -> None:

@@ -34,8 +34,8 @@ from private_graphs.documents.ledger import (
     spent_by_accounts,
 )
 from private_graphs.documents.model import ReleasedModel
-from private_graphs.documents.noise import Answers, computation_of
-from private_graphs.documents.payment import paid, rehearsed
+from private_graphs.documents.noise import computation_of
+from private_graphs.documents.payment import AnswerDigest, paid, rehearsed
 from private_graphs.documents.tables import (
     KNOWN,
     PUBLIC_TEST,
@@ -462,7 +462,7 @@ def classify(
                 what = "links" if plan.links else "documents"
                 read_by = f", read by {Path(spec.model).name}," if spec.model else ""
                 say(f"adding up the private {what}{read_by} under noise")
-                answers = Answers()
+                answers = AnswerDigest()
                 door = Door.of([noise.streams(name)], answers)
                 drawn = plan.drawn(free, door)
                 if tuple(door.part(part).events()[0] for part in ("", _TESTED)) != plan.queries:
@@ -525,7 +525,7 @@ def _refuse_earlier(folder: Path, force: bool, continued: str | None) -> None:
         whole = parsed_json(manifest.read_bytes()) if manifest.exists() else {}
         force = force or whole.get("statement_ids", [continued]) == [continued]
     for part in ("release", "private"):
-        if (folder / part).exists() and any((folder / part).iterdir()) and not force:
+        if not force and any((folder / part).glob("[!.]*")):  # others are of killed processes
             raise UsageError(
                 f"{folder / part}: has the files of an earlier run; choose another --out, or "
                 "overwrite them with --force (what that run has spent stays in the ledger)"

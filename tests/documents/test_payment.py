@@ -1,0 +1,424 @@
+"""A release that is paid for is not lost, and a ledger that was lost is not taken for a new one.
+
+The proof is in docs/privacy.md §16: one key, one computation, one release.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import refused
+from document_tables import declared, linked, public_rows, rows_of, write
+
+import private_graphs
+from private_graphs import classify
+from private_graphs.core import entropy, imports
+from private_graphs.core.errors import UsageError, UserError
+from private_graphs.core.manifest import changed_file
+from private_graphs.documents import files, noise
+from private_graphs.documents import release as releases
+from private_graphs.documents.ledger import BudgetLedger, OverBudget
+from private_graphs.documents.noise import NoiseKey, computation_of
+from private_graphs.mechanisms.door import Door
+
+KEYS = Path("data/ledgers/noise")
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "data" / "raw"
+
+
+def texts() -> dict[str, str]:
+    declared("x", write(Path("n.csv"), rows_of(60)), budget=3)
+    return {}
+
+
+def links() -> dict[str, str]:
+    rows = public_rows(60)
+    edges = linked(Path("e.csv"), rows)
+    given = dict(edges=edges, public="open", max_edges=500, classes=(), budget=3)
+    declared("x", write(Path("n.csv"), rows), **given)
+    return {"scenario": "edges"}
+
+
+def interrupted(monkeypatch, out: str = "R", where: object = files, name: str = "page", **given):
+    """Classify until a function is called after the charge; return the error."""
+    real, charged = getattr(where, name), BudgetLedger.start
+
+    def started(book, *args, **more):
+        release = charged(book, *args, **more)
+        patched.setattr(where, name, failing)
+        return release
+
+    def failing(*_, **__):
+        raise MemoryError("no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BudgetLedger, "start", started)
+        with pytest.raises(MemoryError) as error:
+            classify("x", epsilon=1, out=out, **given)
+    assert getattr(where, name) is real
+    return error.value
+
+
+def contents(folder: str) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes()
+            for path in Path(folder).rglob("*") if path.is_file()}  # fmt: skip
+
+
+def spent() -> tuple[float, float, list[str]]:
+    account = private_graphs.ledger("x")
+    return account.spent, account.links, [each["state"] for each in account.releases]
+
+
+@pytest.mark.parametrize("kind", [texts, links])
+def test_an_interrupted_release_is_made_again_to_the_bit_at_no_further_cost(
+    data, monkeypatch, kind: Callable[[], dict[str, str]]
+):
+    given = kind()
+    error = interrupted(monkeypatch, **given)
+    assert "epsilon 1 of 'x' is spent, and not lost: the same command" in error.__notes__[0]
+    [key] = KEYS.iterdir()
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600 and len(secret := key.read_bytes()) == 32
+    assert stat.S_IMODE(KEYS.stat().st_mode) == 0o700
+    before = spent()
+    copy = Path.cwd().with_name(f"{Path.cwd().name}-copy")
+    shutil.copytree(".", copy)  # of folder, ledger and key
+    said: list[str] = []
+    result = classify("x", epsilon=1, out="R", say=said.append, **given)
+    assert "costs no more" in " ".join(said)
+    assert spent()[:2] == before[:2] and spent()[2] == ["finished"] and not any(KEYS.iterdir())
+    assert 0.99 < result.spent <= 1 and result.spent_before == 0
+    whole = contents("R")
+    assert not any(secret in each or secret.hex().encode() in each for each in whole.values())
+    del whole["ledger.json"]
+    monkeypatch.chdir(copy)
+    shutil.rmtree("R")
+    classify("x", epsilon=1, out="R", **given)  # the declaration names the same tables
+    again = contents("R")
+    del again["ledger.json"]
+    assert again == whole
+    with pytest.raises(UsageError, match="earlier run"):
+        classify("x", epsilon=1, out="R", **given)
+    other = classify("x", epsilon=1, out="S", **given)  # once finished it is a new release
+    assert other.spent > 1 and contents("S")["release/statement.json"] != whole[
+        "release/statement.json"]  # fmt: skip
+
+
+def changed_cell() -> None:
+    rows = rows_of(60)
+    rows[7]["topic"] = "radios" if rows[7]["topic"] != "radios" else "bikes"
+    write(Path("n.csv"), rows)
+
+
+def changed_column() -> None:
+    write(Path("n.csv"), [row | {"open": "a note"} for row in rows_of(60)])
+
+
+def other_declaration() -> None:
+    declared("x", Path("n.csv"), budget=2.9)
+
+
+CHANGES: dict[str, Callable[[pytest.MonkeyPatch], object]] = {
+    "a label": lambda _: changed_cell(),
+    "a column that nobody reads": lambda _: changed_column(),
+    "the declaration": lambda _: other_declaration(),
+    "epsilon": lambda _: {"epsilon": 1.01},
+    "the method": lambda _: {"method": "dp_linear"},
+    "the code": lambda patch: patch.setattr(imports, "code_fingerprint", lambda *_: "another"),
+    "a library": lambda patch: patch.setattr(noise, "version", lambda name: "another"),
+    "the processor": lambda patch: patch.setattr(noise.platform, "machine", lambda: "another"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_whatever_a_release_depends_on_makes_another_one_that_is_charged(data, monkeypatch, change):
+    """Two computations never share noise, even where the system would give both one key."""
+    texts()
+    keyed, of = [], Door.of
+    monkeypatch.setattr(Door, "of", lambda lanes, *more: keyed.extend(lanes) or of(lanes, *more))
+    interrupted(monkeypatch)
+    [key] = KEYS.iterdir()
+    secret = key.read_bytes()
+    monkeypatch.setattr(entropy, "urandom", lambda count: secret[:count])
+    more = CHANGES[change](monkeypatch) or {}
+    classify("x", **{"epsilon": 1, "out": "S"} | more)
+    assert sorted(spent()[2]) == ["finished", "started"]
+    assert keyed[0].identity != keyed[1].identity
+    assert [*KEYS.iterdir()] == [key] and key.read_bytes() == secret, "it can still be continued"
+
+
+def test_a_digest_of_a_computation_has_every_part():
+    parts = {"a": 1}, ["text", "b"], np.arange(3), np.zeros(2, bool)
+    found = [
+        computation_of(*parts), computation_of({"a": 2}, *parts[1:]),
+        computation_of(parts[0], ["textb"], *parts[2:]),
+        computation_of(parts[0], ["text", "c"], *parts[2:]),
+        computation_of(*parts[:2], np.arange(3)[::-1], parts[3]),
+        computation_of(*parts[:2], np.arange(3, dtype=np.int32), parts[3]),
+        computation_of(*parts[:3], np.ones(2, bool)),
+    ]  # fmt: skip
+    assert len(set(found)) == len(found) and found[0] == computation_of(*parts)
+    key = NoiseKey(found[0])
+    assert len({key.derived("mark"), key.derived("noise"), NoiseKey(found[0]).mark, key.mark}) == 4
+    assert key.secret.hex() not in repr(key)
+
+
+def test_other_values_under_the_same_noise_are_never_written(data, monkeypatch):
+    """Another machine could round otherwise: what passed the door first is all that is written."""
+    texts()
+    interrupted(monkeypatch)
+    before = contents("R")
+    real = releases.ClassSums.weights
+
+    def otherwise(training, terms, *more):
+        terms.labels[0] = 1 - terms.labels[0]
+        return real(training, terms, *more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(releases.ClassSums, "weights", otherwise)
+        with pytest.raises(UserError, match="computes other values") as error:
+            classify("x", epsilon=1, out="R")
+    assert "is spent" in error.value.__notes__[0]
+    assert contents("R").get("release/model.safetensors") == before.get("release/model.safetensors")
+    classify("x", epsilon=1, out="R")
+    assert spent()[2] == ["finished"]
+
+
+def test_a_release_that_another_process_makes_is_neither_continued_nor_charged(data, monkeypatch):
+    texts()
+    interrupted(monkeypatch)
+    [key] = KEYS.iterdir()
+    holder = subprocess.Popen(
+        [sys.executable, "-c", "import fcntl, sys; file = open(sys.argv[1]); "
+         "fcntl.flock(file, fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()", key],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    holder.stdout.readline()
+    with pytest.raises(UsageError, match="another process makes this very release"):
+        classify("x", epsilon=1, out="S")
+    assert spent()[2] == ["started"] and not Path("S").exists()
+    holder.communicate()
+    classify("x", epsilon=1, out="S")
+    assert spent()[2] == ["finished"], "in another folder, too"
+
+
+def test_a_release_that_began_meanwhile_is_not_charged_twice(data, monkeypatch):
+    """Two processes read the ledger before one of them enters the release."""
+    texts()
+    start = BudgetLedger.start
+
+    def late(book, *given, **more):
+        monkeypatch.setattr(BudgetLedger, "start", start)
+        interrupted(monkeypatch, out="first")
+        return start(book, *given, **more)
+
+    monkeypatch.setattr(BudgetLedger, "start", late)
+    with pytest.raises(UsageError, match="another process"):
+        classify("x", epsilon=1, out="second")
+    assert spent()[2] == ["started"]
+
+
+def test_keys_without_a_release_are_deleted(data, monkeypatch):
+    """Of a process that was killed before its line was whole, or after the last one."""
+    texts()
+    classify("x", epsilon=1, out="R")
+    KEYS.joinpath("0" * 12).write_bytes(bytes(32))
+    KEYS.joinpath(f".{'1' * 12}.7.partial").write_bytes(bytes(32))
+    classify("x", epsilon=0.5, out="S", dry_run=True)
+    assert not any(KEYS.iterdir())
+
+
+def test_files_of_another_run_are_no_part_of_a_release_that_is_continued(data, monkeypatch):
+    texts()
+    interrupted(monkeypatch)
+    shutil.rmtree("R")
+    classify("x", epsilon=0.5, out="R")
+    whole = contents("R")
+    with pytest.raises(UsageError, match="earlier run"):
+        classify("x", epsilon=1, out="R")
+    assert contents("R") == whole
+    classify("x", epsilon=1, out="R", force=True)
+    assert changed_file(Path("R/release")) is None and spent()[2] == ["finished", "finished"]
+
+
+# --- before the charge --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", ["release", "private"])
+def test_a_folder_that_cannot_be_written_costs_nothing(data, part):
+    texts()
+    Path("R").mkdir()
+    Path("R", part).symlink_to("nowhere/at/all")
+    with pytest.raises((OSError, UserError)) as error:
+        classify("x", epsilon=1, out="R")
+    assert part in str(error.value)
+    assert spent() == (0, 0, []) and not any(KEYS.glob("*"))
+
+
+def test_room_that_the_files_will_need_is_tried_before_the_charge(data, monkeypatch):
+    texts()
+    sizes = {}
+
+    def held(book, *_, **__):
+        sizes.update({part: Path("R", part, ".room").stat().st_size
+                      for part in ("release", "private")})  # fmt: skip
+        raise OverBudget("stop")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BudgetLedger, "start", held)
+        with pytest.raises(OverBudget):
+            classify("x", epsilon=1, out="R")
+    assert not Path("R").exists(), "nothing is left of what was tried"
+    classify("x", epsilon=1, out="R")
+    for part, size in sizes.items():
+        assert sum(map(len, contents(f"R/{part}").values())) <= size
+    assert not [*Path("R").rglob(".room")]
+
+
+WITHOUT_IMPORTS = """
+import sys
+from private_graphs.documents.ledger import BudgetLedger
+import private_graphs
+late, start = [], BudgetLedger.start
+def started(*given, **more):
+    release = start(*given, **more)
+    before = set(sys.modules)
+    sys.addaudithook(lambda event, told: event == "import" and told[0] not in before
+                     and late.append(told[0]))
+    return release
+BudgetLedger.start = started
+private_graphs.classify("x", epsilon=1, out="R", **eval(sys.argv[1]))
+print("late", late)
+"""
+
+
+@pytest.mark.parametrize("kind", [texts, links])
+def test_nothing_is_imported_after_the_charge(data, kind):
+    """An import may fail: under a memory limit, or on a network drive."""
+    done = subprocess.run([sys.executable, "-c", WITHOUT_IMPORTS, repr(kind())],
+                          capture_output=True, text=True)  # fmt: skip
+    assert done.stdout.splitlines()[-1:] == ["late []"], done.stdout + done.stderr
+
+
+# --- after the charge ---------------------------------------------------------------------------
+
+
+def test_an_error_after_the_charge_says_what_is_spent(run, data, monkeypatch):
+    texts()
+    command = ("classify", "x", "--epsilon", 1, "--out", "R")
+    for error, code, words in (
+        (MemoryError("4 GiB"), 1, "not enough memory (4 GiB)"), 
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (OSError(28, "No space left on device", "R/x"), 1, "R/x: cannot be written"),
+        (ZeroDivisionError(), 1, "a defect of private-graphs"),
+    ):  # fmt: skip
+
+        def failing(*_, error=error, **__):
+            raise error
+
+        with monkeypatch.context() as patched:
+            patched.setattr(releases.PlannedRelease, "drawn", failing)
+            answer = run(*command)
+        refused(answer, code, words, "epsilon 1 of 'x' is spent, and not lost")
+        assert "no result was saved" not in answer.err
+    refused(run("classify", "x", "--epsilon", 2.5, "--out", "S"), 3, "over the budget")
+    assert "not lost" not in run("classify", "y", "--epsilon", 1, "--out", "S").err
+    assert run(*command).code == 0 and spent()[2] == ["finished"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_where_standard_output_is_full_the_release_is_whole_and_said_to_be(data, flags):
+    texts()
+    command = [sys.executable, "-m", "private_graphs", "classify", "x", "--epsilon", "1", *flags]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*command, "--out", "R"], stdout=full, stderr=subprocess.PIPE)
+        told = done.stderr.decode()
+        assert done.returncode == 0 and "R is whole and paid for" in told, told
+        assert "Exception" not in told and spent()[2] == ["finished"]
+        done = subprocess.run([*command, "--out", "S"], stdout=subprocess.PIPE, stderr=full)
+    assert done.returncode == 0 and b"spent" in done.stdout
+
+
+# --- the ledger is lost -------------------------------------------------------------------------
+
+
+def test_a_ledger_that_was_lost_or_is_an_old_copy_is_no_new_one(run, data):
+    texts()
+    classify("x", epsilon=1, dry_run=True)
+    shutil.copytree("data/ledgers", "unused")
+    classify("x", epsilon=1, out="R")
+    shutil.copytree("data/ledgers", "old")
+    classify("x", epsilon=1, out="S")
+    shutil.copytree("data/ledgers", "newest")
+    others = write(Path("m.csv"), rows_of(60, 100))
+    actions = (
+        lambda: classify("x", epsilon=1, out="T"), lambda: private_graphs.ledger("x"),
+        lambda: declared("x", Path("n.csv")), lambda: declared("y", others),
+    )  # fmt: skip
+    for lost in (None, "unused", "old"):
+        shutil.rmtree("data/ledgers")
+        if lost:
+            shutil.copytree(lost, "data/ledgers")
+        for act in actions:
+            with pytest.raises(UserError, match=r"expected the 6 .* x.json has seen.*newest copy"):
+                act()
+    shutil.rmtree("data/ledgers")
+    with pytest.raises(UserError, match="newest copy"):  # before it gets a key of its own
+        classify("x", epsilon=1, out="T")
+    assert not Path("data/ledgers/key").exists()
+    shutil.copytree("newest", "data/ledgers", dirs_exist_ok=True)
+    assert 1.4 < private_graphs.ledger("x").spent < 1.5
+    read = Path("data/ledgers/README.md").read_text()
+    assert "It is no cache" in read and "leave out the folder `noise`" in read
+
+
+def test_a_release_knows_its_ledger_where_the_declaration_is_gone_too(data):
+    texts()
+    classify("x", epsilon=1, out="R")
+    told = json.loads(Path("R/ledger.json").read_text())
+    assert stat.S_IMODE(Path("R/ledger.json").stat().st_mode) == 0o600
+    assert told["lines"] == 1 and not Path("R/release/ledger.json").exists()
+    shutil.rmtree("data")
+    texts()
+    with pytest.raises(UserError, match="an earlier release has seen"):
+        classify("x", epsilon=1, out="R", force=True)
+    assert not Path("data/ledgers/releases.jsonl").exists()
+
+
+# --- one refused system call --------------------------------------------------------------------
+
+
+def test_a_disturbed_release_is_whole_free_or_continued(tmp_path, pytestconfig):
+    """A process is killed, ended, interrupted, or refused one system call, at each of its calls.
+
+    Nothing that was paid for is lost, and the ledger is true (``refusals.wrongs``).
+    """
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler here")
+    library = tmp_path / "refusals.so"
+    source = HERE / "refusals.c"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    most = "0" if pytestconfig.getoption("--all-faults") else "1"
+    done = subprocess.run(
+        [sys.executable, HERE / "refusals.py", tmp_path, most], capture_output=True, text=True,
+        env=os.environ | {"LD_PRELOAD": str(library)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len({each["call"] for each in found}) == 11
+    assert not [each for each in found if each["wrong"]]
