@@ -14,6 +14,7 @@ help:
 	@echo "make paper       write a LaTeX folder with every table and figure: paper/"
 	@echo "make test        install, then run every test"
 	@echo "make test-all    also plant every known bug, remove every guard, kill a run at 50 places,"
+	@echo "                 disturb classify at each of its system calls,"
 	@echo "                 compute the whole demo, audit mechanisms, replay methods, compute recorded jobs"
 	@echo "                 again (with PRIVATE_GRAPHS_MIRROR, the raw files), and run on Slurm if installed"
 	@echo "make golden      compute the whole demo and write tests/golden, with which test-all compares"
@@ -49,7 +50,7 @@ test: install
 
 test-all: test
 	$(BIN)/python -m pytest tests/mutants tests/mechanisms --all-mutants
-	$(BIN)/python -m pytest tests/test_faults.py --all-faults
+	$(BIN)/python -m pytest tests/test_faults.py tests/documents/test_payment.py --all-faults
 	$(BIN)/python -m pytest tests/workflow/test_demo.py tests/report/test_restate.py --demo
 	$(BIN)/private-graphs audit --mechanisms
 	$(BIN)/private-graphs audit --replay

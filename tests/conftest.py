@@ -28,7 +28,9 @@ def pytest_addoption(parser) -> None:
         "--all-mutants", action="store_true", help="plant every bug of tests/mutants, not a few"
     )
     parser.addoption(
-        "--all-faults", action="store_true", help="kill a run at 50 places, not at five"
+        "--all-faults",
+        action="store_true",
+        help="kill a run at 50 places, not at five, and disturb classify at each system call",
     )
     parser.addoption(
         "--demo", action="store_true", help="compute the whole demo and compare it with golden rows"

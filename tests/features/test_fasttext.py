@@ -77,9 +77,28 @@ def test_a_model_that_was_cut_off_anywhere_is_refused_before_the_library_reads_i
     labelled, tmp_path
 ):
     whole = trained_model(labelled, SOUND, tmp_path)
-    content = whole.read_bytes()
-    check_sizes(whole)
     assert load_model(whole).get_dimension() == 64
+    refused_where_cut(whole, tmp_path)
+
+
+@pytest.mark.parametrize("more", [{}, {"qnorm": True, "qout": True, "cutoff": 400}])
+def test_a_quantised_model_that_was_cut_off_is_refused_too(tmp_path, more):
+    fasttext = pytest.importorskip("fasttext")
+    lines = [f"__label__{n % 300} word{n} word{n % 40} word{n % 7}" for n in range(600)]
+    (tmp_path / "texts").write_text("\n".join(lines))
+    model = fasttext.train_supervised(
+        str(tmp_path / "texts"), dim=8, epoch=1, minn=2, maxn=3, bucket=500, thread=1, verbose=0
+    )
+    model.quantize(input=str(tmp_path / "texts"), thread=1, verbose=0, **more)
+    whole = tmp_path / "whole.bin"
+    model.save_model(str(whole))
+    refused_where_cut(whole, tmp_path)
+
+
+def refused_where_cut(whole, tmp_path):
+    check_sizes(whole)
+    load_model(whole)
+    content = whole.read_bytes()
 
     cut = tmp_path / "cut.bin"
     for length in (0, 7, 60, 84, 500, len(content) // 2, len(content) * 2 // 3, len(content) - 1):

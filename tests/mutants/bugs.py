@@ -311,7 +311,7 @@ BUGS = (
         "return private | dict.fromkeys(public, PUBLISHED)", "return private",
         (test("documents/documents::what_a_release_published_is_protected_by_no_later_one"),)),
     Bug("M19", "documents: a hash of the table under a known key", "documents/release.py",
-        "published_fingerprint(sha256_of(spec.nodes), fresh_bytes())",
+        "published_fingerprint(sha256_of(spec.nodes), secret)",
         'published_fingerprint(sha256_of(spec.nodes), b"a known key")',
         (test("documents/documents::"
               "an_attack_stays_private_and_sees_something_but_no_more_than_is_proved"),)),
@@ -406,8 +406,8 @@ BUGS = (
         "np.resize(discrete_gaussian(lane.generator(stream), steps, 16), row.shape)",
         (audit("gaussian_lattice"), replay("class_sums", "text"))),
     Bug("E1", "a release of documents is keyed by bytes that are always the same",
-        "documents/release.py", 'Streams.of({"graph": name}, fresh_bytes())',
-        'Streams.of({"graph": name}, bytes(32))', (_fresh("classify"), _fresh("classify_links"))),
+        "documents/noise.py", "secret: bytes = field(default_factory=fresh_bytes, repr=False)",
+        "secret: bytes = bytes(32)", (_fresh("classify"), _fresh("classify_links"))),
     Bug("E2", "a graph in shards is keyed by 8 bytes", "workflow/sharded.py",
         "temporary.write_bytes(fresh_bytes())", "temporary.write_bytes(fresh_bytes(8))",
         (_fresh("shards"),)),
@@ -569,9 +569,9 @@ BUGS = (
               "a_replayed_release_reads_a_person_through_the_door_alone[False-dp_linear]"),)),
     Bug("Q5", "documents: the ledger is free between the check of a budget and the entry",
         "documents/ledger.py",
-        "            release = fresh_bytes(6).hex()\n            self._append(\n"
+        "                self._store(noise)\n            self._append(\n"
         "                lines,",
-        "            release = fresh_bytes(6).hex()\n        with self._locked():\n"
+        "                self._store(noise)\n        with self._locked():\n"
         "            self._append(\n                self._lines(),",
         (test("documents/documents::a_release_is_checked_and_entered_under_one_lock"),)),
     Bug("Q6", "documents: distances of lattice noise do not add up in an account",

@@ -1,7 +1,7 @@
 """``private-graphs``: datasets, privacy accounting, training and audits without Snakemake.
 
 Results go to standard output, everything else to standard error. Exit codes: 0 done, 1 failed,
-2 wrong usage, 3 over the budget, 130 interrupted.
+2 wrong usage, 3 over the budget, 130 interrupted, 143 ended by SIGTERM.
 """
 
 from __future__ import annotations

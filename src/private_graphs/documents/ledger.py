@@ -292,7 +292,8 @@ class BudgetLedger:
             f"{state.lines} that {witness} has seen, or more: the ledger was lost, exchanged or "
             "taken from an old copy, and what was spent is not known any more. Restore the folder "
             "from its newest copy. Where there is none, the budget counts as spent, and these "
-            "documents get no further release"
+            "documents get no further release. (A declaration that was copied here from another "
+            "data folder: remove its file, and declare again.)"
         )
 
     def _damaged(self, number: int, what: str) -> UserError:
@@ -423,6 +424,8 @@ class BudgetLedger:
                 for path in (self.folder / _NOISE).glob("*"):
                     if path.name not in unfinished:
                         path.unlink()  # of a process that was killed before its line, or after
+                    else:
+                        key.others += 1
                 if release := self._begun(lines, computation):
                     path = self.folder / _NOISE / release
                     key = NoiseKey(computation, path.read_bytes(), release)

@@ -33,6 +33,8 @@ class NoiseKey:
     secret: bytes = field(default_factory=fresh_bytes, repr=False)
     release: str = ""
     """Name in the ledger; empty before the release is charged."""
+    others: int = 0
+    """Number of unfinished releases of other computations whose keys are there."""
     lock: int = -1
     """Descriptor of the file of the key, which this process holds; -1 without one."""
 

@@ -453,6 +453,10 @@ def classify(
                 if noise.release:
                     say(_PAID)
                 else:
+                    if noise.others:
+                        say(f"{counted(noise.others, 'release')} in the ledger could be continued "
+                            "by the same command, table, declaration and version as before; this "
+                            "is another one, and is charged")  # fmt: skip
                     ledger.start(
                         plan.people, plan.costs, spec.budget, epsilon, links=plan.links,
                         check=lambda entries: earlier_releases(spec, docs, plan.people, entries),
@@ -521,9 +525,11 @@ def _refuse_earlier(folder: Path, force: bool, continued: str | None) -> None:
     A run that was interrupted leaves files without a manifest, or is whole but for the ledger.
     """
     manifest = folder / "release" / MANIFEST
-    if continued is not None:
-        whole = parsed_json(manifest.read_bytes()) if manifest.exists() else {}
-        force = force or whole.get("statement_ids", [continued]) == [continued]
+    if continued is not None and not manifest.exists():
+        force = True
+    elif continued is not None:
+        with suppress(ValueError, TypeError, KeyError):
+            force = force or parsed_json(manifest.read_bytes())["statement_ids"] == [continued]
     for part in ("release", "private"):
         if not force and any((folder / part).glob("[!.]*")):  # others are of killed processes
             raise UsageError(

@@ -56,6 +56,8 @@ _MAGIC, _VERSION = 793712314, 12
 """First two numbers of a fastText binary file."""
 _LEAST_ENTRY = 10
 """Bytes of an entry of the dictionary with an empty word: its end, a count, a kind."""
+_CENTROIDS = 256
+"""Centroids of a quantised matrix, in each dimension."""
 
 
 def fasttext_means(graph: TextGraph, view: DataView, options: FeatureOptions) -> FeatureMatrix:
@@ -105,8 +107,8 @@ def check_sizes(path: Path) -> None:
     """Hold the sizes that a fastText file declares against its size, before the library reads it.
 
     The library believes them: of a file that was cut off it takes memory without end, or reads
-    zeros. The format is that of ``FastText::saveModel``, fastText 0.9. A quantised matrix (.ftz)
-    and files of versions before 12 are left to the library from there on.
+    zeros. The format is that of ``FastText::saveModel``, fastText 0.9, quantised matrices (.ftz)
+    included. Files of versions before 12 are left to the library.
 
     Raises:
         UserError: the file is shorter than what it declares.
@@ -153,13 +155,27 @@ def _check_parts(stream: BinaryIO, size: int) -> None:
         numbers("qb")
     require("table of subwords", max(pruned, 0), 8)
     stream.seek(8 * max(pruned, 0), os.SEEK_CUR)
+
+    def skip(part: str, count: int, least: int) -> None:
+        require(part, count, least)
+        stream.seek(count * least, os.SEEK_CUR)
+
+    def skip_quantiser(part: str) -> None:
+        dimension, *_ = numbers("4i")
+        skip(f"centroids of the {part}", dimension, 4 * _CENTROIDS)
+
     for part in ("input matrix", "output matrix"):
         [quantised] = numbers("?")
         if quantised:
-            return
-        rows, columns = numbers("qq")
-        require(part, rows * columns if rows >= 0 <= columns else -1, 4)
-        stream.seek(4 * rows * columns, os.SEEK_CUR)
+            has_norms, rows, _, codes = numbers("?qqi")
+            skip(part, codes, 1)
+            skip_quantiser(part)
+            if has_norms:
+                skip(f"norms of the {part}", rows, 1)
+                skip_quantiser(part)
+        else:
+            rows, columns = numbers("qq")
+            skip(part, rows * columns if rows >= 0 <= columns else -1, 4)
 
 
 def load_model(path: Path) -> Any:
