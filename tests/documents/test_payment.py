@@ -422,7 +422,7 @@ def test_a_disturbed_release_is_whole_free_or_continued(tmp_path, pytestconfig):
     most = "0" if pytestconfig.getoption("--all-faults") else "1"
     done = subprocess.run(
         [sys.executable, HERE / "refusals.py", tmp_path, most], capture_output=True, text=True,
-        env=os.environ | {"LD_PRELOAD": str(library)},
+        env=os.environ | {"LD_PRELOAD": str(library), "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]

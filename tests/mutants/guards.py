@@ -98,7 +98,7 @@ GUARDS = (
              "file.write(bytes(size + _PAGES))", "file.write(b'')",
              "documents/payment::room_that_the_files_will_need_is_tried_before_the_charge"),
     _without("The folders of a release cannot be written, or not closed to others",
-             "documents/release.py", "with rehearsed(folder, room), paid(", "with paid(",
+             "documents/release.py", ", rehearsed(folder, room):", ":",
              "documents/payment::a_folder_that_cannot_be_written_costs_nothing"),
     _without("An import fails", "documents/payment.py",
              "    import randomgen  # noqa: F401\n", "",

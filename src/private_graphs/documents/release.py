@@ -449,7 +449,7 @@ def classify(
             )  # fmt: skip
             page(result(spent_before=0.0, spent=epsilon, quality=None), statement, spec,
                  len(docs.classes), contact)  # fmt: skip
-            with rehearsed(folder, room), paid(ledger, noise, name, epsilon, folder):
+            with paid(ledger, noise, name, epsilon, folder), rehearsed(folder, room):
                 if noise.release:
                     say(_PAID)
                 else:
