@@ -29,7 +29,7 @@ from private_graphs.core import entropy
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.streams import Streams
 from private_graphs.datasets.own import OwnGraph, remember
-from private_graphs.documents import ledger, unit_steps, unit_sums, vectors
+from private_graphs.documents import ledger, unit_steps, unit_sums, unit_words, vectors
 from private_graphs.documents import release as releases
 from private_graphs.documents.declaration import checked, default_delta, needed
 from private_graphs.documents.hashing import HashedWords, PublicWords, tokens
@@ -43,6 +43,7 @@ from private_graphs.documents.ledger import (
     over_budget,
 )
 from private_graphs.documents.links import PlannedVotes
+from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.release import Quality, classify
 from private_graphs.documents.tables import TEST, TRAINING, keyed, read_documents, read_links
 from private_graphs.documents.vectors import TextReader
@@ -307,6 +308,7 @@ def test_what_is_kept_of_a_unit_depends_on_its_own_ids_alone(tmp_path):
 
 SIZES = (unit_sums.PublicTexts(), 10, 3, 1.0, 1e-5, "person")
 SUMS, STEPS = unit_sums.ClassSums.of(*SIZES), unit_steps.LinearSteps.of(*SIZES)
+WORD_SUMS = unit_words.WordSums.of(*SIZES)
 NONE = np.zeros(0, np.int64)
 OTHERS = [("chain pedal", 0), ("rose soil", 1), ("", -1), ("dial tube coil", 2)]
 
@@ -348,8 +350,9 @@ def test_a_replaced_unit_moves_the_averaged_sums_by_their_sensitivity_at_most(ki
 
 @pytest.mark.parametrize("sums", [
     lambda terms: terms.sum(SUMS.features, 3, SUMS.lattice),
+    lambda terms: terms.sum(WORD_SUMS.features, 3, WORD_SUMS.lattice, WORD_SUMS.SHARE),
     lambda terms: STEPS.sums(terms).exact(np.linspace(-9, 9, 195).reshape(65, 3)),
-], ids=["class_sums", "dp_linear"])  # fmt: skip
+], ids=["class_sums", "word_sums", "dp_linear"])  # fmt: skip
 def test_a_unit_is_rounded_by_itself(sums, monkeypatch):
     for module in (unit_sums, unit_steps):
         monkeypatch.setattr(module, "_BLOCK", 7)
@@ -404,7 +407,7 @@ def reader(*_) -> TextReader:
 
 
 @pytest.mark.parametrize(("public", "method"), [
-    (False, "class_sums"), (True, "class_sums"), (False, "dp_linear"),
+    (False, "word_sums"), (True, "word_sums"), (False, "class_sums"), (False, "dp_linear"),
 ])  # fmt: skip
 def test_a_replayed_release_reads_a_person_through_the_door_alone(
     run, data, tmp_path, public, method, few_steps, monkeypatch
@@ -415,7 +418,7 @@ def test_a_replayed_release_reads_a_person_through_the_door_alone(
         for number, row in enumerate(rows_of(120))  # of each class the same number
     ]
     given = dict(unit="who", classes=(*CLASSES, "kites"), budget=3, drop_empty=True, public="open")
-    if method == "dp_linear":  # by a model, which reads some texts in parts
+    if method != "word_sums":  # by a model, which reads some texts in parts
         (tmp_path / "m.bin").write_bytes(b"model")
         monkeypatch.setitem(vectors._READERS, "fasttext", reader)
         given |= {"model": tmp_path / "m.bin"}
@@ -445,9 +448,9 @@ def test_a_replayed_release_reads_a_person_through_the_door_alone(
     assert len(people) == (1 if public else 2)
     neighbours = neighbours_of(rows, people)
     if not public:  # where an exact number of documents, or of units, would turn the verdict
-        fewest = len(docs.on(TEST) if method == "class_sums" else docs.units_on(TEST))
+        fewest = len(docs.on(TEST) if method == "word_sums" else docs.units_on(TEST))
         monkeypatch.setattr(releases, "FEWEST", fewest)
-    some = neighbours if method == "class_sums" else [*neighbours[::3], *neighbours[7:]]
+    some = neighbours if method == "word_sums" else [*neighbours[::3], *neighbours[7:]]
     found = replay(released, rows, some, made_up=True, files=False)
     assert found.passed, found.differs
     assert 0.7 < found.largest_ratio <= 1
@@ -473,7 +476,8 @@ def test_a_plan_follows_from_ids_and_is_charged_in_full(data, tmp_path, public, 
         docs, ledger = read_documents(spec), BudgetLedger(data)
         plans.append(releases.planned_release(spec, docs, ledger, 100.0, method))
     plan, other = plans
-    assert plan.queries == other.queries, "columns and noise follow from ids, not from labels"
+    for read in (lambda plan: plan.queries, lambda plan: getattr(plan.training, "n_units", 0)):
+        assert read(plan) == read(other), "columns, noise and caps follow from ids, not from labels"
     priced = [cost for cost in plan.costs.values() if cost is not PUBLISHED]
     assert (len(priced), len(plan.costs)) == ((1, 3) if public else (2, 2))
     for cost in priced:
@@ -991,7 +995,7 @@ def test_labels_that_are_no_class_count_neither_as_right_nor_as_wrong(run, data,
 @pytest.mark.parametrize(
     "change",
     [{"id": 3}, {"graph": None}, {"classes": ["a", 1]}, {"text": []}, {"text": "body"},
-     {"id": "\ud800"}, {"format": "3"}, None],
+     {"id": "\ud800"}, {"format": "4"}, None],
 )  # fmt: skip
 def test_a_model_whose_description_is_damaged_is_refused(data, tmp_path, change):
     import safetensors.numpy
@@ -1063,18 +1067,52 @@ def test_the_package_and_its_help_import_little():
 
 def test_public_files_teach_words_and_leave_the_owner_private(data, tmp_path):
     (tmp_path / "open").mkdir()
-    public = [row | {"id": f"o{row['id']}"} for row in rows_of(160)]
+    public = [row | {"id": f"o{row['id']}"} for row in rows_of(480)]
     write(tmp_path / "open" / "a.csv", public)
     rows = rows_of(80)
     rows[0]["body"] = "xylophone xylophone"
     found = declared("x", write(tmp_path / "n.csv", rows), classes=(), public_files="open")
-    assert (found.protected, found.public, found.classes) == (80, 160, CLASSES)
-    result = classify("x", epsilon=1, out="R")
+    assert (found.protected, found.public, found.classes) == (80, 480, CLASSES)
+    result = classify("x", epsilon=1, method="dp_linear", out="R")
     assert result.quality is not None and result.quality.public_alone is not None
     model = private_graphs.load("R/release")
     assert "xylophone" not in model.features.words and "chain" in model.features.words
     new = write(tmp_path / "new.csv", [{"id": "a", "body": "chain pedal zither wheel"}])
     assert private_graphs.predict("R/release", nodes=new).unknown == 0.25
+
+
+def test_public_facts_decide_on_the_method(data, tmp_path, monkeypatch):
+    rows = [row | {"open": "yes" if number > 39 else ""} for number, row in enumerate(rows_of(560))]
+    nodes = write(tmp_path / "n.csv", rows)
+    declared("labelled", nodes, public="open")
+    blank = [row | {"topic": "" if row["open"] and number > 79 else row["topic"]}
+             for number, row in enumerate(rows)]  # fmt: skip
+    declared("unlabelled", write(tmp_path / "u.csv", blank), public="open")
+    (tmp_path / "m.bin").write_bytes(b"model")
+    monkeypatch.setitem(vectors._READERS, "fasttext", reader)
+    declared("model", nodes, public="open", model=tmp_path / "m.bin")
+    for name, sums, other in (
+        ("labelled", "word_sums", "class_sums"), ("unlabelled", "class_sums", "word_sums"),
+        ("model", "class_sums", "word_sums"),
+    ):  # fmt: skip
+        assert classify(name, epsilon=1, dry_run=True).method == sums
+        with pytest.raises(UsageError, match=f"{other}.*expected {sums} or dp_linear"):
+            classify(name, epsilon=1, method=other, dry_run=True)
+
+
+def test_a_model_with_signs_keeps_the_format_of_earlier_releases(tmp_path):
+    from safetensors import safe_open
+
+    texts, weights = ["chain pedal rose", "dial", ""], np.linspace(-1, 1, 99).reshape(33, 3)
+    for signed, written in ((True, "2"), (False, "3")):
+        features = HashedWords(32, signed=signed)
+        made = ReleasedModel(features, weights, CLASSES, ("body",), "id", "g")
+        made.save(tmp_path / "model.safetensors")
+        with safe_open(tmp_path / "model.safetensors", "numpy") as file:
+            about = json.loads(file.metadata()["private_graphs"])
+        assert about["format"] == written and ("signed" in about) == (not signed)
+        read = private_graphs.load(tmp_path).predict_proba(texts)
+        assert (read == made.predict_proba(texts)).all()
 
 
 def test_words_outside_a_public_list_are_not_read(data, tmp_path):

@@ -18,7 +18,7 @@ from private_graphs.core.errors import UsageError, UserError, counted, naming, s
 from private_graphs.core.streams import Streams
 from private_graphs.documents.declaration import Declaration, delta_of, needed
 from private_graphs.documents.earlier import earlier_releases, people_of
-from private_graphs.documents.hashing import HashedWords, listed_words
+from private_graphs.documents.hashing import HashedWords, PublicWords, listed_words
 from private_graphs.documents.ledger import (
     PUBLISHED,
     BudgetLedger,
@@ -40,6 +40,7 @@ from private_graphs.documents.tables import (
 from private_graphs.documents.unit_steps import LinearSteps
 from private_graphs.documents.unit_sums import (
     COUNT_REASON,
+    FEWEST_TEXTS,
     ClassSums,
     Counts,
     PublicTexts,
@@ -50,6 +51,7 @@ from private_graphs.documents.unit_sums import (
     query_of,
     scores_of,
 )
+from private_graphs.documents.unit_words import WordSums
 from private_graphs.documents.vectors import ModelVectors
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.privacy.events import Event
@@ -68,7 +70,7 @@ if TYPE_CHECKING:
     from private_graphs.documents.links import PlannedVotes
 
 METHODS: dict[str, type[ClassSums] | type[LinearSteps]] = {
-    "class_sums": ClassSums, "dp_linear": LinearSteps,
+    "word_sums": WordSums, "class_sums": ClassSums, "dp_linear": LinearSteps,
 }  # fmt: skip
 """Methods for declared documents."""
 LINK_METHOD = "edge_votes"
@@ -226,7 +228,8 @@ class PlannedRelease:
         from private_graphs.tasks.tasks import SCENARIOS
 
         features = self.training.features
-        assert not isinstance(features, HashedWords)
+        if isinstance(features, HashedWords):
+            features = PublicWords.counted(known.texts)
         rows, labelled = features.weighted(known.texts), np.flatnonzero(known.labels >= 0)
         task = GraphTask(
             scenario=SCENARIOS["text"], n_units=self.protected, n_classes=len(self.docs.classes),
@@ -368,8 +371,7 @@ def classify(
     data = Path(data)
     spec = needed(name, data)
     methods = [*METHODS] if scenario == "text" else [LINK_METHOD]
-    method = method or methods[0]
-    if method not in methods:
+    if method is not None and method not in methods:
         raise UsageError(
             f"--method is {method!r}; expected {', '.join(methods)} for declared documents"
             f"{_why_not(method)}"
@@ -382,10 +384,19 @@ def classify(
         ledger = BudgetLedger(data)
         plan: PlannedRelease | PlannedVotes
         if scenario == "text":
+            fitting = methods_of(spec, docs)
+            method = method or fitting[0]
+            if method not in fitting:
+                raise UsageError(
+                    f"--method is {method!r}; expected {' or '.join(fitting)} for these documents: "
+                    "word_sums reads words; class_sums is for texts that a model reads, and beside "
+                    f"{FEWEST_TEXTS} public texts without a class that train"
+                )
             plan = planned_release(spec, docs, ledger, epsilon, method, device)
         else:
             from private_graphs.documents.links import PlannedVotes
 
+            method = LINK_METHOD
             plan = PlannedVotes.of(spec, docs, ledger, epsilon)
         if device == "cuda" and spec.model is None:
             say("--device cuda has no effect: no model reads these texts, and words are hashed and "
@@ -426,6 +437,16 @@ def classify(
         write_run(result, statement, drawn, docs, spec, contact)
         ledger.finish(release, statement=statement.statement_id)
         return result
+
+
+def methods_of(spec: Declaration, docs: Documents) -> tuple[str, str]:
+    """Return the methods for the texts of a declaration, the default first.
+
+    Public facts alone decide: whether a model reads the texts, and how many public texts that train
+    have no class (docs/notes.md, "Word sums", has the scores).
+    """
+    unlabelled = int((docs.labels[docs.on(KNOWN)] < 0).sum())
+    return "class_sums" if spec.model or unlabelled >= FEWEST_TEXTS else "word_sums", "dp_linear"
 
 
 def _why_not(method: str) -> str:
