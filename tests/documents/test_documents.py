@@ -284,6 +284,25 @@ def test_persons_who_are_called_like_a_missing_value_are_said(data, tmp_path, na
     assert said.startswith("30 documents with 'who'") and "leave the field empty" in said
 
 
+def test_fewer_of_many_units_test_and_none_where_the_owner_has_tests(data, tmp_path):
+    def tested(size: int, **more) -> set[str]:
+        nodes = write(tmp_path / f"{size}.csv", rows_of(size))
+        docs = read_documents(checked(dict(
+            name="x", nodes=nodes, text=("body",), label="topic", classes=CLASSES, **more
+        )))  # fmt: skip
+        return {docs.units[unit] for unit in docs.units_on(TEST)}
+
+    few, many = tested(2999), tested(3000)
+    assert 0.17 < len(few) / 2999 < 0.23 and 0.08 < len(many) / 3000 < 0.12
+    assert {unit for unit in many if unit != "d2999"} <= few, "who still tests did so before"
+    assert not tested(3000, test_share=0.0)
+    declared("every", write(tmp_path / "n.csv", rows_of(60)), test_share=0)
+    result = classify("every", epsilon=1, out="R")
+    assert result.quality is None and (tmp_path / "R/release/model.safetensors").is_file()
+    with pytest.raises(UsageError, match="--test-share"):
+        declared("most", tmp_path / "n.csv", test_share=0.9)
+
+
 def test_the_delta_follows_from_the_number_of_units():
     assert [default_delta(n) for n in (1, 10, 11, 1200, 40_000)] == [0.1, 0.01, 1e-3, 1e-5, 1e-6]
     assert all(default_delta(n) * 10 * n <= 1 for n in range(1, 2000))

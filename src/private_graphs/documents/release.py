@@ -527,8 +527,8 @@ def planned_release(
         )
     if not trained:
         raise UserError(
-            f"{spec.name}: {counted(protected, spec.unit or 'document')}, of whom none trains (a "
-            "fifth tests, by their ids); expected many more"
+            f"{spec.name}: {counted(protected, spec.unit or 'document')}, of whom none trains "
+            "(some only test, by their ids); expected many more"
         )
     delta, n_classes = delta_of(spec, protected), len(docs.classes)
     refuse_large_delta(delta, protected)
