@@ -1,7 +1,7 @@
 """What people would pick instead of ``private-graphs classify``, on the same texts.
 
     python benchmarks/comparison.py --data letters,cora --methods word_sums,naive_bayes
-    python benchmarks/comparison.py            # what CSV has not yet, of all data and methods
+    python benchmarks/comparison.py    # what the CSV has not yet, of all data and methods
 
 measures, adds to docs/benchmarks/comparison.csv, and writes docs/comparison.md from it.
 
@@ -196,7 +196,7 @@ def ours(data: Texts, part: str, epsilon: float, *, public: bool, method: str) -
         private_graphs.declare(
             "compared", nodes=folder / "n.csv", text="text", label="label", data=raw,
             classes=[f"c{number}" for number in range(data.n_classes)],
-            unit=None if data.owners is None else "owner",
+            unit=None if data.owners is None else "owner", drop_empty=True,
             **({"public_files": folder / "open"} if public else {"test_share": 0}),
         )  # fmt: skip
         private_graphs.classify(
@@ -409,12 +409,12 @@ def measure(names: Sequence[str], methods: Sequence[str], again: bool) -> None:
                      "delta": data.delta, "method": method, "epsilon": epsilon}  # fmt: skip
             print(name, method, epsilon, found, file=sys.stderr, flush=True)
             cells = pd.concat([cells[~there], pd.DataFrame([about | found])])
-            order = [*DATA].index, [*METHODS].index
-            places = [(order[0](a), order[1](b), c) for a, b, c in
-                      zip(cells["data"], cells["method"], cells["epsilon"], strict=True)]  # fmt: skip
-            cells.iloc[sorted(range(len(cells)), key=places.__getitem__)].to_csv(
-                CELLS, index=False, float_format="%.4g"
-            )
+            places = [
+                ([*DATA].index(row.data), row.epsilon, [*METHODS].index(row.method))
+                for row in cells.itertuples()
+            ]
+            order = sorted(range(len(cells)), key=places.__getitem__)
+            cells.iloc[order].to_csv(CELLS, index=False, float_format="%.4g")
 
 
 def page() -> str:
@@ -436,18 +436,18 @@ def page() -> str:
     return f"""# Compared with what people would pick instead
 
 Made by `python benchmarks/comparison.py` (which says how to install diffprivlib), from
-[its cells](benchmarks/comparison.csv): invented letters (`examples/make_letters.py`), invented letters of
-a hospital, a quarter of them in another language (`benchmarks/hospital_letters.py`), one-line
-descriptions of Debian's packages in 8 sections, and the words of papers. Share of right answers on
-other documents, mean ± standard deviation over 3 to {DRAWS} draws of the noise; the test documents alone
-make about ± .015. The relation is replace and δ the default of `declare`, the same for all; the unit
-is one document, or a patient with all letters (at most 5).
+[its cells](benchmarks/comparison.csv): invented letters (`examples/make_letters.py`), invented
+letters of a hospital, a quarter of them in another language (`benchmarks/hospital_letters.py`),
+one-line descriptions of Debian's packages in 8 sections, and the words of papers. Share of right
+answers on other documents, mean ± standard deviation over 3 to {DRAWS} draws of the noise; the test
+documents alone make about ± .015. The relation is replace and δ the default of `declare`, the same
+for all; the unit is one document, or a patient with all letters (at most 5 are kept).
 
-Naive Bayes (noisy sums of the same rows, logarithms), Opacus and diffprivlib have the best of 10 or 12
-settings at each ε, chosen on {CHOOSING} further documents as if that cost nothing; among private
+Naive Bayes (noisy sums of the same rows, logarithms), Opacus and diffprivlib have the best of 10 or
+12 settings at each ε, chosen on {CHOOSING} further documents as if that cost nothing; among private
 documents the choice would have to be paid for. `classify` has nothing to choose. All units train
-(`declare --test-share 0`); who wants the verdict gives a fifth, or of many units a tenth, to tests,
-which costs 0 to 5 points. A dash: not measured, or the method cannot promise it.
+(`declare --test-share 0`); who wants the verdict gives a fifth of them, of 3,000 or more a tenth,
+to tests. A dash: not measured, or the method promises nothing there.
 
 {table}
 

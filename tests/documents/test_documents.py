@@ -29,7 +29,7 @@ from private_graphs.core import entropy
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.streams import Streams
 from private_graphs.datasets.own import OwnGraph, remember
-from private_graphs.documents import ledger, unit_steps, unit_sums, unit_words, vectors
+from private_graphs.documents import answers, ledger, unit_steps, unit_sums, unit_words, vectors
 from private_graphs.documents import release as releases
 from private_graphs.documents.declaration import checked, default_delta, needed
 from private_graphs.documents.hashing import HashedWords, PublicWords, tokens
@@ -517,12 +517,63 @@ def test_the_counts_of_a_unit_move_by_sqrt_2_at_most():
     vectors = []
     for size in (1, 2, 5) * 40:
         labels = rng.integers(-1, 3, size)
-        cells = unit_sums.cells_of(
-            rng.integers(0, 3, size), rng.integers(0, 3, size), labels, np.zeros(size, int)
-        )
+        cells = answers.answers_of(rng.integers(0, 3, size), labels, np.zeros(size, int), 3)
         vectors.append(cells.sum(axis=0))
     apart = max(np.linalg.norm(a - b) for a in vectors for b in vectors)
     assert apart == pytest.approx(np.sqrt(2))
+
+
+def test_answers_by_class_are_those_of_the_documents():
+    labels, predicted = np.array([0, 0, 0, 1, 1, 2, 2, -1]), np.array([0, 0, 1, 1, 0, 2, 1, 2])
+    cells = answers.answers_of(predicted, labels, np.arange(8), 3)
+    found = answers.Answers.of(cells.sum(axis=0), 0.0)
+    np.testing.assert_allclose(found.right, [2, 1, 1])
+    np.testing.assert_allclose(found.wrong, [1, 1, 1])
+    np.testing.assert_allclose(found.mistaken, [1, 2, 0])
+    assert [each.recall for each in found.by_class(CLASSES)] == pytest.approx([2 / 3, 1 / 2, 1 / 2])
+    assert found.macro_f1 == pytest.approx(np.mean([4 / 6, 2 / 5, 2 / 3]))
+    counts = found.counts(0, 8)
+    other = unit_sums.cells_of(predicted, np.zeros(8, int), labels, np.arange(8)).sum(axis=0)
+    np.testing.assert_allclose(counts.cells, other)
+    noisy = replace(found, noise_std=5.0)
+    assert all(each.recall is None for each in noisy.by_class(CLASSES)), "three against the noise"
+
+
+def test_the_error_of_answers_is_that_of_their_noise():
+    rng, exact = np.random.default_rng(0), np.r_[90.0, 60, 30, 10, 40, 20, 30, 30, 10]
+    exact[3:] *= np.sqrt(0.5)
+    drawn = [answers.Answers.of(exact + 4 * rng.normal(size=9), 4.0) for _ in range(4000)]
+    gains = [(each.counts(0, 999).cells[1] - each.counts(0, 999).cells[2]) for each in drawn]
+    assert np.var(gains) == pytest.approx(drawn[0].counts(0, 999).gain_variance, rel=0.1)
+    found = np.array([[each.recall for each in one.by_class(CLASSES)] for one in drawn])
+    sampled = np.array([90 * 10 / 1e6, 60 * 40 / 1e6, 30 * 20 / 50**3])
+    told = np.array([each.error for each in answers.Answers.of(exact, 4.0).by_class(CLASSES)])
+    np.testing.assert_allclose(np.sqrt(found.var(axis=0) + sampled), told, rtol=0.1)
+
+
+def test_class_sizes_are_told_with_their_noise_and_small_ones_warned_of(run, data, tmp_path):
+    rows = [row | {"topic": "kites" if number < 9 else row["topic"]}
+            for number, row in enumerate(rows_of(1200))]  # fmt: skip
+    nodes = write(tmp_path / "n.csv", rows)
+    declared("x", nodes, classes=(*CLASSES, "kites"), unit="who", budget=30)
+    answer = run("classify", "x", "--epsilon", 2, "--out", "R")
+    assert answer.code == 0, answer.err
+    lines = answer.out.splitlines()
+    [place] = [number for number, line in enumerate(lines) if line.startswith("class sizes")]
+    sizes, small = lines[place : place + 2]
+    found = dict(each.rsplit(" ", 1) for each in sizes.partition(": ")[2].split(", "))
+    assert set(found) == {*CLASSES, "kites"} and small.startswith("cannot be learned")
+    assert re.search(r"kites, \d+ ± \d+ whos$", small)
+    told = Path("R/release/README.md").read_text()
+    assert "Cannot be learned at this epsilon: kites" in told and "acro-F1" in told
+    kept = run("classify", "x", "--epsilon", 8, "--out", "S", "--json").json
+    counts = {each["name"]: each["units"] for each in kept["sizes"]}
+    own = [row["topic"] for row in rows]
+    for name in CLASSES:  # documents by person, of whom four fifths train
+        assert counts[name] == pytest.approx(0.4 * own.count(name), abs=40)
+    assert {each["name"] for each in kept["quality"]["by_class"]} == {*CLASSES, "kites"}
+    plan = run("classify", "x", "--epsilon", 1, "--dry-run").out
+    assert "at epsilon 1, " in plan and "at epsilon 4; " in plan
 
 
 def test_rows_are_functions_of_their_own_text_to_the_bit():
@@ -547,7 +598,7 @@ def test_noisy_counts_say_no_more_than_the_public_number_of_test_units(data, tmp
     declared("x", write(tmp_path / "n.csv", rows_of(400)), budget=100)
     n_tested = int((read_documents(needed("x", data)).sides == TEST).sum())
     assert n_tested > releases.FEWEST, "else no verdict is given whatever the error"
-    cells = (500.0, 200.0, -20.0, 83.0)
+    cells = (500.0, 200.0, 9.0, -20.0, 3.0, 80.0, 1.0, 2.0, 60.0)
     monkeypatch.setattr(Door, "gaussian", at_counts(Door.gaussian, cells))
     quality = classify("x", epsilon=0.1, out="R").quality
     assert quality.tested == n_tested and -1 <= quality.gain <= 1

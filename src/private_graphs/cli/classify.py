@@ -226,6 +226,7 @@ def _classify_dataset(flags: dict[str, Any]) -> None:
 
 def _classify_documents(flags: dict[str, Any]) -> None:
     """Classify declared documents; UsageError for flags of built-in datasets."""
+    from private_graphs.documents.answers import recall_words, size_words
     from private_graphs.documents.release import classify as release
 
     others = {"validation_labels": None, "max_edges": None, "features": None, "seed": None,
@@ -265,8 +266,12 @@ def _classify_documents(flags: dict[str, Any]) -> None:
     budget = "no budget is set" if result.budget is None else f"of a budget of {result.budget:g}"
     lines = []
     if result.quality is not None:
-        lines += [] if result.quality.only_noise else [_quality_line(result.quality)]
+        if not result.quality.only_noise:
+            lines += [_quality_line(result.quality)]
+            if result.quality.by_class and result.quality.macro_f1 is not None:
+                lines += [recall_words(result.quality.by_class, result.quality.macro_f1)]
         lines += [result.quality.sentence]
+    lines += size_words(result.sizes, result.unit)
     lines += [
         f"spent: {at_most(result.spent)} for the most used {result.unit} ({budget}), delta "
         f"{result.delta:g}",

@@ -13,6 +13,7 @@ from private_graphs.core.errors import counted
 from private_graphs.core.files import write_json, write_text
 from private_graphs.core.private_files import private_folder
 from private_graphs.core.spreadsheets import table_text
+from private_graphs.documents.answers import recall_words, size_words
 from private_graphs.documents.declaration import LINK, Declaration
 from private_graphs.documents.model import MODEL_FILE, ReleasedModel
 from private_graphs.documents.tables import KNOWN, PUBLIC_TEST, TEST, TRAINING, Documents
@@ -153,6 +154,10 @@ def page(
             + f" (from {about}). "
         )  # fmt: skip
         card.append(scores + quality.sentence)
+        if quality.macro_f1 is not None and not quality.only_noise:
+            words = recall_words(quality.by_class, quality.macro_f1)
+            card.append(f"{words[:1].upper()}{words[1:]}.")
+    card += _sentences(size_words(result.sizes, unit))
     return [
         ("Who is protected", whom),
         ("From whom", [str(told["against"][0]), released]),

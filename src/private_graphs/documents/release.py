@@ -16,6 +16,14 @@ import numpy as np
 from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.errors import UsageError, UserError, counted, naming, suggest
 from private_graphs.core.streams import Streams
+from private_graphs.documents.answers import REASON as COUNT_REASON
+from private_graphs.documents.answers import (
+    Answers,
+    ClassScore,
+    ClassSize,
+    answers_of,
+    calibrated_answers,
+)
 from private_graphs.documents.declaration import Declaration, delta_of, needed
 from private_graphs.documents.earlier import earlier_releases, people_of
 from private_graphs.documents.hashing import HashedWords, PublicWords, listed_words
@@ -39,13 +47,11 @@ from private_graphs.documents.tables import (
 )
 from private_graphs.documents.unit_steps import LinearSteps
 from private_graphs.documents.unit_sums import (
-    COUNT_REASON,
     FEWEST_TEXTS,
     ClassSums,
     Counts,
     PublicTexts,
     Terms,
-    calibrated_count,
     cells_of,
     mu_of,
     query_of,
@@ -54,6 +60,7 @@ from private_graphs.documents.unit_sums import (
 from private_graphs.documents.unit_words import WordSums
 from private_graphs.documents.vectors import ModelVectors
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
+from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.events import Event
 from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.privacy.rounding import at_most
@@ -108,6 +115,8 @@ class Quality:
     """Whether the numbers are a noisy release about private test units."""
     of: str = "documents"
     """What is private: documents or links."""
+    macro_f1: float | None = None
+    by_class: tuple[ClassScore, ...] = ()
 
     @property
     def only_noise(self) -> bool:
@@ -156,6 +165,8 @@ class Classified:
     """Folder for the owner; None for a dry run, and where all documents are public."""
     plan: tuple[str, ...] = ()
     """Lines of a dry run."""
+    sizes: tuple[ClassSize, ...] = ()
+    """Noisy sizes of the classes among the units that train."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +178,7 @@ class Drawn:
     """Classifier; None where classes are read off the noisy values."""
     predicted: tuple[tuple[str, str], ...] = ()
     """Without a model: ids of documents, and their classes."""
+    sizes: tuple[ClassSize, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,10 +257,15 @@ class PlannedRelease:
 
     def lines(self, before: float, after: float, free: np.ndarray | None) -> tuple[str, ...]:
         """Return what a dry run prints, from public numbers alone."""
+        mu = gdp_mu(self.epsilon, self.delta)
+        least = ", ".join(
+            f"{self.training.least_class * mu / gdp_mu(times * self.epsilon, self.delta):,.0f} at "
+            f"epsilon {times * self.epsilon:g}" for times in (1, 2, 4)
+        )  # fmt: skip
         return plan_lines(
             self, before, after,
-            f"{self.training.noise}; a class has about {self.trained / len(self.docs.classes):,.0f}"
-            " units, labelled or not",
+            f"{self.training.noise}; a class needs about {least}; "
+            f"{counted(self.trained, self.unit_name)} train",
             "release/ (model.safetensors, predictions.csv of public documents, statement.json, "
             "README.md, report.html), private/ (predictions.csv)",
             None if free is None else right_share(terms_of(self.docs, PUBLIC_TEST), free),
@@ -270,30 +287,36 @@ class PlannedRelease:
             else self._noisy_quality(asked, predicted, majority, door)
         )
         door.close()
-        return Drawn(quality, model)
+        least, error = training.least_class, training.size_noise
+        return Drawn(quality, model, sizes=tuple(
+            ClassSize(name, units, error, units >= least)
+            for name, units in zip(docs.classes, sizes.tolist(), strict=True)
+        ))  # fmt: skip
 
     def _noisy_quality(
         self, asked: Terms, predicted: np.ndarray, majority: int, door: Door
     ) -> Quality:
-        """Release four noisy counts of private test units, and compare with the largest class."""
+        """Release noisy counts of private test units, and compare with the largest class."""
         lattice = self.count_lattice
         assert lattice is not None
-        other = np.full(len(predicted), majority)
-        cells = cells_of(predicted, other, asked.labels, asked.unit_of)
+        classes = self.docs.classes
+        cells = answers_of(predicted, asked.labels, asked.unit_of, len(classes))
         exact = lattice.rounded(cells).sum(axis=0)
         [query] = self.queries[1]
         part = door.part(_TESTED)
         part.plan([(query,)])
         [noisy] = part.gaussian(exact[None], [query], stream="counts")
         tested = len(self.docs.units_on(TEST))
-        counts = Counts(tuple(noisy.tolist()), lattice.noise_std, tested)
+        answers = Answers.of(noisy, lattice.noise_std)
+        counts = answers.counts(majority, tested)
         z = counts.gain / counts.error
         verdict: str = "gain" if z >= _CLEAR else "loss" if z <= -_CLEAR else "none"
         if counts.labelled < FEWEST or counts.error > MOST_ERROR:
             verdict = "cannot tell"
         return Quality(
-            counts.score, counts.other, self.docs.classes[majority], None, counts.labelled,
-            counts.gain, counts.error, verdict, True,
+            counts.score, counts.other, classes[majority], None, counts.labelled,
+            counts.gain, counts.error, verdict, True, macro_f1=answers.macro_f1,
+            by_class=answers.by_class(classes),
         )  # fmt: skip
 
     def statement(self, method: str) -> PrivacyStatement:
@@ -433,6 +456,7 @@ def classify(
         result = Classified(
             **told, spent=after, quality=drawn.quality, statement=statement.model_dump(mode="json"),
             release=folder / "release", private=folder / "private" if drawn.model else None,
+            sizes=drawn.sizes,
         )  # fmt: skip
         write_run(result, statement, drawn, docs, spec, contact)
         ledger.finish(release, statement=statement.statement_id)
@@ -544,7 +568,7 @@ def planned_release(
     return PlannedRelease(
         spec=spec, docs=docs, people=people, epsilon=epsilon, delta=delta,
         protected=protected, trained=trained, training=training, unit=unit,
-        count_lattice=calibrated_count(epsilon, delta) if tested else None,
+        count_lattice=calibrated_answers(epsilon, delta, n_classes) if tested else None,
         told_numbers=spec.unit is not None and any(each.unit == "document" for each in earlier),
     )  # fmt: skip
 
@@ -615,9 +639,12 @@ def public_quality(
     verdict: str = next(each for each in ("loss", "none", "gain") if each in verdicts)
     if counts.labelled < FEWEST:
         verdict = "cannot tell"
+    cells = answers_of(predicted, asked.labels, asked.unit_of, len(classes))
+    answers = Answers.of(cells.sum(axis=0), 0.0)
     return Quality(
         counts.score, rivals["majority"][0].other, classes[majority],
         rivals["public"][0].other, counts.labelled, counts.gain, counts.error, verdict, False,
+        macro_f1=answers.macro_f1, by_class=answers.by_class(classes),
     )  # fmt: skip
 
 

@@ -31,10 +31,6 @@ REASON = (
     "two documents' terms of one class differ by at most |u - u'|/sqrt 2 <= sqrt 2, of two classes "
     "by at most sqrt 2, and so do two means of such terms (the distance is convex)"
 )
-COUNT_REASON = (
-    "a unit adds the shares of its labelled documents that fall into four cells, at most 1 in all: "
-    "two such vectors differ by at most sqrt 2; only test units count, no test unit trains"
-)
 _BLOCK = 4096
 _SPREAD = 0.2
 """Prior variance of a class's mean in a coordinate, in units of the coordinate's variance."""
@@ -43,6 +39,8 @@ _LEAST_AROUND = 0.05
 COLUMNS = (64, 4096)
 """Fewest and most columns of a row."""
 MOST_AXES = 512
+LEAST_CLASS = 10.0
+"""Units of a class that can be learned, in standard deviations of the noise of its sum."""
 FEWEST_TEXTS = 200
 """Public texts from which their words and axes are read in place of hashed words."""
 
@@ -128,13 +126,6 @@ def calibrated(epsilon: float, delta: float, columns: int, n_classes: int) -> La
     )
 
 
-def calibrated_count(epsilon: float, delta: float) -> LatticeGaussian:
-    """Return the noise of the four counts of test units."""
-    return LatticeGaussian.calibrate(
-        epsilon, delta, SENSITIVITY, dimension=4, entries=4, contributions=2
-    )
-
-
 def query_of(lattice: LatticeGaussian, unit: str, reason: str, count: int = 1) -> GaussianQuery:
     """Return the event of ``count`` releases."""
     found = lattice.query(unit=unit, relation="replace", reason=reason, clipping="row", count=count)
@@ -205,9 +196,20 @@ class ClassSums:
         return (query_of(self.lattice, self.unit, self.REASON),)
 
     @property
+    def size_noise(self) -> float:
+        """Return the standard deviation of the noisy numbers of units."""
+        return self.lattice.noise_std / math.sqrt(self.SHARE)
+
+    @property
+    def least_class(self) -> float:
+        """Return the number of units below which a class is lost in the noise of its sum."""
+        return LEAST_CLASS * self.lattice.noise_std
+
+    @property
     def noise(self) -> str:
         """Return the noise in words."""
-        return f"standard deviation {math.sqrt(2) * self.lattice.noise_std:.3g} in each number"
+        std = self.lattice.noise_std / math.sqrt(1 - self.SHARE)
+        return f"standard deviation {std:.3g} in each number"
 
     def check_total(self, units: int) -> None:
         """See ``LatticeGaussian.check_total``."""
@@ -321,8 +323,8 @@ class Counts:
     """Shares of test units: (both right, only the model, only the other one, neither)."""
 
     cells: tuple[float, ...]
-    noise_std: float
-    """0: exact counts of public documents."""
+    gain_variance: float
+    """Variance of the noise of the gain, in units; 0: exact counts of public documents."""
     tested: int
     """Public number of test units, labelled or not."""
 
@@ -349,5 +351,5 @@ class Counts:
     @property
     def error(self) -> float:
         """Standard error of the gain: of the sample of test units, and of the noise."""
-        differ = max(self.cells[1] + self.cells[2], 0.0) + 2 * self.noise_std**2
+        differ = max(self.cells[1] + self.cells[2], 0.0) + self.gain_variance
         return math.sqrt(max(differ, 1.0)) / self.labelled
