@@ -164,7 +164,7 @@ def _renamed(texts):
 @pytest.mark.parametrize("unlike", [
     _renamed, lambda texts: [" ".join(text.split()[:5]) for text in texts], lambda texts: [""] *
     len(texts),
-], ids=["other words", "first words", "no words"])  # fmt: skip
+], ids=["others", "first", "none"])  # fmt: skip
 def test_public_documents_unlike_the_private_ones_change_nothing(count, unlike):
     texts, labels = texts_of(count, 7)
     for seed in range(3):

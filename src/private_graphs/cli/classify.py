@@ -84,8 +84,8 @@ def classify(
     ],
     method: Annotated[
         str | None,
-        typer.Option(help="Default class_sums; with --scenario edges, edge_votes.",
-                     metavar="NAME"),
+        typer.Option(help="Default class_sums, for the words of declared documents word_sums; with "
+                     "--scenario edges, edge_votes.", metavar="NAME"),
     ] = None,
     scenario: Annotated[
         Literal["text", "graph", "edges"],

@@ -83,8 +83,9 @@ class Answers:
     def counts(self, majority: int, tested: int) -> Counts:
         """Return what is compared with always answering the class ``majority``."""
         others = np.arange(len(self.right)) != majority
+        wrong = (self.wrong.sum() + self.mistaken.sum()) / 2  # both count all wrong answers
         cells = (self.right[majority], self.right[others].sum(), self.wrong[majority],
-                 self.wrong[others].sum())  # fmt: skip
+                 wrong - self.wrong[majority])  # fmt: skip
         gain_variance = (len(self.right) + 1) * self.noise_std**2
         return Counts(tuple(map(float, cells)), gain_variance, tested)
 

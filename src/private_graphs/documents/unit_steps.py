@@ -69,7 +69,8 @@ class LinearSteps:
     """Training by noisy steps, with everything that is decided before a private value is read."""
 
     LINE: ClassVar = (
-        "noisy gradient steps; better than class_sums with thousands of documents of each class"
+        "noisy gradient steps; better where each class has thousands of documents of few "
+        "distinct words"
     )
     CARD: ClassVar = f"noisy class counts and {STEPS} noisy gradient sums"
     features: Map
