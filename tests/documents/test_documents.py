@@ -343,7 +343,7 @@ def few_steps(monkeypatch):
     monkeypatch.setattr(unit_steps, "STEPS", 4)
 
 
-@pytest.mark.parametrize("kind", list(releases.METHODS.values()), ids=list(releases.METHODS))
+@pytest.mark.parametrize("kind", map(releases.training_of, releases.METHODS), ids=releases.METHODS)
 def test_a_replaced_unit_moves_the_averaged_sums_by_their_sensitivity_at_most(kind):
     training = kind.of(*SIZES)
 
@@ -391,7 +391,7 @@ def test_a_unit_has_the_clip_norm_in_a_step_at_most():
     assert 0.4999 < max(sizes) <= unit_steps.CLIP_NORM
 
 
-@pytest.mark.parametrize("kind", list(releases.METHODS.values()), ids=list(releases.METHODS))
+@pytest.mark.parametrize("kind", map(releases.training_of, releases.METHODS), ids=releases.METHODS)
 def test_units_of_every_class_are_counted(kind):
     units = terms_of([[("x", each)] for each in (0,) * 10 + (1,) * 20 + (2,) * 30])
     training = kind.of(unit_sums.PublicTexts(), 60, 3, 100.0, 1e-5, "document")
@@ -484,7 +484,7 @@ def test_a_replayed_release_reads_a_person_through_the_door_alone(
     assert len({repr(told(every)) for every in (rows, *neighbours)}) == 1
 
 
-@pytest.mark.parametrize("method", list(releases.METHODS))
+@pytest.mark.parametrize("method", releases.METHODS)
 @pytest.mark.parametrize("public", ["open", None])
 def test_a_plan_follows_from_ids_and_is_charged_in_full(data, tmp_path, public, method):
     rows = [row | {"open": "yes" if number > 39 else ""} for number, row in enumerate(rows_of(60))]
@@ -526,7 +526,7 @@ def test_the_counts_of_a_unit_move_by_sqrt_2_at_most():
 def test_answers_by_class_are_those_of_the_documents():
     labels, predicted = np.array([0, 0, 0, 1, 1, 2, 2, -1]), np.array([0, 0, 1, 1, 0, 2, 1, 2])
     cells = answers.answers_of(predicted, labels, np.arange(8), 3)
-    found = answers.Answers.of(cells.sum(axis=0), 0.0)
+    found = answers.ClassAnswers.of(cells.sum(axis=0), 0.0)
     np.testing.assert_allclose(found.right, [2, 1, 1])
     np.testing.assert_allclose(found.wrong, [1, 1, 1])
     np.testing.assert_allclose(found.mistaken, [1, 2, 0])
@@ -542,12 +542,12 @@ def test_answers_by_class_are_those_of_the_documents():
 def test_the_error_of_answers_is_that_of_their_noise():
     rng, exact = np.random.default_rng(0), np.r_[90.0, 60, 30, 10, 40, 20, 30, 30, 10]
     exact[3:] *= np.sqrt(0.5)
-    drawn = [answers.Answers.of(exact + 4 * rng.normal(size=9), 4.0) for _ in range(4000)]
+    drawn = [answers.ClassAnswers.of(exact + 4 * rng.normal(size=9), 4.0) for _ in range(4000)]
     gains = [(each.counts(0, 999).cells[1] - each.counts(0, 999).cells[2]) for each in drawn]
     assert np.var(gains) == pytest.approx(drawn[0].counts(0, 999).gain_variance, rel=0.1)
     found = np.array([[each.recall for each in one.by_class(CLASSES)] for one in drawn])
     sampled = np.array([90 * 10 / 1e6, 60 * 40 / 1e6, 30 * 20 / 50**3])
-    told = np.array([each.error for each in answers.Answers.of(exact, 4.0).by_class(CLASSES)])
+    told = np.array([each.error for each in answers.ClassAnswers.of(exact, 4.0).by_class(CLASSES)])
     np.testing.assert_allclose(np.sqrt(found.var(axis=0) + sampled), told, rtol=0.1)
 
 

@@ -274,7 +274,7 @@ BUGS = (
         (test("documents/documents::"
               "a_plan_follows_from_ids_and_is_charged_in_full[None-class_sums]"),)),
     Bug("M10", "documents: exact counts of right answers", "documents/release.py",
-        "answers = Answers.of(noisy, ", "answers = Answers.of(exact * lattice.spacing, ",
+        "answers = ClassAnswers.of(noisy, ", "answers = ClassAnswers.of(exact * lattice.spacing, ",
         (test("documents/documents::"
               "a_replayed_release_reads_a_person_through_the_door_alone[False-class_sums]"),)),
     Bug("M11", "documents: a release on the other side is not charged", "documents/ledger.py",

@@ -62,12 +62,12 @@ class WithMethods(TyperCommand):
     """Command whose help ends with the methods of every scenario; they take time to import."""
 
     def format_epilog(self, ctx, formatter) -> None:
-        from private_graphs.documents.release import METHODS
+        from private_graphs.documents.release import METHODS, training_of
         from private_graphs.methods import methods_of
 
         formatter.write_paragraph()
         with formatter.indentation():
-            told = "; ".join(f"{name} ({each.LINE})" for name, each in METHODS.items())
+            told = "; ".join(f"{name} ({training_of(name).LINE})" for name in METHODS)
             formatter.write_text(f"Methods of declared documents: {told}.")
         for scenario in DEFAULT_METHODS:
             formatter.write_paragraph()

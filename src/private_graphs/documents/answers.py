@@ -63,7 +63,7 @@ class ClassScore:
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class ClassAnswers:
     """Sums of ``answers_of`` over test units, exact or noisy."""
 
     right: np.ndarray
@@ -75,7 +75,7 @@ class Answers:
     noise_std: float
 
     @classmethod
-    def of(cls, sums: np.ndarray, noise_std: float) -> Answers:
+    def of(cls, sums: np.ndarray, noise_std: float) -> ClassAnswers:
         """Take the 3K numbers apart."""
         right, wrong, mistaken = np.split(np.asarray(sums, float), 3)
         return cls(right, wrong / _ROOT, mistaken / _ROOT, noise_std)

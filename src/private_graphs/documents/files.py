@@ -85,7 +85,7 @@ def page(
     result: Classified, statement: Any, spec: Declaration, n_classes: int, contact: str
 ) -> list[Part]:
     """Return the one page of a release: headings with sentences, in a privacy officer's order."""
-    from private_graphs.documents.release import METHODS
+    from private_graphs.documents.release import training_of
     from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
     from private_graphs.privacy.assumptions import ONLY_THIS_FILE
     from private_graphs.privacy.explain import belief_percent, sentences, supposed_by
@@ -128,7 +128,8 @@ def page(
     else:
         card = [
             f"A linear classifier of texts (columns {', '.join(spec.text)}) into "
-            f"{n_classes} classes, computed from {METHODS[result.method].CARD} ({result.method}).",
+            f"{n_classes} classes, computed from {training_of(result.method).CARD} "
+            f"({result.method}).",
         ]
         if spec.model:
             card.append(

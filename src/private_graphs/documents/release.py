@@ -18,7 +18,7 @@ from private_graphs.core.errors import UsageError, UserError, counted, naming, s
 from private_graphs.core.streams import Streams
 from private_graphs.documents.answers import REASON as COUNT_REASON
 from private_graphs.documents.answers import (
-    Answers,
+    ClassAnswers,
     ClassScore,
     ClassSize,
     answers_of,
@@ -45,7 +45,6 @@ from private_graphs.documents.tables import (
     Documents,
     read_documents,
 )
-from private_graphs.documents.unit_steps import LinearSteps
 from private_graphs.documents.unit_sums import (
     FEWEST_TEXTS,
     ClassSums,
@@ -75,10 +74,9 @@ from private_graphs.privacy.statements import (
 
 if TYPE_CHECKING:
     from private_graphs.documents.links import PlannedVotes
+    from private_graphs.documents.unit_steps import LinearSteps
 
-METHODS: dict[str, type[ClassSums] | type[LinearSteps]] = {
-    "word_sums": WordSums, "class_sums": ClassSums, "dp_linear": LinearSteps,
-}  # fmt: skip
+METHODS = ("word_sums", "class_sums", "dp_linear")
 """Methods for declared documents."""
 LINK_METHOD = "edge_votes"
 """Method for the links between public documents."""
@@ -307,7 +305,7 @@ class PlannedRelease:
         part.plan([(query,)])
         [noisy] = part.gaussian(exact[None], [query], stream="counts")
         tested = len(self.docs.units_on(TEST))
-        answers = Answers.of(noisy, lattice.noise_std)
+        answers = ClassAnswers.of(noisy, lattice.noise_std)
         counts = answers.counts(majority, tested)
         z = counts.gain / counts.error
         verdict: str = "gain" if z >= _CLEAR else "loss" if z <= -_CLEAR else "none"
@@ -463,6 +461,15 @@ def classify(
         return result
 
 
+def training_of(method: str) -> type[ClassSums] | type[LinearSteps]:
+    """Return how a method of ``METHODS`` trains; steps are loaded where they are asked for."""
+    if method == "dp_linear":
+        from private_graphs.documents.unit_steps import LinearSteps
+
+        return LinearSteps
+    return {"word_sums": WordSums, "class_sums": ClassSums}[method]
+
+
 def methods_of(spec: Declaration, docs: Documents) -> tuple[str, str]:
     """Return the methods for the texts of a declaration, the default first.
 
@@ -562,7 +569,7 @@ def planned_release(
     if spec.model:
         model = ModelVectors.find(spec.model, ledger.data, spec.model_sha256, device)
     public = PublicTexts([docs.texts[row] for row in docs.on(KNOWN)], words, model)
-    training = METHODS[method].of(public, trained, n_classes, epsilon, delta, unit)
+    training = training_of(method).of(public, trained, n_classes, epsilon, delta, unit)
     training.check_total(protected)
     tested = len(docs.units_on(TEST))
     return PlannedRelease(
@@ -640,7 +647,7 @@ def public_quality(
     if counts.labelled < FEWEST:
         verdict = "cannot tell"
     cells = answers_of(predicted, asked.labels, asked.unit_of, len(classes))
-    answers = Answers.of(cells.sum(axis=0), 0.0)
+    answers = ClassAnswers.of(cells.sum(axis=0), 0.0)
     return Quality(
         counts.score, rivals["majority"][0].other, classes[majority],
         rivals["public"][0].other, counts.labelled, counts.gain, counts.error, verdict, False,
