@@ -61,7 +61,7 @@ def pooled_runs(results: Results, groups: str, **where: Any) -> pd.DataFrame:
 
 def _selected(rows: pd.DataFrame, **where: Any) -> np.ndarray:
     """Return which rows are selected runs of the GCN with ``where``."""
-    same = (rows["method"] == "gcn").to_numpy()
+    same = np.array(rows["method"] == "gcn")
     same &= rows["selected"].fillna(True).astype(bool).to_numpy()
     for name, value in {"splits": 1, "train_fraction": 1, **where}.items():
         same &= (rows[name] == value).to_numpy()
