@@ -26,7 +26,7 @@ DEPARTMENTS = "surgery,cardiology,neurology,paediatrics,oncology,orthopaedics,ps
 LINKS = 4
 """Links of a letter."""
 AIM_SECONDS, AIM_BYTES = 60.0, 2_500_000_000
-METHODS = ("class_sums", "dp_linear")
+METHODS = ("word_sums", "dp_linear")
 
 
 def measured(folder: Path, *arguments: str) -> tuple[float, float]:

@@ -89,7 +89,7 @@ def shards(run, tmp_path: Path) -> None:
 
 
 RUNS: dict[str, tuple[Callable, tuple[object, ...]]] = {
-    "classify": (documents, ("class_sums",)),
+    "classify": (documents, ("word_sums",)),
     "classify_by_steps": (documents, ("dp_linear",)),
     "classify_links": (links, ()),
     "classify_dataset": (command, ("classify", "synthetic-npz", "--epsilon", 2)),

@@ -29,7 +29,7 @@ from private_graphs.core import entropy
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.streams import Streams
 from private_graphs.datasets.own import OwnGraph, remember
-from private_graphs.documents import ledger, unit_steps, unit_sums, vectors
+from private_graphs.documents import answers, ledger, unit_steps, unit_sums, unit_words, vectors
 from private_graphs.documents import release as releases
 from private_graphs.documents.declaration import checked, default_delta, needed
 from private_graphs.documents.hashing import HashedWords, PublicWords, tokens
@@ -43,6 +43,7 @@ from private_graphs.documents.ledger import (
     over_budget,
 )
 from private_graphs.documents.links import PlannedVotes
+from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.noise import NoiseKey
 from private_graphs.documents.release import Quality, classify
 from private_graphs.documents.tables import TEST, TRAINING, keyed, read_documents, read_links
@@ -284,6 +285,25 @@ def test_persons_who_are_called_like_a_missing_value_are_said(data, tmp_path, na
     assert said.startswith("30 documents with 'who'") and "leave the field empty" in said
 
 
+def test_fewer_of_many_units_test_and_none_where_the_owner_has_tests(data, tmp_path):
+    def tested(size: int, **more) -> set[str]:
+        nodes = write(tmp_path / f"{size}.csv", rows_of(size))
+        docs = read_documents(checked(dict(
+            name="x", nodes=nodes, text=("body",), label="topic", classes=CLASSES, **more
+        )))  # fmt: skip
+        return {docs.units[unit] for unit in docs.units_on(TEST)}
+
+    few, many = tested(2999), tested(3000)
+    assert 0.17 < len(few) / 2999 < 0.23 and 0.08 < len(many) / 3000 < 0.12
+    assert {unit for unit in many if unit != "d2999"} <= few, "who still tests did so before"
+    assert not tested(3000, test_share=0.0)
+    declared("every", write(tmp_path / "n.csv", rows_of(60)), test_share=0)
+    result = classify("every", epsilon=1, out="R")
+    assert result.quality is None and (tmp_path / "R/release/model.safetensors").is_file()
+    with pytest.raises(UsageError, match="--test-share"):
+        declared("most", tmp_path / "n.csv", test_share=0.9)
+
+
 def test_the_delta_follows_from_the_number_of_units():
     assert [default_delta(n) for n in (1, 10, 11, 1200, 40_000)] == [0.1, 0.01, 1e-3, 1e-5, 1e-6]
     assert all(default_delta(n) * 10 * n <= 1 for n in range(1, 2000))
@@ -308,6 +328,7 @@ def test_what_is_kept_of_a_unit_depends_on_its_own_ids_alone(tmp_path):
 
 SIZES = (unit_sums.PublicTexts(), 10, 3, 1.0, 1e-5, "person")
 SUMS, STEPS = unit_sums.ClassSums.of(*SIZES), unit_steps.LinearSteps.of(*SIZES)
+WORD_SUMS = unit_words.WordSums.of(*SIZES)
 NONE = np.zeros(0, np.int64)
 OTHERS = [("chain pedal", 0), ("rose soil", 1), ("", -1), ("dial tube coil", 2)]
 
@@ -323,7 +344,7 @@ def few_steps(monkeypatch):
     monkeypatch.setattr(unit_steps, "STEPS", 4)
 
 
-@pytest.mark.parametrize("kind", list(releases.METHODS.values()), ids=list(releases.METHODS))
+@pytest.mark.parametrize("kind", map(releases.training_of, releases.METHODS), ids=releases.METHODS)
 def test_a_replaced_unit_moves_the_averaged_sums_by_their_sensitivity_at_most(kind):
     training = kind.of(*SIZES)
 
@@ -349,8 +370,9 @@ def test_a_replaced_unit_moves_the_averaged_sums_by_their_sensitivity_at_most(ki
 
 @pytest.mark.parametrize("sums", [
     lambda terms: terms.sum(SUMS.features, 3, SUMS.lattice),
+    lambda terms: terms.sum(WORD_SUMS.features, 3, WORD_SUMS.lattice, WORD_SUMS.SHARE),
     lambda terms: STEPS.sums(terms).exact(np.linspace(-9, 9, 195).reshape(65, 3)),
-], ids=["class_sums", "dp_linear"])  # fmt: skip
+], ids=["class_sums", "word_sums", "dp_linear"])  # fmt: skip
 def test_a_unit_is_rounded_by_itself(sums, monkeypatch):
     for module in (unit_sums, unit_steps):
         monkeypatch.setattr(module, "_BLOCK", 7)
@@ -370,7 +392,7 @@ def test_a_unit_has_the_clip_norm_in_a_step_at_most():
     assert 0.4999 < max(sizes) <= unit_steps.CLIP_NORM
 
 
-@pytest.mark.parametrize("kind", list(releases.METHODS.values()), ids=list(releases.METHODS))
+@pytest.mark.parametrize("kind", map(releases.training_of, releases.METHODS), ids=releases.METHODS)
 def test_units_of_every_class_are_counted(kind):
     units = terms_of([[("x", each)] for each in (0,) * 10 + (1,) * 20 + (2,) * 30])
     training = kind.of(unit_sums.PublicTexts(), 60, 3, 100.0, 1e-5, "document")
@@ -405,7 +427,7 @@ def reader(*_) -> TextReader:
 
 
 @pytest.mark.parametrize(("public", "method"), [
-    (False, "class_sums"), (True, "class_sums"), (False, "dp_linear"),
+    (False, "word_sums"), (True, "word_sums"), (False, "class_sums"), (False, "dp_linear"),
 ])  # fmt: skip
 def test_a_replayed_release_reads_a_person_through_the_door_alone(
     run, data, tmp_path, public, method, few_steps, monkeypatch
@@ -416,7 +438,7 @@ def test_a_replayed_release_reads_a_person_through_the_door_alone(
         for number, row in enumerate(rows_of(120))  # of each class the same number
     ]
     given = dict(unit="who", classes=(*CLASSES, "kites"), budget=3, drop_empty=True, public="open")
-    if method == "dp_linear":  # by a model, which reads some texts in parts
+    if method != "word_sums":  # by a model, which reads some texts in parts
         (tmp_path / "m.bin").write_bytes(b"model")
         monkeypatch.setitem(vectors._READERS, "fasttext", reader)
         given |= {"model": tmp_path / "m.bin"}
@@ -447,9 +469,9 @@ def test_a_replayed_release_reads_a_person_through_the_door_alone(
     assert len(people) == (1 if public else 2)
     neighbours = neighbours_of(rows, people)
     if not public:  # where an exact number of documents, or of units, would turn the verdict
-        fewest = len(docs.on(TEST) if method == "class_sums" else docs.units_on(TEST))
+        fewest = len(docs.on(TEST) if method == "word_sums" else docs.units_on(TEST))
         monkeypatch.setattr(releases, "FEWEST", fewest)
-    some = neighbours if method == "class_sums" else [*neighbours[::3], *neighbours[7:]]
+    some = neighbours if method == "word_sums" else [*neighbours[::3], *neighbours[7:]]
     found = replay(released, rows, some, made_up=True, files=False)
     assert found.passed, found.differs
     assert 0.7 < found.largest_ratio <= 1
@@ -464,7 +486,7 @@ def test_a_replayed_release_reads_a_person_through_the_door_alone(
     assert len({repr(told(every)) for every in (rows, *neighbours)}) == 1
 
 
-@pytest.mark.parametrize("method", list(releases.METHODS))
+@pytest.mark.parametrize("method", releases.METHODS)
 @pytest.mark.parametrize("public", ["open", None])
 def test_a_plan_follows_from_ids_and_is_charged_in_full(data, tmp_path, public, method):
     rows = [row | {"open": "yes" if number > 39 else ""} for number, row in enumerate(rows_of(60))]
@@ -475,7 +497,8 @@ def test_a_plan_follows_from_ids_and_is_charged_in_full(data, tmp_path, public, 
         docs, ledger = read_documents(spec), BudgetLedger(data)
         plans.append(releases.planned_release(spec, docs, ledger, 100.0, method))
     plan, other = plans
-    assert plan.queries == other.queries, "columns and noise follow from ids, not from labels"
+    for read in (lambda plan: plan.queries, lambda plan: getattr(plan.training, "n_units", 0)):
+        assert read(plan) == read(other), "columns, noise and caps follow from ids, not from labels"
     priced = [cost for cost in plan.costs.values() if cost is not PUBLISHED]
     assert (len(priced), len(plan.costs)) == ((1, 3) if public else (2, 2))
     for cost in priced:
@@ -496,12 +519,63 @@ def test_the_counts_of_a_unit_move_by_sqrt_2_at_most():
     vectors = []
     for size in (1, 2, 5) * 40:
         labels = rng.integers(-1, 3, size)
-        cells = unit_sums.cells_of(
-            rng.integers(0, 3, size), rng.integers(0, 3, size), labels, np.zeros(size, int)
-        )
+        cells = answers.answers_of(rng.integers(0, 3, size), labels, np.zeros(size, int), 3)
         vectors.append(cells.sum(axis=0))
     apart = max(np.linalg.norm(a - b) for a in vectors for b in vectors)
     assert apart == pytest.approx(np.sqrt(2))
+
+
+def test_answers_by_class_are_those_of_the_documents():
+    labels, predicted = np.array([0, 0, 0, 1, 1, 2, 2, -1]), np.array([0, 0, 1, 1, 0, 2, 1, 2])
+    cells = answers.answers_of(predicted, labels, np.arange(8), 3)
+    found = answers.ClassAnswers.of(cells.sum(axis=0), 0.0)
+    np.testing.assert_allclose(found.right, [2, 1, 1])
+    np.testing.assert_allclose(found.wrong, [1, 1, 1])
+    np.testing.assert_allclose(found.mistaken, [1, 2, 0])
+    assert [each.recall for each in found.by_class(CLASSES)] == pytest.approx([2 / 3, 1 / 2, 1 / 2])
+    assert found.macro_f1 == pytest.approx(np.mean([4 / 6, 2 / 5, 2 / 3]))
+    counts = found.counts(0, 8)
+    other = unit_sums.cells_of(predicted, np.zeros(8, int), labels, np.arange(8)).sum(axis=0)
+    np.testing.assert_allclose(counts.cells, other)
+    noisy = replace(found, noise_std=5.0)
+    assert all(each.recall is None for each in noisy.by_class(CLASSES)), "three against the noise"
+
+
+def test_the_error_of_answers_is_that_of_their_noise():
+    rng, exact = np.random.default_rng(0), np.r_[90.0, 60, 30, 10, 40, 20, 30, 30, 10]
+    exact[3:] *= np.sqrt(0.5)
+    drawn = [answers.ClassAnswers.of(exact + 4 * rng.normal(size=9), 4.0) for _ in range(4000)]
+    gains = [(each.counts(0, 999).cells[1] - each.counts(0, 999).cells[2]) for each in drawn]
+    assert np.var(gains) == pytest.approx(drawn[0].counts(0, 999).gain_variance, rel=0.1)
+    found = np.array([[each.recall for each in one.by_class(CLASSES)] for one in drawn])
+    sampled = np.array([90 * 10 / 1e6, 60 * 40 / 1e6, 30 * 20 / 50**3])
+    told = np.array([each.error for each in answers.ClassAnswers.of(exact, 4.0).by_class(CLASSES)])
+    np.testing.assert_allclose(np.sqrt(found.var(axis=0) + sampled), told, rtol=0.1)
+
+
+def test_class_sizes_are_told_with_their_noise_and_small_ones_warned_of(run, data, tmp_path):
+    rows = [row | {"topic": "kites" if number < 9 else row["topic"]}
+            for number, row in enumerate(rows_of(1200))]  # fmt: skip
+    nodes = write(tmp_path / "n.csv", rows)
+    declared("x", nodes, classes=(*CLASSES, "kites"), unit="who", budget=30)
+    answer = run("classify", "x", "--epsilon", 2, "--out", "R")
+    assert answer.code == 0, answer.err
+    lines = answer.out.splitlines()
+    [place] = [number for number, line in enumerate(lines) if line.startswith("class sizes")]
+    sizes, small = lines[place : place + 2]
+    found = dict(each.rsplit(" ", 1) for each in sizes.partition(": ")[2].split(", "))
+    assert set(found) == {*CLASSES, "kites"} and small.startswith("cannot be learned")
+    assert re.search(r"kites, \d+ ± \d+ whos$", small)
+    told = Path("R/release/README.md").read_text()
+    assert "Cannot be learned at this epsilon: kites" in told and "acro-F1" in told
+    kept = run("classify", "x", "--epsilon", 8, "--out", "S", "--json").json
+    counts = {each["name"]: each["units"] for each in kept["sizes"]}
+    own = [row["topic"] for row in rows]
+    for name in CLASSES:  # documents by person, of whom four fifths train
+        assert counts[name] == pytest.approx(0.4 * own.count(name), abs=40)
+    assert {each["name"] for each in kept["quality"]["by_class"]} == {*CLASSES, "kites"}
+    plan = run("classify", "x", "--epsilon", 1, "--dry-run").out
+    assert "at epsilon 1, " in plan and "at epsilon 4; " in plan
 
 
 def test_rows_are_functions_of_their_own_text_to_the_bit():
@@ -526,7 +600,7 @@ def test_noisy_counts_say_no_more_than_the_public_number_of_test_units(data, tmp
     declared("x", write(tmp_path / "n.csv", rows_of(400)), budget=100)
     n_tested = int((read_documents(needed("x", data)).sides == TEST).sum())
     assert n_tested > releases.FEWEST, "else no verdict is given whatever the error"
-    cells = (500.0, 200.0, -20.0, 83.0)
+    cells = (500.0, 200.0, 9.0, -20.0, 3.0, 80.0, 1.0, 2.0, 60.0)
     monkeypatch.setattr(Door, "gaussian", at_counts(Door.gaussian, cells))
     quality = classify("x", epsilon=0.1, out="R").quality
     assert quality.tested == n_tested and -1 <= quality.gain <= 1
@@ -998,7 +1072,7 @@ def test_labels_that_are_no_class_count_neither_as_right_nor_as_wrong(run, data,
 @pytest.mark.parametrize(
     "change",
     [{"id": 3}, {"graph": None}, {"classes": ["a", 1]}, {"text": []}, {"text": "body"},
-     {"id": "\ud800"}, {"format": "3"}, None],
+     {"id": "\ud800"}, {"format": "4"}, None],
 )  # fmt: skip
 def test_a_model_whose_description_is_damaged_is_refused(data, tmp_path, change):
     import safetensors.numpy
@@ -1070,18 +1144,52 @@ def test_the_package_and_its_help_import_little():
 
 def test_public_files_teach_words_and_leave_the_owner_private(data, tmp_path):
     (tmp_path / "open").mkdir()
-    public = [row | {"id": f"o{row['id']}"} for row in rows_of(160)]
+    public = [row | {"id": f"o{row['id']}"} for row in rows_of(480)]
     write(tmp_path / "open" / "a.csv", public)
     rows = rows_of(80)
     rows[0]["body"] = "xylophone xylophone"
     found = declared("x", write(tmp_path / "n.csv", rows), classes=(), public_files="open")
-    assert (found.protected, found.public, found.classes) == (80, 160, CLASSES)
-    result = classify("x", epsilon=1, out="R")
+    assert (found.protected, found.public, found.classes) == (80, 480, CLASSES)
+    result = classify("x", epsilon=1, method="dp_linear", out="R")
     assert result.quality is not None and result.quality.public_alone is not None
     model = private_graphs.load("R/release")
     assert "xylophone" not in model.features.words and "chain" in model.features.words
     new = write(tmp_path / "new.csv", [{"id": "a", "body": "chain pedal zither wheel"}])
     assert private_graphs.predict("R/release", nodes=new).unknown == 0.25
+
+
+def test_public_facts_decide_on_the_method(data, tmp_path, monkeypatch):
+    rows = [row | {"open": "yes" if number > 39 else ""} for number, row in enumerate(rows_of(560))]
+    nodes = write(tmp_path / "n.csv", rows)
+    declared("labelled", nodes, public="open")
+    blank = [row | {"topic": "" if row["open"] and number > 79 else row["topic"]}
+             for number, row in enumerate(rows)]  # fmt: skip
+    declared("unlabelled", write(tmp_path / "u.csv", blank), public="open")
+    (tmp_path / "m.bin").write_bytes(b"model")
+    monkeypatch.setitem(vectors._READERS, "fasttext", reader)
+    declared("model", nodes, public="open", model=tmp_path / "m.bin")
+    for name, sums, other in (
+        ("labelled", "word_sums", "class_sums"), ("unlabelled", "class_sums", "word_sums"),
+        ("model", "class_sums", "word_sums"),
+    ):  # fmt: skip
+        assert classify(name, epsilon=1, dry_run=True).method == sums
+        with pytest.raises(UsageError, match=f"{other}.*expected {sums} or dp_linear"):
+            classify(name, epsilon=1, method=other, dry_run=True)
+
+
+def test_a_model_with_signs_keeps_the_format_of_earlier_releases(tmp_path):
+    from safetensors import safe_open
+
+    texts, weights = ["chain pedal rose", "dial", ""], np.linspace(-1, 1, 99).reshape(33, 3)
+    for signed, written in ((True, "2"), (False, "3")):
+        features = HashedWords(32, signed=signed)
+        made = ReleasedModel(features, weights, CLASSES, ("body",), "id", "g")
+        made.save(tmp_path / "model.safetensors")
+        with safe_open(tmp_path / "model.safetensors", "numpy") as file:
+            about = json.loads(file.metadata()["private_graphs"])
+        assert about["format"] == written and ("signed" in about) == (not signed)
+        read = private_graphs.load(tmp_path).predict_proba(texts)
+        assert (read == made.predict_proba(texts)).all()
 
 
 def test_words_outside_a_public_list_are_not_read(data, tmp_path):

@@ -274,8 +274,7 @@ BUGS = (
         (test("documents/documents::"
               "a_plan_follows_from_ids_and_is_charged_in_full[None-class_sums]"),)),
     Bug("M10", "documents: exact counts of right answers", "documents/release.py",
-        "counts = Counts(tuple(noisy.tolist())",
-        "counts = Counts(tuple((exact * lattice.spacing).tolist())",
+        "answers = ClassAnswers.of(noisy, ", "answers = ClassAnswers.of(exact * lattice.spacing, ",
         (test("documents/documents::"
               "a_replayed_release_reads_a_person_through_the_door_alone[False-class_sums]"),)),
     Bug("M11", "documents: a release on the other side is not charged", "documents/ledger.py",
@@ -321,6 +320,33 @@ BUGS = (
         "labelled = max(float(exact.sum() * self.count_lattice.spacing), 1.0)",
         (test("documents/documents::"
               "a_replayed_release_reads_a_person_through_the_door_alone[False-dp_linear]"),)),
+    Bug("M21", "word sums: the hash of a word has a sign", "documents/unit_words.py",
+        "public.words, signed=False)", "public.words, signed=True)",
+        (test("methods/word_sums::"
+              "terms_of_documents_have_no_negative_entry_and_norm_one_at_most"),)),
+    Bug("M22", "word sums: features of any sign", "methods/word_sums.py",
+        "rows = scipy.sparse.csr_matrix(features.maximum(0))", "return unit_rows(features)",
+        (test("methods/word_sums::"
+              "the_sensitivity_is_attained_and_opposite_features_do_not_exceed_it"),)),
+    Bug("M23", "word sums: the number of labelled nodes caps the sizes", "methods/word_sums.py",
+        "alone = weights = weights_of(noisy, task.n_units)",
+        "alone = weights = weights_of(noisy, task.n_train)",
+        (replay("word_sums", "text"),)),
+    Bug("M24", "word sums: a gate that is always open", "methods/word_prior.py",
+        "return float((told - alone).sum()) > 0", "return True",
+        (test("methods/word_sums::"
+              "public_documents_unlike_the_private_ones_change_nothing[others-20]"),)),
+    Bug("M25", "documents: test units train", "documents/release.py",
+        "training.weights(terms_of(docs, TRAINING), ",
+        "training.weights(terms_of(docs, TRAINING, TEST), ",
+        (test("documents/documents::"
+              "a_replayed_release_reads_a_person_through_the_door_alone[False-word_sums]"),)),
+    Bug("M26", "documents: the number of labelled units caps the sizes",
+        "documents/release.py",
+        "of(public, trained, n_classes",
+        "of(public, int((docs.labels >= 0).sum()), n_classes",
+        (test("documents/documents::"
+              "a_plan_follows_from_ids_and_is_charged_in_full[None-word_sums]"),)),
     Bug("N3", "noisy sums: an undirected edge counted as one directed one", "methods/noisy_sums.py",
         "sensitivity=math.sqrt(2) if edge else", "sensitivity=1.0 if edge else",
         (replay("gap", "links"), replay("progap", "links"))),

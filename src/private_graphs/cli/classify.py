@@ -62,12 +62,12 @@ class WithMethods(TyperCommand):
     """Command whose help ends with the methods of every scenario; they take time to import."""
 
     def format_epilog(self, ctx, formatter) -> None:
-        from private_graphs.documents.release import METHODS
+        from private_graphs.documents.release import METHODS, training_of
         from private_graphs.methods import methods_of
 
         formatter.write_paragraph()
         with formatter.indentation():
-            told = "; ".join(f"{name} ({each.LINE})" for name, each in METHODS.items())
+            told = "; ".join(f"{name} ({training_of(name).LINE})" for name in METHODS)
             formatter.write_text(f"Methods of declared documents: {told}.")
         for scenario in DEFAULT_METHODS:
             formatter.write_paragraph()
@@ -84,8 +84,8 @@ def classify(
     ],
     method: Annotated[
         str | None,
-        typer.Option(help="Default class_sums; with --scenario edges, edge_votes.",
-                     metavar="NAME"),
+        typer.Option(help="Default class_sums, for the words of declared documents word_sums; with "
+                     "--scenario edges, edge_votes.", metavar="NAME"),
     ] = None,
     scenario: Annotated[
         Literal["text", "graph", "edges"],
@@ -266,11 +266,17 @@ def _classify_documents(flags: dict[str, Any]) -> None:
 
 def _lines(result: Classified) -> list[str]:
     """Return what is printed of a release."""
+    from private_graphs.documents.answers import recall_words, size_words
+
     budget = "no budget is set" if result.budget is None else f"of a budget of {result.budget:g}"
     lines = []
     if result.quality is not None:
-        lines += [] if result.quality.only_noise else [_quality_line(result.quality)]
+        if not result.quality.only_noise:
+            lines += [_quality_line(result.quality)]
+            if result.quality.by_class and result.quality.macro_f1 is not None:
+                lines += [recall_words(result.quality.by_class, result.quality.macro_f1)]
         lines += [result.quality.sentence]
+    lines += size_words(result.sizes, result.unit)
     lines += [
         f"spent: {at_most(result.spent)} for the most used {result.unit} ({budget}), delta "
         f"{result.delta:g}",

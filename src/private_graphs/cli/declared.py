@@ -67,6 +67,12 @@ def declare(
         typer.Option(help="Names of the classes; default: those of public documents.",
                      metavar="A,B,C"),
     ] = None,
+    test_share: Annotated[
+        float | None,
+        typer.Option(help="Share of the documents or persons that only answer whether the release "
+                     "was worth it; default .2, from 3,000 on .1; 0 where you have tests of your "
+                     "own. With public documents these test.", min=0, max=0.5, metavar="SHARE"),
+    ] = None,
     budget: Annotated[
         float | None,
         typer.Option(help="Largest epsilon that anybody's documents may spend: a release may ask "

@@ -32,13 +32,11 @@ from private_graphs.documents.model import load
 from private_graphs.documents.release import PlannedRelease, planned_release, terms_of
 from private_graphs.documents.tables import KNOWN, PUBLIC_TEST, TEST, TRAINING, read_documents
 from private_graphs.documents.unit_sums import (
-    ClassMeans,
     ClassSums,
     Terms,
     cells_of,
     mu_of,
     scores_of,
-    weights_of,
 )
 from private_graphs.mechanisms.door import Door
 from private_graphs.privacy.audits import most_of_gaussian
@@ -203,7 +201,7 @@ def _of_sums(
     own, known = terms_of(plan.docs, TRAINING), terms_of(plan.docs, KNOWN)
     names, terms = _terms(training, own)
     _, without = _terms(training, _without_rare_words(own))
-    lattice, public = training.lattice, training.public_means(known)
+    lattice, public = training.lattice, training.public_sums(known)
     scores: Scored = {}
     weights: list[np.ndarray] = []
     for what, moved, always in (
@@ -222,8 +220,7 @@ def _of_sums(
         flat = noisy.reshape(models, -1) - base * lattice.spacing
         scores[what] = decoded(moved * lattice.spacing, flat, lattice.noise_std), coins
         if what == "sums":
-            means = (ClassMeans.of(each, lattice.noise_std) for each in noisy)
-            weights = [weights_of(each, *public) for each in means]
+            weights = [training.read_out(each, public)[0] for each in noisy]
             ratios = Shadows(_margins(plan, weights, names[asked]), coins).ratios()
             scores["classifier"] = ratios["online"], coins
     return scores, weights
@@ -270,7 +267,7 @@ def _terms(training: ClassSums, own: Terms) -> tuple[np.ndarray, sp.csr_matrix]:
     """Return the numbers of the units with a class, and their rounded terms in a row."""
     columns, n_classes = training.features.columns + 1, training.n_classes
     rows, places, values = [], [], []
-    for units, label, terms in own.blocks(training.features, training.lattice):
+    for units, label, terms in own.blocks(training.features, training.lattice, training.SHARE):
         of_class = terms.tocoo()
         rows.append(units[of_class.row])
         places.append(of_class.col.astype(np.int64) * n_classes + label)

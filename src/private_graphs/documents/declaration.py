@@ -85,6 +85,9 @@ class Declaration(BaseModel):
     """sha256 of the files of ``model`` when it was declared (``vectors.ModelVectors``)."""
     classes: tuple[str, ...] = ()
     """Names of the classes, which are public."""
+    test_share: float | None = Field(default=None, ge=0, le=0.5)
+    """Share of the units that test and do not train, where nobody is public; None: a fifth, from
+    3,000 units on a tenth."""
     delta: float | None = Field(default=None, ge=SMALLEST_DELTA, lt=1)
     """δ; None: the largest power of ten that is at most 1 / (10 · number of protected units)."""
     budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)

@@ -16,6 +16,7 @@ from private_graphs.core.errors import counted
 from private_graphs.core.files import sync, write_json, write_text
 from private_graphs.core.private_files import private_folder, private_path
 from private_graphs.core.spreadsheets import table_text
+from private_graphs.documents.answers import recall_words, size_words
 from private_graphs.documents.declaration import LINK, Declaration, LedgerState
 from private_graphs.documents.ledger import RecordedRelease
 from private_graphs.documents.model import MODEL_FILE, ReleasedModel
@@ -114,7 +115,7 @@ def page(
     result: Classified, statement: Any, spec: Declaration, n_classes: int, contact: str
 ) -> list[Part]:
     """Return the one page of a release: headings with sentences, in a privacy officer's order."""
-    from private_graphs.documents.release import METHODS
+    from private_graphs.documents.release import training_of
     from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
     from private_graphs.privacy.assumptions import ONLY_THIS_FILE
     from private_graphs.privacy.explain import belief_percent, sentences, supposed_by
@@ -157,7 +158,8 @@ def page(
     else:
         card = [
             f"A linear classifier of texts (columns {', '.join(spec.text)}) into "
-            f"{n_classes} classes, computed from {METHODS[result.method].CARD} ({result.method}).",
+            f"{n_classes} classes, computed from {training_of(result.method).CARD} "
+            f"({result.method}).",
         ]
         if spec.model:
             card.append(
@@ -183,6 +185,10 @@ def page(
             + f" (from {about}). "
         )  # fmt: skip
         card.append(scores + quality.sentence)
+        if quality.macro_f1 is not None and not quality.only_noise:
+            words = recall_words(quality.by_class, quality.macro_f1)
+            card.append(f"{words[:1].upper()}{words[1:]}.")
+    card += _sentences(size_words(result.sizes, unit))
     return [
         ("Who is protected", whom),
         ("From whom", [str(told["against"][0]), released]),

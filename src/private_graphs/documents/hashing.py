@@ -63,11 +63,14 @@ class _Columns(dict[str, int]):
 
 @dataclass(frozen=True, eq=False)
 class HashedWords:
-    """Map of texts to unit rows of signed, damped counts in hashed columns."""
+    """Map of texts to unit rows of damped counts in hashed columns."""
 
     columns: int
     words: tuple[str, ...] = ()
     """Public list of words, outside which nothing is read; empty: all words are read."""
+    signed: bool = True
+    """Whether a word has a sign of its own, so that two in one column cancel in the mean; else no
+    entry is negative."""
 
     @cached_property
     def _known(self) -> dict[str, int]:
@@ -76,7 +79,7 @@ class HashedWords:
 
     def rows(self, texts: Iterable[str]) -> scipy.sparse.csr_matrix:
         """Return (texts, columns) rows of norm 1 or zero."""
-        return _unit_counts(texts, self._known, self.columns)
+        return _unit_counts(texts, self._known, self.columns, signed=self.signed)
 
     def unknown(self, texts: Sequence[str]) -> float | None:
         """Return the share of the words that the list has not; None without a list."""
@@ -171,8 +174,9 @@ def listed_words(path: Path, encoding: str) -> tuple[str, ...]:
 
 
 def _unit_counts(
-    texts: Iterable[str], known: dict[str, int], columns: int, present: bool = False
-) -> scipy.sparse.csr_matrix:
+    texts: Iterable[str], known: dict[str, int], columns: int, present: bool = False,
+    signed: bool = True,
+) -> scipy.sparse.csr_matrix:  # fmt: skip
     """Return rows of sign · sqrt(|count|), or of presence, divided by their norm."""
     codes, ends = array("q"), array("q", [0])
     hashed = isinstance(known, _Columns)
@@ -184,7 +188,7 @@ def _unit_counts(
         )  # fmt: skip
         ends.append(len(codes))
     found = np.frombuffer(codes, dtype=np.int64) if len(codes) else np.zeros(0, np.int64)
-    values = 1.0 - 2.0 * (found & 1)
+    values = 1.0 - 2.0 * (found & 1) if signed else np.ones(len(found))
     shape = (len(ends) - 1, columns)
     rows = scipy.sparse.csr_matrix((values, found >> 1, np.asarray(ends)), shape)
     rows.sum_duplicates()

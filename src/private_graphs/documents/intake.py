@@ -33,6 +33,7 @@ def declare(
     public: str | None = None,
     public_files: str | Path | None = None,
     classes: str | Sequence[str] = (),
+    test_share: float | None = None,
     delta: float | None = None,
     budget: float | None = None,
     vocabulary: str | Path | None = None,
@@ -84,8 +85,8 @@ def declare(
         dict(
             name=name, nodes=nodes, edges=edges, text=_columns(text, Path(nodes), encoding),
             label=label, id=id, unit=unit, max_per_unit=max_per_unit, public=public,
-            public_files=public_files, classes=_names(classes), delta=delta, budget=budget,
-            vocabulary=vocabulary, model=model and str(model),
+            public_files=public_files, classes=_names(classes), test_share=test_share, delta=delta,
+            budget=budget, vocabulary=vocabulary, model=model and str(model),
             model_sha256=vectors and vectors.digest, encoding=encoding, unknown_edges=unknown_edges,
             drop_empty=drop_empty, source=source, target=target, max_edges=max_edges,
         )

@@ -21,7 +21,8 @@ from private_graphs.documents.unit_sums import Map, scores_of
 from private_graphs.documents.vectors import ModelVectors
 
 MODEL_FILE = "model.safetensors"
-_FORMAT, _ABOUT = "2", "private_graphs"
+_FORMATS, _ABOUT = ("2", "3"), "private_graphs"
+"""Formats of the file: without and with words that have no sign."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,11 +57,13 @@ class ReleasedModel:
 
         tensors = {"weights": np.ascontiguousarray(self.weights)}
         about: dict[str, Any] = {
-            "format": _FORMAT, "graph": self.graph, "id": self.id, "classes": self.classes,
+            "format": _FORMATS[0], "graph": self.graph, "id": self.id, "classes": self.classes,
             "text": self.text,
         }  # fmt: skip
         if isinstance(self.features, HashedWords):
             about["columns"] = self.features.columns
+            if not self.features.signed:
+                about |= {"format": _FORMATS[1], "signed": False}
         elif isinstance(self.features, ModelVectors):
             about |= {"model": self.features.name, "model_sha256": self.features.digest}
         else:
@@ -103,8 +106,8 @@ def load(
             raise UserError(
                 f"{path if there else path.parent}: no such {'file' if there else 'folder'}; "
                 "expected the folder 'release' of 'private-graphs classify NAME --out DIR' with a "
-                "model (class_sums and dp_linear have one; gcn and edge_votes predict by reading "
-                "private links, so that no model can be given away)"
+                "model (word_sums, class_sums and dp_linear have one; gcn and edge_votes predict "
+                "by reading private links, so that no model can be given away)"
             )
         path = inner
     if reason := changed_file(path.parent, only=path.name):
@@ -115,10 +118,10 @@ def load(
         with safe_open(path, "numpy") as file:
             about = parsed_json((file.metadata() or {}).get(_ABOUT, "{}"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}
-        if about.get("format") != _FORMAT:
+        if about.get("format") not in _FORMATS:
             raise ValueError(
-                f"format {about.get('format')}, expected {_FORMAT}: another version of "
-                "private-graphs wrote it; use that one"
+                f"format {about.get('format')}, expected {' or '.join(_FORMATS)}: another version "
+                "of private-graphs wrote it; use that one"
             )
         weights, features = tensors["weights"], _features(about, tensors, model, Path(data))
         classes, columns = _names(about["classes"]), len(weights) - 1
@@ -154,5 +157,5 @@ def _features(
     if "words" in tensors:
         words = tuple(tensors["words"].tobytes().decode().split("\n"))
     if "columns" in about:
-        return HashedWords(about["columns"], words)
+        return HashedWords(about["columns"], words, about.get("signed", True))
     return PublicWords(words, tensors["word_weights"], tensors["centre"], tensors["directions"])

@@ -21,9 +21,17 @@ from private_graphs.core.files import sha256_of
 from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.spreadsheets import table_text
 from private_graphs.core.streams import Streams
+from private_graphs.documents.answers import REASON as COUNT_REASON
+from private_graphs.documents.answers import (
+    ClassAnswers,
+    ClassScore,
+    ClassSize,
+    answers_of,
+    calibrated_answers,
+)
 from private_graphs.documents.declaration import Declaration, delta_of, needed
 from private_graphs.documents.earlier import earlier_releases, people_of
-from private_graphs.documents.hashing import HashedWords, listed_words
+from private_graphs.documents.hashing import HashedWords, PublicWords, listed_words
 from private_graphs.documents.ledger import (
     PUBLISHED,
     BudgetLedger,
@@ -44,21 +52,21 @@ from private_graphs.documents.tables import (
     Documents,
     read_documents,
 )
-from private_graphs.documents.unit_steps import LinearSteps
 from private_graphs.documents.unit_sums import (
-    COUNT_REASON,
+    FEWEST_TEXTS,
     ClassSums,
     Counts,
     PublicTexts,
     Terms,
-    calibrated_count,
     cells_of,
     mu_of,
     query_of,
     scores_of,
 )
+from private_graphs.documents.unit_words import WordSums
 from private_graphs.documents.vectors import ModelVectors
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
+from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.events import Event
 from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.privacy.rounding import at_most
@@ -73,10 +81,9 @@ from private_graphs.privacy.statements import (
 
 if TYPE_CHECKING:
     from private_graphs.documents.links import PlannedVotes
+    from private_graphs.documents.unit_steps import LinearSteps
 
-METHODS: dict[str, type[ClassSums] | type[LinearSteps]] = {
-    "class_sums": ClassSums, "dp_linear": LinearSteps,
-}  # fmt: skip
+METHODS = ("word_sums", "class_sums", "dp_linear")
 """Methods for declared documents."""
 LINK_METHOD = "edge_votes"
 """Method for the links between public documents."""
@@ -114,6 +121,8 @@ class Quality:
     """Whether the numbers are a noisy release about private test units."""
     of: str = "documents"
     """What is private: documents or links."""
+    macro_f1: float | None = None
+    by_class: tuple[ClassScore, ...] = ()
 
     @property
     def only_noise(self) -> bool:
@@ -162,6 +171,8 @@ class Classified:
     """Folder for the owner; None for a dry run, and where all documents are public."""
     plan: tuple[str, ...] = ()
     """Lines of a dry run."""
+    sizes: tuple[ClassSize, ...] = ()
+    """Noisy sizes of the classes among the units that train."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +184,7 @@ class Drawn:
     """Classifier; None where classes are read off the noisy values."""
     predicted: tuple[tuple[str, str], ...] = ()
     """Without a model: ids of documents, and their classes."""
+    sizes: tuple[ClassSize, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,7 +265,8 @@ class PlannedRelease:
         from private_graphs.tasks.tasks import SCENARIOS
 
         features = self.training.features
-        assert not isinstance(features, HashedWords)
+        if isinstance(features, HashedWords):
+            features = PublicWords.counted(known.texts)
         rows, labelled = features.weighted(known.texts), np.flatnonzero(known.labels >= 0)
         task = GraphTask(
             scenario=SCENARIOS["text"], n_units=self.protected, n_classes=len(self.docs.classes),
@@ -269,10 +282,15 @@ class PlannedRelease:
 
     def lines(self, before: float, after: float, free: np.ndarray | None) -> tuple[str, ...]:
         """Return what a dry run prints, from public numbers alone."""
+        mu = gdp_mu(self.epsilon, self.delta)
+        least = ", ".join(
+            f"{self.training.least_class * mu / gdp_mu(times * self.epsilon, self.delta):,.0f} at "
+            f"epsilon {times * self.epsilon:g}" for times in (1, 2, 4)
+        )  # fmt: skip
         return plan_lines(
             self, before, after,
-            f"{self.training.noise}; a class has about {self.trained / len(self.docs.classes):,.0f}"
-            " units, labelled or not",
+            f"{self.training.noise}; a class needs about {least}; "
+            f"{counted(self.trained, self.unit_name)} train",
             "release/ (model.safetensors, predictions.csv of public documents, statement.json, "
             "README.md, report.html), private/ (predictions.csv)",
             None if free is None else right_share(terms_of(self.docs, PUBLIC_TEST), free),
@@ -292,30 +310,36 @@ class PlannedRelease:
             else self._noisy_quality(asked, predicted, majority, door)
         )
         door.close()
-        return Drawn(quality, model)
+        least, error = training.least_class, training.size_noise
+        return Drawn(quality, model, sizes=tuple(
+            ClassSize(name, units, error, units >= least)
+            for name, units in zip(docs.classes, sizes.tolist(), strict=True)
+        ))  # fmt: skip
 
     def _noisy_quality(
         self, asked: Terms, predicted: np.ndarray, majority: int, door: Door
     ) -> Quality:
-        """Release four noisy counts of private test units, and compare with the largest class."""
+        """Release noisy counts of private test units, and compare with the largest class."""
         lattice = self.count_lattice
         assert lattice is not None
-        other = np.full(len(predicted), majority)
-        cells = cells_of(predicted, other, asked.labels, asked.unit_of)
+        classes = self.docs.classes
+        cells = answers_of(predicted, asked.labels, asked.unit_of, len(classes))
         exact = lattice.rounded(cells).sum(axis=0)
         [query] = self.queries[1]
         part = door.part(_TESTED)
         part.plan([(query,)])
         [noisy] = part.gaussian(exact[None], [query], stream="counts")
         tested = len(self.docs.units_on(TEST))
-        counts = Counts(tuple(noisy.tolist()), lattice.noise_std, tested)
+        answers = ClassAnswers.of(noisy, lattice.noise_std)
+        counts = answers.counts(majority, tested)
         z = counts.gain / counts.error
         verdict: str = "gain" if z >= _CLEAR else "loss" if z <= -_CLEAR else "none"
         if counts.labelled < FEWEST or counts.error > MOST_ERROR:
             verdict = "cannot tell"
         return Quality(
-            counts.score, counts.other, self.docs.classes[majority], None, counts.labelled,
-            counts.gain, counts.error, verdict, True,
+            counts.score, counts.other, classes[majority], None, counts.labelled,
+            counts.gain, counts.error, verdict, True, macro_f1=answers.macro_f1,
+            by_class=answers.by_class(classes),
         )  # fmt: skip
 
     def statement(self, method: str, secret: bytes | None = None) -> PrivacyStatement:
@@ -400,8 +424,7 @@ def classify(
     data = Path(data)
     spec = needed(name, data)
     methods = [*METHODS] if scenario == "text" else [LINK_METHOD]
-    method = method or methods[0]
-    if method not in methods:
+    if method is not None and method not in methods:
         raise UsageError(
             f"--method is {method!r}; expected {', '.join(methods)} for declared documents"
             f"{_why_not(method)}"
@@ -411,6 +434,7 @@ def classify(
     with nullcontext(Path()) if dry_run else _reserved(out) as folder:
         say(f"reading {spec.nodes.name}")
         docs = read_documents(spec)
+        method = _method_of(spec, docs, method, scenario)
         settings = dict(method=method, scenario=scenario, epsilon=epsilon)
         with BudgetLedger(data).noise(_computation(spec, docs, settings, device)) as noise:
             ledger = BudgetLedger(data, before=noise.release)
@@ -476,12 +500,47 @@ def classify(
                 place = [each.release for each in entries].index(noise.release)
                 before, after = (spent_by_accounts(entries[:place], *account, asked=asked)
                                  for asked in (False, True))  # fmt: skip
-                found = result(spent_before=before, spent=after, quality=drawn.quality)
+                found = result(
+                    spent_before=before, spent=after, quality=drawn.quality, sizes=drawn.sizes
+                )
                 write_run(
                     found, statement, drawn, docs, spec, contact, entries[place], ledger.folder
                 )
                 ledger.finish(noise.release, statement=statement.statement_id)
             return found
+
+
+def _method_of(spec: Declaration, docs: Documents, method: str | None, scenario: str) -> str:
+    """Return the method that is asked for, by default the first that fits; UsageError otherwise."""
+    if scenario != "text":
+        return LINK_METHOD
+    fitting = methods_of(spec, docs)
+    if method is not None and method not in fitting:
+        raise UsageError(
+            f"--method is {method!r}; expected {' or '.join(fitting)} for these documents: "
+            "word_sums reads words; class_sums is for texts that a model reads, and beside "
+            f"{FEWEST_TEXTS} public texts without a class that train"
+        )
+    return method or fitting[0]
+
+
+def training_of(method: str) -> type[ClassSums] | type[LinearSteps]:
+    """Return how a method of ``METHODS`` trains; steps are loaded where they are asked for."""
+    if method == "dp_linear":
+        from private_graphs.documents.unit_steps import LinearSteps
+
+        return LinearSteps
+    return {"word_sums": WordSums, "class_sums": ClassSums}[method]
+
+
+def methods_of(spec: Declaration, docs: Documents) -> tuple[str, str]:
+    """Return the methods for the texts of a declaration, the default first.
+
+    Public facts alone decide: whether a model reads the texts, and how many public texts that train
+    have no class (docs/notes.md, "Word sums", has the scores).
+    """
+    unlabelled = int((docs.labels[docs.on(KNOWN)] < 0).sum())
+    return "class_sums" if spec.model or unlabelled >= FEWEST_TEXTS else "word_sums", "dp_linear"
 
 
 def _why_not(method: str) -> str:
@@ -592,8 +651,8 @@ def planned_release(
         )
     if not trained:
         raise UserError(
-            f"{spec.name}: {counted(protected, spec.unit or 'document')}, of whom none trains (a "
-            "fifth tests, by their ids); expected many more"
+            f"{spec.name}: {counted(protected, spec.unit or 'document')}, of whom none trains "
+            "(some only test, by their ids); expected many more"
         )
     delta, n_classes = delta_of(spec, protected), len(docs.classes)
     refuse_large_delta(delta, protected)
@@ -603,13 +662,13 @@ def planned_release(
     if spec.model:
         model = ModelVectors.find(spec.model, ledger.data, spec.model_sha256, device)
     public = PublicTexts([docs.texts[row] for row in docs.on(KNOWN)], words, model)
-    training = METHODS[method].of(public, trained, n_classes, epsilon, delta, unit)
+    training = training_of(method).of(public, trained, n_classes, epsilon, delta, unit)
     training.check_total(protected)
     tested = len(docs.units_on(TEST))
     return PlannedRelease(
         spec=spec, docs=docs, people=people, epsilon=epsilon, delta=delta,
         protected=protected, trained=trained, training=training, unit=unit,
-        count_lattice=calibrated_count(epsilon, delta) if tested else None,
+        count_lattice=calibrated_answers(epsilon, delta, n_classes) if tested else None,
         told_numbers=spec.unit is not None and any(each.unit == "document" for each in earlier),
     )  # fmt: skip
 
@@ -680,9 +739,12 @@ def public_quality(
     verdict: str = next(each for each in ("loss", "none", "gain") if each in verdicts)
     if counts.labelled < FEWEST:
         verdict = "cannot tell"
+    cells = answers_of(predicted, asked.labels, asked.unit_of, len(classes))
+    answers = ClassAnswers.of(cells.sum(axis=0), 0.0)
     return Quality(
         counts.score, rivals["majority"][0].other, classes[majority],
         rivals["public"][0].other, counts.labelled, counts.gain, counts.error, verdict, False,
+        macro_f1=answers.macro_f1, by_class=answers.by_class(classes),
     )  # fmt: skip
 
 

@@ -32,8 +32,8 @@ from private_graphs.documents.declaration import Declaration
 TRAINING, TEST, KNOWN, PUBLIC_TEST = range(4)
 """Sides of units: private training and private test units; public units whose labels are used, and
 those on which scores are computed."""
-_TEST_SHARE = 0.2
-"""Share of the private units that only answer the count of right answers."""
+_TEST_SHARES, _MANY = (0.2, 0.1), 3000
+"""Shares of the private units that only answer the count of right answers, of few and of many."""
 _MOST_OUTSIDE = 100
 """Labels outside the classes among which a mistyped class is looked for."""
 _DECIMAL = re.compile(r"\d+\.0+")
@@ -119,7 +119,8 @@ def read_documents(spec: Declaration) -> Documents:
             "not: private all the same"
         )
     return Documents(
-        ids=ids, unit_of=unit_of, units=names, sides=_sides(names, private, bool(public.any())),
+        ids=ids, unit_of=unit_of, units=names,
+        sides=_sides(names, private, bool(public.any()), spec.test_share),
         texts=texts, labels=codes, kept=kept, classes=tuple(classes), outside=outside,
         dropped={
             "document without text": int(blank.sum()),
@@ -403,16 +404,20 @@ def _kept_of_units(
     return kept
 
 
-def _sides(names: list[str], private: np.ndarray, any_public: bool) -> np.ndarray:
+def _sides(
+    names: list[str], private: np.ndarray, any_public: bool, test_share: float | None
+) -> np.ndarray:
     """Return the side of each unit, by a keyed hash of its id.
 
-    With public documents a half of these tests, and all private units train; else a fifth of the
-    private units answers the count of right answers.
+    With public documents a half of these tests, and all private units train; else a share of the
+    private units answers the count of right answers: the larger one includes the smaller.
     """
     share = np.array(keyed("sides", names), dtype=np.uint64) / 2.0**64
     if any_public:
         return np.where(private, TRAINING, np.where(share < 0.5, PUBLIC_TEST, KNOWN))
-    return np.where(share < _TEST_SHARE, TEST, TRAINING)
+    if test_share is None:
+        test_share = _TEST_SHARES[len(names) >= _MANY]
+    return np.where(share < test_share, TEST, TRAINING)
 
 
 def read_new(

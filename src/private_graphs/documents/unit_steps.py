@@ -21,6 +21,7 @@ import numpy as np
 import scipy.sparse
 
 from private_graphs.documents.unit_sums import (
+    LEAST_CLASS,
     MOST_AXES,
     SENSITIVITY,
     Map,
@@ -68,7 +69,8 @@ class LinearSteps:
     """Training by noisy steps, with everything that is decided before a private value is read."""
 
     LINE: ClassVar = (
-        "noisy gradient steps; better than class_sums with thousands of documents of each class"
+        "noisy gradient steps; better where each class has thousands of documents of few "
+        "distinct words"
     )
     CARD: ClassVar = f"noisy class counts and {STEPS} noisy gradient sums"
     features: Map
@@ -105,6 +107,16 @@ class LinearSteps:
             query_of(self.count_lattice, self.unit, CLASS_REASON),
             query_of(self.step_lattice, self.unit, STEP_REASON, count=STEPS),
         )
+
+    @property
+    def size_noise(self) -> float:
+        """See ``ClassSums.size_noise``."""
+        return self.count_lattice.noise_std
+
+    @property
+    def least_class(self) -> float:
+        """See ``ClassSums.least_class``: at equal ε."""
+        return LEAST_CLASS * SENSITIVITY / mu_of(self.queries)
 
     @property
     def noise(self) -> str:

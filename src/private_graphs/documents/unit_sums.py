@@ -31,10 +31,6 @@ REASON = (
     "two documents' terms of one class differ by at most |u - u'|/sqrt 2 <= sqrt 2, of two classes "
     "by at most sqrt 2, and so do two means of such terms (the distance is convex)"
 )
-COUNT_REASON = (
-    "a unit adds the shares of its labelled documents that fall into four cells, at most 1 in all: "
-    "two such vectors differ by at most sqrt 2; only test units count, no test unit trains"
-)
 _BLOCK = 4096
 _SPREAD = 0.2
 """Prior variance of a class's mean in a coordinate, in units of the coordinate's variance."""
@@ -43,6 +39,10 @@ _LEAST_AROUND = 0.05
 COLUMNS = (64, 4096)
 """Fewest and most columns of a row."""
 MOST_AXES = 512
+LEAST_CLASS = 10.0
+"""Units of a class that can be learned, in standard deviations of the noise of its sum."""
+FEWEST_TEXTS = 200
+"""Public texts from which their words and axes are read in place of hashed words."""
 
 
 def columns_for(
@@ -73,19 +73,23 @@ class Terms:
         labelled = self.labels >= 0
         return unit_shares(self.labels[labelled], self.unit_of[labelled], n_classes)
 
-    def sum(self, features: Map, n_classes: int, lattice: LatticeGaussian) -> np.ndarray:
+    def sum(
+        self, features: Map, n_classes: int, lattice: LatticeGaussian, share: float = 0.5
+    ) -> np.ndarray:
         """Return the (columns + 1, K) int64 sum of the units' rounded terms, in spacings.
+
+        ``share`` is that of the constant in |z|^2.
 
         Each term is rounded for its unit alone, and integers are added, so that the order and the
         number of the other units leave no trace.
         """
         total = np.zeros((features.columns + 1, n_classes), np.int64)
-        for _, label, terms in self.blocks(features, lattice):
+        for _, label, terms in self.blocks(features, lattice, share):
             np.add.at(total[:, label], terms.indices, terms.data)
         return total
 
     def blocks(
-        self, features: Map, lattice: LatticeGaussian
+        self, features: Map, lattice: LatticeGaussian, share: float = 0.5
     ) -> Iterator[tuple[np.ndarray, int, scipy.sparse.csr_matrix]]:
         """Yield units, a class, and the (units, columns + 1) rounded terms of that class."""
         labelled = np.flatnonzero(self.labels >= 0)
@@ -94,15 +98,15 @@ class Terms:
         while begin < len(starts):
             end = min(begin + _BLOCK, len(starts))
             last = starts[end] if end < len(starts) else len(labelled)
-            yield from self._block(labelled[starts[begin] : last], features, lattice)
+            yield from self._block(labelled[starts[begin] : last], features, lattice, share)
             begin = end
 
     def _block(
-        self, rows: np.ndarray, features: Map, lattice: LatticeGaussian
+        self, rows: np.ndarray, features: Map, lattice: LatticeGaussian, share: float
     ) -> Iterator[tuple[np.ndarray, int, scipy.sparse.csr_matrix]]:
         """Yield the terms of the units of some labelled documents."""
-        z = features.rows([self.texts[row] for row in rows])
-        z = scipy.sparse.hstack([z, np.ones((len(rows), 1))], format="csr") * math.sqrt(0.5)
+        z = features.rows([self.texts[row] for row in rows]) * math.sqrt(1 - share)
+        z = scipy.sparse.hstack([z, np.full((len(rows), 1), math.sqrt(share))], format="csr")
         names, units = np.unique(self.unit_of[rows], return_inverse=True)
         weights = 1.0 / np.bincount(units)[units]
         shape = (units.max() + 1, len(rows))
@@ -122,16 +126,7 @@ def calibrated(epsilon: float, delta: float, columns: int, n_classes: int) -> La
     )
 
 
-def calibrated_count(epsilon: float, delta: float) -> LatticeGaussian:
-    """Return the noise of the four counts of test units."""
-    return LatticeGaussian.calibrate(
-        epsilon, delta, SENSITIVITY, dimension=4, entries=4, contributions=2
-    )
-
-
-def query_of(
-    lattice: LatticeGaussian, unit: str, reason: str = REASON, count: int = 1
-) -> GaussianQuery:
+def query_of(lattice: LatticeGaussian, unit: str, reason: str, count: int = 1) -> GaussianQuery:
     """Return the event of ``count`` releases."""
     found = lattice.query(unit=unit, relation="replace", reason=reason, clipping="row", count=count)
     assert found is not None  # budgets are finite
@@ -150,11 +145,13 @@ class PublicTexts:
     """Model that reads texts in place of words."""
 
     def map(self, columns: int, axes: int) -> Map:
-        """Return the map of texts to rows: by the model, else on so many axes of ``known``, else by
-        a hash into ``columns``."""
+        """Return the map of texts to rows: by the model, else on so many axes of many ``known``,
+        else by a hash into ``columns``."""
         if self.model is not None:
             return self.model
-        return PublicWords.of(self.known, axes) if self.known else HashedWords(columns, self.words)
+        if len(self.known) >= FEWEST_TEXTS:
+            return PublicWords.of(self.known, axes)
+        return HashedWords(columns, self.words)
 
 
 def mu_of(queries: Sequence[GaussianQuery]) -> float:
@@ -167,13 +164,19 @@ class ClassSums:
     """Training by one noisy sum, with everything that is decided before a private read."""
 
     LINE: ClassVar = (
-        "one noisy sum of rows for each class; the easiest to explain, and the one to start with"
+        "one noisy sum of rows for each class; the default for texts that a model reads, and "
+        f"beside {FEWEST_TEXTS} public texts without a class"
     )
     CARD: ClassVar = "one noisy sum"
+    SHARE: ClassVar[float] = 0.5
+    """Share of the constant in the squared norm of a row."""
+    REASON: ClassVar[str] = REASON
     features: Map
     n_classes: int
     lattice: LatticeGaussian
     unit: str
+    n_units: int
+    """Public number of units that train, labelled or not."""
 
     @classmethod
     def of(
@@ -184,18 +187,29 @@ class ClassSums:
         columns = columns_for(n_units, n_classes, epsilon, delta)
         axes = min(max(columns // 2, n_classes), MOST_AXES)
         features = public.map(columns, axes)
-        return cls(features, n_classes, calibrated(epsilon, delta, features.columns, n_classes),
-                   unit)  # fmt: skip
+        lattice = calibrated(epsilon, delta, features.columns, n_classes)
+        return cls(features, n_classes, lattice, unit, n_units)
 
     @property
     def queries(self) -> tuple[GaussianQuery, ...]:
         """Return the events."""
-        return (query_of(self.lattice, self.unit),)
+        return (query_of(self.lattice, self.unit, self.REASON),)
+
+    @property
+    def size_noise(self) -> float:
+        """Return the standard deviation of the noisy numbers of units."""
+        return self.lattice.noise_std / math.sqrt(self.SHARE)
+
+    @property
+    def least_class(self) -> float:
+        """Return the number of units below which a class is lost in the noise of its sum."""
+        return LEAST_CLASS * self.lattice.noise_std
 
     @property
     def noise(self) -> str:
         """Return the noise in words."""
-        return f"standard deviation {math.sqrt(2) * self.lattice.noise_std:.3g} in each number"
+        std = self.lattice.noise_std / math.sqrt(1 - self.SHARE)
+        return f"standard deviation {std:.3g} in each number"
 
     def check_total(self, units: int) -> None:
         """See ``LatticeGaussian.check_total``."""
@@ -208,12 +222,16 @@ class ClassSums:
         """
         queries = self.queries
         door.plan([queries])
-        exact = terms.sum(self.features, self.n_classes, self.lattice)
+        exact = terms.sum(self.features, self.n_classes, self.lattice, self.SHARE)
         [noisy] = door.gaussian(exact[None], queries, stream="class_sums")
-        private = ClassMeans.of(noisy, self.lattice.noise_std)
-        return weights_of(private, *self.public_means(known)), private.sizes
+        return self.read_out(noisy, self.public_sums(known))
 
-    def public_means(self, known: Terms) -> tuple[ClassMeans | None, float | None]:
+    def read_out(self, noisy: np.ndarray, public: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return weights and sizes, from (columns + 1, K) noisy sums and ``public_sums``."""
+        private = ClassMeans.of(noisy, self.lattice.noise_std)
+        return weights_of(private, *public), private.sizes
+
+    def public_sums(self, known: Terms) -> Any:
         """Return the sums of public documents by class, and the mean variance of a coordinate.
 
         The variance is None where nothing public tells it.
@@ -305,8 +323,8 @@ class Counts:
     """Shares of test units: (both right, only the model, only the other one, neither)."""
 
     cells: tuple[float, ...]
-    noise_std: float
-    """0: exact counts of public documents."""
+    gain_variance: float
+    """Variance of the noise of the gain, in units; 0: exact counts of public documents."""
     tested: int
     """Public number of test units, labelled or not."""
 
@@ -333,5 +351,5 @@ class Counts:
     @property
     def error(self) -> float:
         """Standard error of the gain: of the sample of test units, and of the noise."""
-        differ = max(self.cells[1] + self.cells[2], 0.0) + 2 * self.noise_std**2
+        differ = max(self.cells[1] + self.cells[2], 0.0) + self.gain_variance
         return math.sqrt(max(differ, 1.0)) / self.labelled
