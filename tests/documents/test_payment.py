@@ -347,8 +347,11 @@ def test_an_error_after_the_charge_says_what_is_spent(run, data, monkeypatch):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
 @pytest.mark.parametrize("flags", [(), ("--json",)])
-def test_where_standard_output_is_full_the_release_is_whole_and_said_to_be(data, flags):
+def test_where_standard_output_is_full_the_release_is_whole_and_said_to_be(
+    data, flags, monkeypatch
+):
     texts()
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)  # else nothing is left to fail at the end
     command = [sys.executable, "-m", "private_graphs", "classify", "x", "--epsilon", "1", *flags]
     with open("/dev/full", "w") as full:
         done = subprocess.run([*command, "--out", "R"], stdout=full, stderr=subprocess.PIPE)
