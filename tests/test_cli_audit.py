@@ -80,3 +80,59 @@ def test_a_proved_method_is_audited_in_its_scenario(audit):
 )
 def test_wrong_usage_says_what_to_do(audit, arguments, words):
     refused(audit(*arguments), 2, words)
+
+
+TRAIN = """
+import numpy as np
+from private_graphs.audit import gaussian
+
+def data():
+    return np.random.default_rng(0).standard_normal((30, 4))
+
+rows = data()
+
+def train(rows, clip=1.0):
+    scale = np.maximum(1, np.linalg.norm(rows, axis=1) / clip)
+    return gaussian((rows / scale[:, None]).sum(0), std=8.0, sensitivity=2.0)
+
+def unclipped(rows):
+    return train(rows, 100.0)
+"""
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text(TRAIN, encoding="utf-8")
+    return path
+
+
+def test_a_training_of_ones_own_is_replayed(audit, script):
+    flags = ("--data", f"{script}:data", "--neighbours", 4)
+    answer = audit("--script", f"{script}:train", *flags, "--json")
+    assert answer.code == 0 and (answer.json["verdict"], answer.json["neighbours"]) == (
+        "no leak found", 4,
+    )  # fmt: skip
+    answer = audit("--script", f"{script}:unclipped", "--data", f"{script}:rows", "--neighbours", 4)
+    assert answer.code == 1 and answer.out.startswith("LEAKS: ")
+    assert "a sum moves too far: step 1: by " in answer.out
+    answer = audit("--script", f"{script}:train", *flags, "--claim", 0.5, "--delta", 1e-5)
+    assert answer.code == 1 and "you claim 0.500; what ran proves " in answer.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--script", "own.py:train"), "expected both"),
+        (("--script", "own.py:train", "--data", "none.py:data"), "found no such file"),
+        (("--script", "own.py:trian", "--data", "own.py:data"), "it defines data, gaussian, np,"),
+        (("--script", "own.py:rows", "--data", "own.py:data"), "expected a function of the data"),
+        (("--script", "own.py:train", "--data", "own.py:data", "--replay"), "leave the other"),
+        (("--protocol", "sound", "--claim", "2"), "--scores and --script"),
+    ],
+)
+def test_a_training_that_cannot_be_replayed_is_refused(
+    audit, script, monkeypatch, arguments, words
+):
+    monkeypatch.chdir(script.parent)
+    refused(audit(*arguments), 2, words)

@@ -18,6 +18,7 @@ import io
 import logging
 import math
 import os
+import random
 import sys
 import warnings
 from collections import defaultdict
@@ -360,6 +361,21 @@ def _distance(kind: str, query: Any, first: Any, second: Any, relation: str) -> 
 
 
 # --- what else is released ---
+
+
+def generator_states() -> tuple[Any, ...]:
+    """Return the states of the global generators: of Python, NumPy and, if it is loaded, "
+    "PyTorch."""
+    torch = sys.modules.get("torch")
+    return random.getstate(), np.random.get_state(), torch.get_rng_state() if torch else None
+
+
+def set_generators(states: tuple[Any, ...]) -> None:
+    """Set the global generators to these states."""
+    random.setstate(states[0])
+    np.random.set_state(states[1])
+    if states[2] is not None:
+        sys.modules["torch"].set_rng_state(states[2])
 
 
 def differences(first: Any, second: Any, at: str = "") -> list[str]:
