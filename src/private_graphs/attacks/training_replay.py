@@ -19,7 +19,8 @@ from private_graphs.attacks.record_neighbours import Change, record_neighbours
 from private_graphs.attacks.training_findings import TrainingFindings, findings
 from private_graphs.attacks.training_price import accounting, priced
 from private_graphs.attacks.training_runs import Coins, TrainingRun, execute
-from private_graphs.mechanisms.reads import other_numbers, private_places
+from private_graphs.mechanisms.reads import TURNS, other_numbers, private_places
+from private_graphs.mechanisms.replay import first_verdict
 
 _ABSENT = 4
 """One in so many neighbours is tried as a record that never joins, too."""
@@ -42,11 +43,11 @@ class TrainingReport:
 
     @property
     def verdict(self) -> str:
-        """Return the first that holds: NOT REPEATABLE, LEAKS, WRONG EPSILON, INCONCLUSIVE, "
-        "no leak."""
-        kinds = {"NOT REPEATABLE": self.not_repeatable, "LEAKS": self.leaks,
-                 "WRONG EPSILON": self.accounting, "INCONCLUSIVE": self.inconclusive}  # fmt: skip
-        return next((name for name, lines in kinds.items() if lines), "no leak found")
+        """Return NOT REPEATABLE, LEAKS, WRONG EPSILON, INCONCLUSIVE or no leak found."""
+        return first_verdict({
+            "NOT REPEATABLE": self.not_repeatable, "LEAKS": self.leaks,
+            "WRONG EPSILON": self.accounting, "INCONCLUSIVE": self.inconclusive,
+        })  # fmt: skip
 
     @property
     def passed(self) -> bool:
@@ -159,8 +160,10 @@ def _add_reads(
         return
     names = ", ".join(sorted(places))
     report.notes.append(f"{names} reads a private number into Python: publish nothing of it")
-    changed = replayed(first, others=other_numbers(reads, places))
-    lines = [] if changed.error else compare(first, changed).lines
+    others, lines = other_numbers(reads, places), list[str]()
+    for turn in TURNS:
+        changed = replayed(first, others=others, turn=turn)
+        lines += [] if changed.error else compare(first, changed).lines  # others may not fit
     if lines:
         report.leaks.append(f"{names} reads a private number that decides what is released: "
                             "with another "

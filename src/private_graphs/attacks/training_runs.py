@@ -84,6 +84,8 @@ class TrainingRun(Watch):
     change: Change | None = None
     redrawn: int = 0
     others: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    turn: int = 0
+    """How floats of them are scaled (``tensor_reads``)."""
     memory: dict[Any, Any] = field(default_factory=Counter)
     """Answers of accountants, which take seconds and read public numbers alone."""
 
@@ -211,7 +213,7 @@ def execute(train: Callable[[Any], Any], data: Any, run: TrainingRun) -> Trainin
         random.seed(run.coins.seed)
         np.random.seed(run.coins.seed)
         torch.manual_seed(run.coins.seed)
-        with said() as lines, tensor_reads(run.others) as run.reads, _watched(run):
+        with said() as lines, tensor_reads(run.others, run.turn) as run.reads, _watched(run):
             run.answer = plain(train(_copied(data)))
     except Exception as error:
         if run.tape is None:

@@ -276,5 +276,6 @@ def _replay(method: str | None, protocol: str | None, neighbours: int, as_json: 
     if failed:
         names = ", ".join(f"{each.method} {each.scenario} {each.protocol}" for each in failed)
         what = failed[0].replay
-        found_first = what.differs[0] if what.differs else f"{what.largest_ratio:.6g} sensitivities"
-        raise UserError(f"{names}: a proof does not hold: {found_first}")
+        apart = [*what.not_repeatable, *what.differs, f"{what.largest_ratio:.6g} sensitivities"]
+        holds = "a proof does not hold" if what.verdict == "LEAKS" else what.verdict
+        raise UserError(f"{names}: {holds}: {apart[0]}")
