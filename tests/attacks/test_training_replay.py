@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import opacus
 import pytest
@@ -10,6 +12,7 @@ from attacks import training_scripts as scripts
 from opacus.optimizers import DPOptimizer
 from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 
+from private_graphs.attacks.training_files import script_names
 from private_graphs.audit import Change, replay_training
 from private_graphs.core.errors import UsageError
 
@@ -257,3 +260,24 @@ def test_patches_are_taken_off_if_one_of_them_fails(monkeypatch):
 def test_a_relation_that_is_none_is_refused():
     with pytest.raises(UsageError, match="expected one of replace, zero_out, add_remove"):
         replayed("by_hand", relation="swap")
+
+
+@pytest.mark.skipif(
+    "OPACUS_EXAMPLES" not in os.environ,
+    reason="OPACUS_EXAMPLES names no folder examples/ of a checkout of Opacus",
+)
+@pytest.mark.parametrize(
+    ("train", "data", "verdict"),
+    [
+        ("char_lstm", "names", "LEAKS"),
+        ("imdb", "reviews", "LEAKS"),
+        ("mnist", "digits", "no leak found"),
+    ],
+)
+def test_examples_of_opacus_have_the_verdicts_of_the_page(root, train, data, verdict):
+    file = root / "examples" / "audit_training" / "opacus_examples.py"
+    with script_names(f"{file}:{train}", f"{file}:{data}") as (function, records):
+        report = replay_training(function, records, 2)
+    assert report.verdict == verdict
+    mixed = any(line.startswith("gradients of other records move") for line in report.leaks)
+    assert mixed == (verdict == "LEAKS")
