@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
 import pytest
 from command_line import refused
 
+from private_graphs.privacy.audits import one_run_epsilon
 from private_graphs.training import engine
 
 FIELDS = {
@@ -136,3 +138,20 @@ def test_a_training_that_cannot_be_replayed_is_refused(
 ):
     monkeypatch.chdir(script.parent)
     refused(audit(*arguments), 2, words)
+
+
+def test_scores_of_canaries_of_one_run_give_the_bound_of_the_one_run_audit(audit, tmp_path):
+    """All 200 guesses right: the same number as for the audit of the released code's canaries."""
+    draws = np.random.default_rng(0)
+    for name, shift in (("in", 9.0), ("out", 0.0)):
+        scores = draws.normal(shift, 1, size=200)
+        (tmp_path / f"{name}.csv").write_text("\n".join(map(str, scores)), encoding="utf-8")
+    files = (tmp_path / "in.csv", tmp_path / "out.csv")
+    answer = audit("--scores", *files, "--canaries").json
+    assert (answer["canaries"], answer["guesses"], answer["right"]) == (400, 200, 200)
+    assert answer["epsilon_lower"] == pytest.approx(one_run_epsilon(400, 200, 200, 1e-5, 0.999))
+    swapped = audit("--scores", *files[::-1], "--canaries").json
+    assert (swapped["right"], swapped["epsilon_lower"]) == (0, 0)
+    answer = audit("--scores", *files, "--json").json
+    assert answer["epsilon_lower_gaussian"] > answer["epsilon_lower"] > 0
+    assert audit("--scores", *files, "--canaries", "--claim", 2).code == 2
