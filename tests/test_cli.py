@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -32,6 +33,32 @@ def test_epsilon_prints_the_known_values(run, flags, expected):
     found = run("epsilon", *ACCOUNT, *flags)
     assert found.code == 0 and found.err == ""
     assert found.json["epsilon"] == pytest.approx(expected, abs=2e-4)
+
+
+def test_a_paragraph_has_the_numbers_that_epsilon_prints_rounded_up(run):
+    flags = ("--noise-multiplier", 2, "--epochs", 5, "--batch-size", 50, "--n", 1000)
+    words, found = run("epsilon", *flags, "--paragraph").out, run("epsilon", *flags).json
+    five = run("epsilon", *flags, "--group", 5).json
+    one = run("epsilon", *flags, "--relation", "add_remove").json
+    assert found["epsilon_add_remove"] == one["epsilon"] < found["epsilon"] < five["epsilon"]
+    printed = [float(number) for number in re.findall(r"epsilon (?:is )?(\d+\.\d\d)", words)]
+    values = (found["epsilon"], five["epsilon"], found["if_shuffled"])
+    for value, shown in zip(values, printed, strict=True):
+        assert value <= shown < value + 0.01
+    assert f"and {printed[0]:.2f}" not in words and "100 steps" in words
+    assert run("epsilon", *flags, "--paragraph", "--group", 5).code == 2
+
+
+def test_noise_takes_the_numbers_that_papers_print(run):
+    flags = ("--epochs", 5, "--batch-size", 50, "--n", 1000)
+    found = run("noise", "--epsilon", 2, *flags).json
+    assert (found["steps"], found["sampling_rate"]) == (100, 0.05)
+    same = run("noise", "--epsilon", 2, "--steps", 100, "--sampling-rate", 0.05).json
+    assert same["noise_multiplier"] == found["noise_multiplier"]
+    spent = run("epsilon", "--noise-multiplier", found["noise_multiplier"], *flags).json
+    assert 1.95 < spent["epsilon"] <= 2
+    assert run("noise", "--epsilon", 2, "--epochs", 5).code == 2
+    assert run("noise", "--epsilon", 2).code == 2
 
 
 @pytest.mark.parametrize("command", ["epsilon", "noise"])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
 import pytest
 from command_line import refused
 
+from private_graphs.privacy.audits import one_run_epsilon
 from private_graphs.training import engine
 
 FIELDS = {
@@ -80,3 +82,76 @@ def test_a_proved_method_is_audited_in_its_scenario(audit):
 )
 def test_wrong_usage_says_what_to_do(audit, arguments, words):
     refused(audit(*arguments), 2, words)
+
+
+TRAIN = """
+import numpy as np
+from private_graphs.audit import gaussian
+
+def data():
+    return np.random.default_rng(0).standard_normal((30, 4))
+
+rows = data()
+
+def train(rows, clip=1.0):
+    scale = np.maximum(1, np.linalg.norm(rows, axis=1) / clip)
+    return gaussian((rows / scale[:, None]).sum(0), std=8.0, sensitivity=2.0)
+
+def unclipped(rows):
+    return train(rows, 100.0)
+"""
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "own.py"
+    path.write_text(TRAIN, encoding="utf-8")
+    return path
+
+
+def test_a_training_of_ones_own_is_replayed(audit, script):
+    flags = ("--data", f"{script}:data", "--neighbours", 4)
+    answer = audit("--script", f"{script}:train", *flags, "--json")
+    assert answer.code == 0 and (answer.json["verdict"], answer.json["neighbours"]) == (
+        "no leak found", 4,
+    )  # fmt: skip
+    answer = audit("--script", f"{script}:unclipped", "--data", f"{script}:rows", "--neighbours", 4)
+    assert answer.code == 1 and answer.out.startswith("LEAKS: ")
+    assert "a sum moves too far: step 1: by " in answer.out
+    answer = audit("--script", f"{script}:train", *flags, "--claim", 0.5, "--delta", 1e-5)
+    assert answer.code == 1 and "you claim 0.500; what ran proves " in answer.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--script", "own.py:train"), "expected both"),
+        (("--script", "own.py:train", "--data", "none.py:data"), "found no such file"),
+        (("--script", "own.py:trian", "--data", "own.py:data"), "it defines data, gaussian, np,"),
+        (("--script", "own.py:rows", "--data", "own.py:data"), "expected a function of the data"),
+        (("--script", "own.py:train", "--data", "own.py:data", "--replay"), "leave the other"),
+        (("--protocol", "sound", "--claim", "2"), "--scores and --script"),
+    ],
+)
+def test_a_training_that_cannot_be_replayed_is_refused(
+    audit, script, monkeypatch, arguments, words
+):
+    monkeypatch.chdir(script.parent)
+    refused(audit(*arguments), 2, words)
+
+
+def test_scores_of_canaries_of_one_run_give_the_bound_of_the_one_run_audit(audit, tmp_path):
+    """All 200 guesses right: the same number as for the audit of the released code's canaries."""
+    draws = np.random.default_rng(0)
+    for name, shift in (("in", 9.0), ("out", 0.0)):
+        scores = draws.normal(shift, 1, size=200)
+        (tmp_path / f"{name}.csv").write_text("\n".join(map(str, scores)), encoding="utf-8")
+    files = (tmp_path / "in.csv", tmp_path / "out.csv")
+    answer = audit("--scores", *files, "--canaries").json
+    assert (answer["canaries"], answer["guesses"], answer["right"]) == (400, 200, 200)
+    assert answer["epsilon_lower"] == pytest.approx(one_run_epsilon(400, 200, 200, 1e-5, 0.999))
+    swapped = audit("--scores", *files[::-1], "--canaries").json
+    assert (swapped["right"], swapped["epsilon_lower"]) == (0, 0)
+    answer = audit("--scores", *files, "--json").json
+    assert answer["epsilon_lower_gaussian"] > answer["epsilon_lower"] > 0
+    assert audit("--scores", *files, "--canaries", "--claim", 2).code == 2

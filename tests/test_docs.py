@@ -133,3 +133,34 @@ def test_every_step_of_the_proof_of_word_sums_names_a_line_and_a_test_that_exist
         body = code[code.index(f"def {function}(") :]
         assert " ".join(line.split()) in " ".join(body.split()), (path, line)
         assert test == "the same" or f"def test_{test.strip('`')}(" in tests, test
+
+
+AUDITED = "docs/audit-your-training.md"
+NUMBER = re.compile(r"\d+\.\d+")
+
+
+@pytest.mark.parametrize(("name", "code"), [("train", 0), ("train_best", 1)])
+def test_the_audit_of_ones_own_training_prints_what_the_page_shows(name, code, monkeypatch):
+    """Words are equal; numbers are those of another processor within 5 %."""
+    monkeypatch.chdir(ROOT)
+    file = "examples/audit_training/train.py"
+    command = f"audit --script {file}:{name} --data {file}:data"
+    answer = CliRunner().invoke(application(), command.split())
+    assert answer.exit_code == code, answer.output
+    shown = "\n".join(block_of(AUDITED, f"private-graphs {command}"))
+    assert NUMBER.sub("#", answer.stdout.strip()) == NUMBER.sub("#", shown)
+    numbers = [[float(number) for number in NUMBER.findall(text)]
+               for text in (answer.stdout, shown)]  # fmt: skip
+    assert numbers[0] == pytest.approx(numbers[1], rel=0.05)
+
+
+def test_the_page_lists_every_planted_mistake_with_its_verdict():
+    from attacks.test_training_replay import EPSILONS, LEAKS
+
+    rows = re.findall(
+        r"^\| .* \| (LEAKS|WRONG EPSILON) \| (.*) \|$", text_of(AUDITED), re.MULTILINE
+    )
+    for verdict, findings in (("LEAKS", LEAKS), ("WRONG EPSILON", EPSILONS)):
+        words = " ".join(shown for name, shown in rows if name == verdict)
+        for line in findings.values():
+            assert line.partition(":")[0] in words, line

@@ -35,7 +35,6 @@ from private_graphs.mechanisms.replay import (
     Coins,
     MadeUp,
     Recording,
-    Redrawn,
     Replay,
     Replaying,
     differences,
@@ -89,6 +88,8 @@ class ReplayAudit:
             "calls": replay.calls,
             "largest_ratio": replay.largest_ratio if math.isfinite(replay.largest_ratio) else None,
             "rest_equal": replay.rest_equal,
+            "verdict": replay.verdict,
+            "not_repeatable": replay.not_repeatable,
             "differs": replay.differs,
             "passed": self.passed,
         }
@@ -181,7 +182,9 @@ def describe(audits: Sequence[ReplayAudit]) -> str:
             f"{each.method:20} {each.scenario:10} {each.protocol:9} {replay.neighbours:10} "
             f"{replay.calls:7} {replay.largest_ratio:13.6f}  {rest.rstrip()}{claim}{verdict}"
         )
-        lines += [f"    {line}" for line in replay.differs[:3]]
+        if not each.passed:
+            lines.append(f"    {replay.verdict}")
+        lines += [f"    {line}" for line in (*replay.not_repeatable, *replay.differs)[:3]]
     return "\n".join(lines)
 
 
@@ -205,10 +208,11 @@ def audit(job: Job, dataset: Any, count: int, seed: int = 0) -> ReplayAudit:
     inference = method.protocols[job.protocol].inference or SCENARIOS[job.scenario].inference
     told = inference != "leaks"
 
-    def replayed(again: Replaying, first: Answered, other: Neighbour) -> None:
+    def replayed(again: Replaying, first: Answered, other: Neighbour, same: bool = False) -> None:
         after = _answers(job, dataset, again, other.task)
         was, now = (_covered(other, each.answers, told) for each in (first, after))
-        found.add(again, [*differences(was, now), *differences(first.lines, after.lines, "/log")])
+        lines = [*differences(was, now), *differences(first.lines, after.lines, "/log")]
+        found.add(again, lines, same)
 
     for number, coins in enumerate(policies):
         recording = Recording(coins, term_steps=_TERM_STEPS)
@@ -224,9 +228,9 @@ def audit(job: Job, dataset: Any, count: int, seed: int = 0) -> ReplayAudit:
             found.neighbours += 1
             replayed(Replaying(recording, relation), first, other)
         if coins == "drawn":
-            replayed(Replaying(recording, relation), first, Neighbour(task))
+            replayed(Replaying(recording, relation), first, Neighbour(task), same=True)
             found.differs += tape_findings([recording])
-            replayed(Redrawn(recording, relation), first, Neighbour(task))
+            replayed(Replaying(recording, relation, redrawn=True), first, Neighbour(task))
             found.differs += _read_by_others(job, dataset, first)
     tape = MadeUp()
     first = _answers(job, dataset, tape)

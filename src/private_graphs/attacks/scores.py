@@ -14,7 +14,12 @@ from scipy.stats import binom
 
 from private_graphs.core.bounded_files import read_bounded
 from private_graphs.core.errors import UserError
-from private_graphs.privacy.audits import Errors, two_point_epsilon
+from private_graphs.privacy.audits import (
+    Errors,
+    gaussian_epsilon,
+    one_run_epsilon,
+    two_point_epsilon,
+)
 from private_graphs.privacy.checks import check_delta
 from private_graphs.privacy.rounding import at_least
 from private_graphs.privacy.statements import AUDIT_CONFIDENCE
@@ -36,6 +41,8 @@ class ScoreBound:
     """Scores that equal the one before them in their file, where these are more than chance makes;
     else 0."""
     claim: float | None
+    epsilon_lower_gaussian: float
+    """The bound if the mechanism is an exact composition of Gaussian releases, and only then."""
 
     @property
     def refuted(self) -> bool | None:
@@ -53,6 +60,8 @@ class ScoreBound:
         if self.claim is not None:
             end = "is refuted" if self.refuted else "is not contradicted, which proves nothing"
             said = f"{said}; the claim {self.claim:g} {end}"
+        gaussian = at_least(self.epsilon_lower_gaussian)
+        said += f"; at least {gaussian} if the mechanism is an exact composition of Gaussian noise"
         return f"{said}; {self.warning}" if self.repeated else said
 
     @property
@@ -92,8 +101,32 @@ def bound_of(with_it: Path, without: Path, delta: float, claim: float | None) ->
     repeated = sum(map(_repeated, scores))
     return ScoreBound(
         lower, delta, AUDIT_CONFIDENCE, (len(above[0]), len(above[1])), float(threshold), repeated,
-        claim,
+        claim, gaussian_epsilon(errors, delta, AUDIT_CONFIDENCE),
     )  # fmt: skip
+
+
+def one_run_bound(with_it: Path, without: Path, delta: float) -> dict[str, Any]:
+    """Return the bound of the one-run audit at 99.9 %, from scores of canaries of one run.
+
+    A fair coin of its own put each canary into the training or not. The quarter with the highest
+    scores is guessed to be in it, the quarter with the lowest not to be (Steinke, Nasr & Jagielski
+    2023; docs/privacy.md §10); higher scores have to mean "in".
+
+    Raises:
+        UserError: a file without enough numbers.
+    """
+    check_delta(delta)
+    scores = [_numbers(path) for path in (with_it, without)]
+    inside = np.repeat([True, False], [len(part) for part in scores])
+    order = np.argsort(np.concatenate(scores), kind="stable")
+    quarter = len(order) // 4
+    right = int((~inside[order[:quarter]]).sum() + inside[order[-quarter:]].sum())
+    lower = one_run_epsilon(len(order), 2 * quarter, right, delta, AUDIT_CONFIDENCE)
+    return {
+        "epsilon_lower": lower, "delta": delta, "confidence": AUDIT_CONFIDENCE,
+        "canaries": len(order), "guesses": 2 * quarter, "right": right, "relation": "add_remove",
+        "supposes": "each canary was put into the one run by a fair coin of its own",
+    }  # fmt: skip
 
 
 _CHANCE = 1e-6

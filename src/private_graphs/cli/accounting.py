@@ -15,7 +15,14 @@ _ACCOUNTANTS = (
     "moments: the published formula (add_remove only); gdp: exact Gaussian, sampling rate 1; "
     "pld: privacy loss distribution, any sampling rate and relation."
 )
-Steps = Annotated[int, typer.Option(help="Number of noisy steps.")]
+Steps = Annotated[int | None, typer.Option(help="Number of noisy steps.")]
+Epochs = Annotated[
+    int | None,
+    typer.Option(help="With --batch-size and --n, as papers print it: in place of --steps and "
+                 "--sampling-rate."),
+]  # fmt: skip
+BatchSize = Annotated[int | None, typer.Option(help="Size of a minibatch.")]
+Records = Annotated[int | None, typer.Option(help="Number of records.")]
 Rate = Annotated[float, typer.Option(help="Poisson sampling rate; 1 means every step sees all.")]
 Relation = Annotated[
     str | None,
@@ -32,7 +39,7 @@ def epsilon(
                      "--mechanism laplace its scale in units of the sensitivity; with "
                      "randomized-response the epsilon of one answer."),
     ] = None,
-    steps: Annotated[int | None, typer.Option(help="Number of noisy steps.")] = None,
+    steps: Steps = None,
     accountant: Annotated[
         str,
         typer.Option(
@@ -42,13 +49,9 @@ def epsilon(
         ),
     ] = "pld",
     sampling_rate: Rate = 1.0,
-    epochs: Annotated[
-        int | None,
-        typer.Option(help="With --batch-size and --n, as papers print it: in place of --steps and "
-                     "--sampling-rate."),
-    ] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Size of a minibatch.")] = None,
-    n: Annotated[int | None, typer.Option(help="Number of records.")] = None,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    n: Records = None,
     mechanism: Annotated[
         Literal["gaussian", "laplace", "randomized-response"], typer.Option(help="Kind of noise.")
     ] = "gaussian",
@@ -60,19 +63,29 @@ def epsilon(
         typer.Option(help="JSON with dp_events (of a statement) or a list of them: all compose.",
                      metavar="FILE"),
     ] = None,
+    paragraph: Annotated[
+        bool,
+        typer.Option("--paragraph", help="Print a paragraph for a paper in place of JSON: unit, "
+                     "both relations, sampling, steps, what is supposed, a group of five."),
+    ] = False,
     delta: Delta = 1e-5,
     relation: Relation = None,
 ) -> None:  # fmt: skip
     """Print the epsilon of noisy steps as JSON, with what it is about.
 
     "bound" says whether epsilon is exact, an upper bound, or no bound; "supposes" what the numbers
-    rest on. "if_shuffled" is null where nothing is proved.
+    rest on. Without --relation, "epsilon" is about a record that is replaced, and
+    "epsilon_add_remove" about one that is added or removed. "if_shuffled" is epsilon of minibatches
+    of a fixed size in any order, such as a data loader makes that shuffles; it is null where
+    nothing is proved.
 
     Examples:
 
     private-graphs epsilon --accountant gdp --noise-multiplier 112 --steps 2000
 
     private-graphs epsilon --noise-multiplier 1.1 --epochs 60 --batch-size 256 --n 60000
+
+    private-graphs epsilon --noise-multiplier 1.1 --epochs 60 --batch-size 256 --n 60000 --paragraph
 
     private-graphs epsilon --mechanism laplace --noise-multiplier 2 --steps 3 --group 2
 
@@ -87,17 +100,16 @@ def epsilon(
         return
     if noise_multiplier is None:
         raise UsageError("give --noise-multiplier, or --events FILE")
-    batches = (epochs, batch_size, n)
-    shuffled = None
-    if any(each is not None for each in batches):
-        if None in batches or steps is not None or sampling_rate != 1:
+    steps, sampling_rate, shuffled = _steps(steps, sampling_rate, (epochs, batch_size, n))
+    if paragraph:
+        if mechanism != "gaussian" or accountant not in ("pld", "gdp") or group != 1 or relation:
             raise UsageError(
-                "--epochs, --batch-size and --n belong together, in place of --steps and "
-                "--sampling-rate"
+                "--paragraph is about Gaussian steps; leave --mechanism, --accountant, "
+                "--group and --relation out"
             )
-        steps, sampling_rate, shuffled = composition.minibatches(*batches)
-    if steps is None:
-        raise UsageError("give --steps, or --epochs with --batch-size and --n")
+        words = composition.paragraph(noise_multiplier, steps, sampling_rate, delta, shuffled)
+        typer.echo(words)
+        return
     print_json(
         composition.priced(
             mechanism, noise_multiplier, steps, accountant=accountant, rate=sampling_rate,
@@ -106,11 +118,36 @@ def epsilon(
     )  # fmt: skip
 
 
+def _steps(
+    steps: int | None, rate: float, batches: tuple[int | None, int | None, int | None]
+) -> tuple[int, float, int | None]:
+    """Return steps, sampling rate, and the epochs if minibatches tell both.
+
+    Raises:
+        UsageError: neither is given, or something of both.
+    """
+    from private_graphs.privacy.composition import minibatches
+
+    if any(each is not None for each in batches):
+        if None in batches or steps is not None or rate != 1:
+            raise UsageError(
+                "--epochs, --batch-size and --n belong together, in place of --steps and "
+                "--sampling-rate"
+            )
+        return minibatches(*batches)
+    if steps is None:
+        raise UsageError("give --steps, or --epochs with --batch-size and --n")
+    return steps, rate, None
+
+
 def noise(
     epsilon: Annotated[float, typer.Option(help="Privacy budget to keep.")],
-    steps: Steps,
+    steps: Steps = None,
     accountant: Annotated[str, typer.Option(help=_ACCOUNTANTS, metavar="moments|gdp|pld")] = "pld",
     sampling_rate: Rate = 1.0,
+    epochs: Epochs = None,
+    batch_size: BatchSize = None,
+    n: Records = None,
     delta: Delta = 1e-5,
     relation: Relation = None,
 ) -> None:
@@ -118,12 +155,18 @@ def noise(
 
     "supposes" says what the budget rests on.
 
-    Example: private-graphs noise --accountant gdp --epsilon 2 --steps 500
+    Examples:
+
+    private-graphs noise --accountant gdp --epsilon 2 --steps 500
+
+    private-graphs noise --epsilon 3 --epochs 60 --batch-size 256 --n 60000
     """
     from private_graphs.privacy.composition import default_relation, supposed
     from private_graphs.privacy.named_accountants import noise_for
 
+    steps, sampling_rate, shuffled = _steps(steps, sampling_rate, (epochs, batch_size, n))
     relation = relation or default_relation(accountant)
     value = noise_for(accountant, epsilon, steps, sampling_rate, delta, relation)
     supposes = supposed(relation, sampling_rate)
-    print_json({"noise_multiplier": value, "relation": relation, "supposes": supposes})
+    about = {} if shuffled is None else {"steps": steps, "sampling_rate": sampling_rate}
+    print_json({"noise_multiplier": value, "relation": relation, **about, "supposes": supposes})

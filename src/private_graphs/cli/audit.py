@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -12,8 +12,77 @@ from private_graphs.cli.terminal import ProgressBar, print_json
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.limits import MOST_RUNS
 
+ReplayFlag = Annotated[
+    bool,
+    typer.Option(
+        "--replay",
+        help="Replay the noise of runs on neighbouring data: of --method and "
+        "--protocol, or of all.",
+    ),
+]
+Script = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE:NAME",
+        help="Your own training: a function of the data, which a "
+        "Python file defines, such as train.py:train.",
+    ),
+]
+Data = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE:NAME", help="With --script: its data, or a function that returns them."
+    ),
+]
+ScriptRelation = Annotated[
+    Literal["replace", "zero_out", "add_remove"],
+    typer.Option(
+        help="With --script: how neighbours differ; zero_out: a record never joins, and "
+        "their number is public."
+    ),
+]
+ScoreFiles = Annotated[
+    tuple[Path, Path] | None,
+    typer.Option(
+        "--scores",
+        metavar="WITH WITHOUT",
+        help="Attack scores of anybody's code: one "
+        "number a line, of runs with and without a record.",
+    ),
+]
+Claim = Annotated[
+    float | None, typer.Option(help="With --scores or --script: epsilon that is claimed.")
+]
+Splits = Annotated[int, typer.Option(help="Random parts of the training graph.", max=MOST_RUNS)]
+AuditRuns = Annotated[
+    int | None,
+    typer.Option(
+        help="Training runs per label of the canary; more runs make the bound sharper. "
+        "Default 1000, with splits 250.",
+        max=MOST_RUNS,
+    ),
+]
+AuditVisits = Annotated[
+    Visits,
+    typer.Option(help="With splits, under sound: per-epoch sum (its own) or Poisson steps."),
+]
+AuditScenario = Annotated[
+    str | None,
+    typer.Option(
+        help="With --method: what is private and what is public; by default its first.",
+        metavar="text|graph|edges",
+    ),
+]
+Neighbours = Annotated[
+    int,
+    typer.Option(min=1, max=10_000, help="With --replay or --script: neighbours of each run."),
+]  # fmt: skip
+
 
 def audit(
+    script: Script = None,
+    data: Data = None,
+    relation: ScriptRelation = "replace",
     protocol: Annotated[
         Protocols | None, typer.Option(help="The training code of this protocol.")
     ] = None,
@@ -21,59 +90,47 @@ def audit(
         str | None,
         typer.Option(metavar="NAME", help="A proved method in its place, such as class_sums."),
     ] = None,
-    scenario: Annotated[
-        str | None,
-        typer.Option(help="With --method: what is private and what is public; by default its "
-                     "first.", metavar="text|graph|edges"),
-    ] = None,
+    scenario: AuditScenario = None,
     epsilon: Annotated[float, typer.Option(help="The claim that is attacked.")] = 2.0,
-    runs: Annotated[
-        int | None,
-        typer.Option(help="Training runs per label of the canary; more runs make the bound "
-                     "sharper. Default 1000, with splits 250.", max=MOST_RUNS),
-    ] = None,
-    splits: Annotated[
-        int, typer.Option(help="Random parts of the training graph.", max=MOST_RUNS)
-    ] = 1,
-    visits: Annotated[
-        Visits,
-        typer.Option(help="With splits, under sound: per-epoch sum (its own) or Poisson steps."),
-    ] = "protocol",
+    runs: AuditRuns = None,
+    splits: Splits = 1,
+    visits: AuditVisits = "protocol",
     seed: Seed = 0,
-    classes: Annotated[
-        int, typer.Option(help="With --method: of the tiny problem.", max=1000)
-    ] = 2,
-    replay: Annotated[
-        bool,
-        typer.Option("--replay", help="Replay the noise of runs on neighbouring data: of "
-                     "--method and --protocol, or of all."),
-    ] = False,
-    neighbours: Annotated[
-        int, typer.Option(min=1, max=10_000, help="With --replay: neighbours of each run.")
-    ] = 20,
+    classes: Annotated[int, typer.Option(help="With --method: of the tiny problem.", max=1000)] = 2,
+    replay: ReplayFlag = False,
+    neighbours: Neighbours = 20,
     mechanisms: Annotated[
-        bool,
-        typer.Option("--mechanisms", help="Audit the noise of every mechanism."),
+        bool, typer.Option("--mechanisms", help="Audit the noise of every mechanism.")
     ] = False,
-    score_files: Annotated[
-        tuple[Path, Path] | None,
-        typer.Option("--scores", metavar="WITH WITHOUT", help="Attack scores of anybody's code: "
-                     "one number a line, of runs with and without a record.")
-    ] = None,
-    claim: Annotated[float | None, typer.Option(help="With --scores: epsilon that is claimed.")
-                     ] = None,
+    score_files: ScoreFiles = None,
+    canaries: Annotated[
+        bool,
+        typer.Option(
+            "--canaries",
+            help="With --scores: they are of canaries of one run, each of "
+            "which was in it or not by a fair coin.",
+        ),
+    ] = False,
+    claim: Claim = None,
     delta: Delta = 1e-5,
     threads: Threads = 1,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
-    """Attack the training code or a proved method: a lower bound on its real epsilon.
+) -> None:
+    """Audit a training of your own, the training code of a paper, or a proved method.
 
-    A small graph has one isolated node, the canary, whose label training would reveal most easily.
-    The code trains 100 steps of SGD many times, with the noise that the protocol calibrates for
-    --epsilon; in half of the runs the canary's label is flipped. An attacker sees the final
-    parameters and guesses the label by a rule fixed in advance. An (epsilon, delta)-private
-    algorithm makes the attacker err often enough; a low error rate gives a lower bound on epsilon
-    (node, replace, delta 1e-5; Clopper-Pearson, 95 %), and needs no assumption about the mechanism.
+    With --script your own train(data) runs unchanged: once, and again on neighbours of its data,
+    whose noisy sums are those of the first run. The clipped sums of Opacus may then move by what
+    is priced, and all else that is returned must be equal to the bit; code without Opacus marks
+    the line of its noise. Verdicts: NOT REPEATABLE, LEAKS, WRONG EPSILON, INCONCLUSIVE, no leak
+    found; exit code 1 on all but the last.
+
+    Else an attack gives a lower bound on the real epsilon. A small graph has one isolated node,
+    the canary, whose label training would reveal most easily. The code trains 100 steps of SGD many
+    times, with the noise that the protocol calibrates for --epsilon; in half of the runs the
+    canary's label is flipped. An attacker sees the final parameters and guesses the label by a rule
+    fixed in advance. An (epsilon, delta)-private algorithm makes the attacker err often enough; a
+    low error rate gives a lower bound on epsilon (node, replace, delta 1e-5; Clopper-Pearson,
+    95 %), and needs no assumption about the mechanism.
 
     A bound above the claimed epsilon refutes the claim. A bound below it proves nothing: this
     attack just found no more. Where the proof is by exact Gaussian DP, a sharper bound that uses
@@ -89,12 +146,16 @@ def audit(
     from how well two neighbouring values can be distinguished.
 
     With --scores the numbers of your own attack on any code give a lower bound at 99.9 %: the
-    threshold is chosen on every other run, and the errors are counted on the rest.
+    threshold is chosen on every other run, and the errors are counted on the rest. Where the
+    mechanism is exactly Gaussian a sharper bound holds, which is printed too. With --canaries the
+    scores are those of canaries in one run.
 
     Exit code 1: the lower bound exceeds the proof, so the code has a bug. A refuted published claim
     is a finding, not an error.
 
     Examples:
+
+    private-graphs audit --script train.py:train --data train.py:data
 
     private-graphs audit --protocol sound --epsilon 2 --splits 10 --json
 
@@ -107,27 +168,55 @@ def audit(
     private-graphs audit --scores with.csv without.csv --delta 1e-5 --claim 2
     """
     flags = dict(locals())
-    if score_files is not None:
-        _bound_of_scores(score_files, delta, claim, as_json)
+    if script is not None or data is not None:
+        _replay_script(flags)
+    elif score_files is not None:
+        _bound_of_scores(score_files, delta, claim, as_json, canaries)
     elif claim is not None:
-        raise UsageError("--claim is for --scores; give both, or --epsilon")
+        raise UsageError("--claim is for --scores and --script; give one of them, or --epsilon")
     elif replay or mechanisms:
         _refuse_other_flags(flags)
         _audit_mechanisms(as_json) if mechanisms else _replay(method, protocol, neighbours, as_json)
     elif (protocol is None) == (method is None):
         raise UsageError(
-            "expected --protocol, such as released, --method, --replay or --mechanisms"
+            "expected --script, --protocol, such as released, --method, --replay or --mechanisms"
         )
     else:
         _attack(flags)
 
 
+def _replay_script(flags: dict[str, Any]) -> None:
+    """Replay a training of the user, print the report, and end with code 1 if it does not pass."""
+    from private_graphs.attacks.training_files import script_names
+    from private_graphs.attacks.training_replay import replay_training
+
+    if flags["script"] is None or flags["data"] is None:
+        raise UsageError("expected both, as in --script train.py:train --data train.py:data")
+    if any(flags[name] for name in ("protocol", "method", "replay", "mechanisms", "score_files")):
+        raise UsageError("--script audits a training of your own; leave the other audits out")
+    with script_names(flags["script"], flags["data"]) as (train, data):
+        with ProgressBar("replaying", "neighbour") as progress:
+            report = replay_training(
+                train, data, flags["neighbours"], relation=flags["relation"], seed=flags["seed"],
+                claim=flags["claim"], progress=progress,
+                delta=None if flags["claim"] is None else flags["delta"],
+            )  # fmt: skip
+    print_json(report.document()) if flags["as_json"] else typer.echo(str(report))
+    if not report.passed:
+        raise typer.Exit(1)
+
+
 def _bound_of_scores(
-    files: tuple[Path, Path], delta: float, claim: float | None, as_json: bool
+    files: tuple[Path, Path], delta: float, claim: float | None, as_json: bool, canaries: bool
 ) -> None:
     """Print the lower bound that follows from two files of attack scores."""
-    from private_graphs.attacks.scores import bound_of
+    from private_graphs.attacks.scores import bound_of, one_run_bound
 
+    if canaries:
+        if claim is not None:
+            raise UsageError("--canaries prints a bound; leave --claim out and compare")
+        print_json(one_run_bound(*files, delta))
+        return
     found = bound_of(*files, delta, claim)
     print_json(found.document()) if as_json else typer.echo(found.sentence)
 
@@ -202,5 +291,6 @@ def _replay(method: str | None, protocol: str | None, neighbours: int, as_json: 
     if failed:
         names = ", ".join(f"{each.method} {each.scenario} {each.protocol}" for each in failed)
         what = failed[0].replay
-        found_first = what.differs[0] if what.differs else f"{what.largest_ratio:.6g} sensitivities"
-        raise UserError(f"{names}: a proof does not hold: {found_first}")
+        apart = [*what.not_repeatable, *what.differs, f"{what.largest_ratio:.6g} sensitivities"]
+        holds = "a proof does not hold" if what.verdict == "LEAKS" else what.verdict
+        raise UserError(f"{names}: {holds}: {apart[0]}")

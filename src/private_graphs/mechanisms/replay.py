@@ -18,11 +18,12 @@ import io
 import logging
 import math
 import os
+import random
 import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from hashlib import sha256
@@ -33,6 +34,7 @@ import numpy as np
 
 from private_graphs.core.streams import Streams
 from private_graphs.mechanisms.door import Descent, Lane, Watch, noise_std
+from private_graphs.mechanisms.reads import TURNS, other_numbers, private_places, tensor_reads
 from private_graphs.privacy.events import NoisyGradients, Unnoised
 from private_graphs.privacy.queries import (
     ExponentialChoice,
@@ -63,12 +65,16 @@ class Taped:
     query: Any
     exact: Any
     noisy: Any
+    generators: Any = None
+    """States of the global generators after it, which a replay sets again."""
 
 
 class Recording(Watch):
     """Watch that records what passes. ``coins``: as drawn, or all units join, or none does.
 
-    ``term_steps``: steps whose individual terms are recorded, counted from 1.
+    ``unit``: positions of the changed unit, which joins each step that is drawn, and is inside or
+    outside of secret samples as ``coins`` asks. ``term_steps``: steps whose individual terms are
+    recorded, counted from 1.
     """
 
     active = True
@@ -79,16 +85,15 @@ class Recording(Watch):
     def __init__(
         self,
         coins: Coins = "drawn",
-        sampled: Sequence[int] = (),
+        unit: Sequence[int] = (),
         term_steps: Sequence[int] = (1, 2),
     ) -> None:
-        self.coins, self.unit, self.term_steps = coins, tuple(sampled), term_steps
+        self.coins, self.unit, self.term_steps = coins, tuple(unit), term_steps
         self.tapes: dict[str, list[Taped]] = defaultdict(list)
         self.values: dict[str, list[np.ndarray]] = defaultdict(list)
         self.streams: dict[str, Streams] = {}
         self.singles: dict[int, np.ndarray] = {}
         self.findings: list[str] = []
-        self.redrawn: np.random.Generator | None = None
         self._steps = 0
 
     def passed(self, lane: Lane, part: str, kind: str, query: Any, exact: Any, noisy: Any) -> Any:
@@ -96,28 +101,24 @@ class Recording(Watch):
         self.streams[lane.streams.public_id] = lane.streams
         if kind == "flip" and (np.diff(noisy) <= 0).any():
             self.findings.append("flip: codes in an order of their own; expected them sorted")
-        taped = Taped(kind, part, query, _copy(exact), _copy(noisy))
+        taped = Taped(kind, part, query, _copy(exact), _copy(noisy), generator_states())
         self.tapes[lane.streams.public_id].append(taped)
         return noisy
 
     def joined(self, lane: Lane, positions: np.ndarray, population: int) -> np.ndarray:
-        """Select all positions, none, or those with heads; with ``redrawn`` coins others."""
-        if self.redrawn is not None:
-            rate = len(positions) / max(1, population)
-            return np.flatnonzero(self.redrawn.random(population) < (rate or 0.5))
+        """Select all positions, none, or those with heads and the unit's."""
         if self.coins == "drawn":
-            return positions
+            return np.union1d(positions, self.unit).astype(np.int64) if self.unit else positions
         return np.arange(population if self.coins == "all" else 0)
 
     def sampled(self, lane: Lane, order: np.ndarray, size: int) -> np.ndarray:
         """Put the unit inside or outside the sample, as ``coins`` asks."""
-        order = order.copy()
-        for position in self.unit if self.coins != "drawn" else ():
-            at, inside = int(np.flatnonzero(order == position)[0]), self.coins == "all"
-            if inside != (at < size) and size < len(order):
-                to = size // 2 if inside else len(order) - 1
-                order[[at, to]] = order[[to, at]]
-        return order[:size]
+        if self.coins == "drawn" or not self.unit:
+            return order[:size]
+        own = np.isin(order, self.unit)
+        half = size // 2 if self.coins == "all" else len(order)
+        others = order[~own]
+        return np.concatenate([others[:half], order[own], others[half:]])[:size]
 
     def public(self, lane: Lane, name: str, value: np.ndarray) -> None:
         """Record a value that follows from the tape."""
@@ -174,12 +175,18 @@ class Replaying(Recording):
     """Watch that returns the taped values and measures the exact values of the present run.
 
     ``largest`` is the largest distance between two exact values, in sensitivities, and the largest
-    distance of all calls of one query, composed over the counts in its plan.
+    distance of all calls of one query, composed over the counts in its plan. ``redrawn``: under
+    other secret coins, which select other units, so that no exact values are compared;
+    ``perturbed``: so where private numbers that the run reads are others.
     """
 
-    def __init__(self, first: Recording, relation: str) -> None:
+    def __init__(
+        self, first: Recording, relation: str, *, redrawn: bool = False, perturbed: bool = False
+    ) -> None:
         super().__init__(first.coins, first.unit, first.term_steps)
         self.first, self.relation = first, relation
+        self.draws = np.random.default_rng(1) if redrawn else None
+        self.compares = not (redrawn or perturbed)
         self.public_places, self.adds_terms = first.public_places, first.adds_terms
         self.largest, self.worst, self.calls = 0.0, "", 0
         self.position: dict[str, int] = defaultdict(int)
@@ -197,6 +204,8 @@ class Replaying(Recording):
             self.findings.append(f"call {at} ({kind}) that the first run did not make")
             return noisy
         was = tape[at]
+        if was.generators is not None:
+            set_generators(was.generators)
         if (was.kind, was.part, was.query) != (kind, part, query):
             self.findings.append(f"call {at} ({kind}): parameters {query}, were {was.query}")
             return was.noisy
@@ -226,8 +235,21 @@ class Replaying(Recording):
         return _copy(was.noisy)
 
     def _note(self, ratio: float, kind: str, at: int) -> None:
-        if ratio > self.largest or math.isnan(ratio):
+        if self.compares and (ratio > self.largest or math.isnan(ratio)):
             self.largest, self.worst = ratio, f"call {at} ({kind})"
+
+    def joined(self, lane: Lane, positions: np.ndarray, population: int) -> np.ndarray:
+        """Select as the recording did; under other coins, others."""
+        if self.draws is None:
+            return super().joined(lane, positions, population)
+        rate = len(positions) / max(1, population)
+        return np.flatnonzero(self.draws.random(population) < (rate or 0.5))
+
+    def sampled(self, lane: Lane, order: np.ndarray, size: int) -> np.ndarray:
+        """Sample as the recording did; under other coins, others."""
+        if self.draws is None:
+            return super().sampled(lane, order, size)
+        return self.draws.permutation(len(order))[:size]
 
     def public(self, lane: Lane, name: str, value: np.ndarray) -> None:
         """Compare a value that follows from the tape, to the bit."""
@@ -242,6 +264,8 @@ class Replaying(Recording):
         total: Any, population: int,
     ) -> None:  # fmt: skip
         """Compare the individual terms of these steps."""
+        if not self.compares:
+            return
         super().terms(descent, clipped, joined, total, population)
         now, was = self.singles.get(self._steps), self.first.singles.get(self._steps)
         if now is None or was is None:
@@ -267,25 +291,6 @@ class Replaying(Recording):
                 self.findings.append(f"{self.position[name]} calls, {len(tape)} in the first run")
             if len(self.parts[name]) > 1:
                 self.findings.append(f"one unit moves the parts {sorted(self.parts[name])}")
-
-
-class Redrawn(Replaying):
-    """Replays a tape under other secret coins: only derived releases are compared."""
-
-    def __init__(self, first: Recording, relation: str) -> None:
-        super().__init__(first, relation)
-        self.redrawn = np.random.default_rng(1)
-
-    def _note(self, ratio: float, kind: str, at: int) -> None:
-        """Ignore the distance: other coins select other units."""
-
-    def terms(self, *_: Any) -> None:
-        """Ignore the terms: other coins select other units."""
-
-    def sampled(self, lane: Lane, order: np.ndarray, size: int) -> np.ndarray:
-        """Return another sample."""
-        assert self.redrawn is not None
-        return self.redrawn.permutation(len(order))[:size]
 
 
 MADE_UP = ("huge", "negative", "zero", "equal")
@@ -360,6 +365,21 @@ def _distance(kind: str, query: Any, first: Any, second: Any, relation: str) -> 
 
 
 # --- what else is released ---
+
+
+def generator_states() -> tuple[Any, ...]:
+    """Return the states of the global generators: of Python, NumPy and, if it is loaded, "
+    "PyTorch."""
+    torch = sys.modules.get("torch")
+    return random.getstate(), np.random.get_state(), torch.get_rng_state() if torch else None
+
+
+def set_generators(states: tuple[Any, ...]) -> None:
+    """Set the global generators to these states."""
+    random.setstate(states[0])
+    np.random.set_state(states[1])
+    if states[2] is not None:
+        sys.modules["torch"].set_rng_state(states[2])
 
 
 def differences(first: Any, second: Any, at: str = "") -> list[str]:
@@ -477,6 +497,11 @@ def _file_line(name: str, before: int) -> str:
     return f"file {name}: {len(content)} bytes, sha256 {sha256(content).hexdigest()[:16]}"
 
 
+def first_verdict(findings: Mapping[str, Any]) -> str:
+    """Return the first verdict that has findings; without any, no leak was found."""
+    return next((name for name, lines in findings.items() if lines), "no leak found")
+
+
 @dataclass
 class Replay:
     """Findings from the replays of one run."""
@@ -488,16 +513,27 @@ class Replay:
     worst: str = ""
     differs: list[str] = field(default_factory=list)
     """Other differences: field and first difference."""
+    not_repeatable: list[str] = field(default_factory=list)
+    """Differences between two runs on the same data with the same tape."""
 
     @property
     def rest_equal(self) -> bool:
         """Return whether everything else is equal."""
-        return not self.differs
+        return not (self.differs or self.not_repeatable)
+
+    @property
+    def verdict(self) -> str:
+        """Return NOT REPEATABLE, LEAKS, INCONCLUSIVE (no neighbour moved anything) or no leak."""
+        within = self.largest_ratio <= 1 + SLACK
+        return first_verdict({
+            "NOT REPEATABLE": self.not_repeatable, "LEAKS": self.differs or not within,
+            "INCONCLUSIVE": self.largest_ratio == 0,
+        })  # fmt: skip
 
     @property
     def passed(self) -> bool:
-        """Return whether no finding contradicts the plan."""
-        return self.rest_equal and self.largest_ratio <= 1 + SLACK
+        """Return whether neighbours moved exact values, by what is planned, and nothing else."""
+        return self.verdict == "no leak found"
 
     def join(self, other: Replay) -> None:
         """Merge the replays of another run."""
@@ -505,16 +541,20 @@ class Replay:
         if not other.largest_ratio <= self.largest_ratio:
             self.largest_ratio, self.worst = other.largest_ratio, other.worst
         self.differs += [line for line in other.differs if line not in self.differs]
+        self.not_repeatable += other.not_repeatable
 
-    def add(self, watch: Replaying, differs: Iterable[str]) -> None:
-        """Add the findings from one neighbour."""
+    def add(self, watch: Replaying, differs: Iterable[str], same: bool = False) -> None:
+        """Add the findings from one neighbour, or from the ``same`` data under the same coins."""
         watch.finished()
         self.calls += watch.calls
-        if not watch.largest <= self.largest_ratio:
+        lines = self.not_repeatable if same else self.differs
+        if same and watch.largest:
+            lines.append(f"{watch.worst}: an exact value differs")
+        elif not watch.largest <= self.largest_ratio:
             self.largest_ratio, self.worst = watch.largest, watch.worst
         for line in (*watch.findings, *differs):
-            if line not in self.differs and len(self.differs) < 20:
-                self.differs.append(line)
+            if line not in lines and len(lines) < 20:
+                lines.append(line)
 
 
 def replay(
@@ -528,33 +568,52 @@ def replay(
     redrawn: bool = False,
     made_up: bool = False,
     files: bool = True,
+    unit: Sequence[int] = (),
 ) -> Replay:
     """Run ``run(data, watch)`` on ``first``, and replay it on neighbouring data.
 
     ``run`` makes its door with the watch (``Door.of(streams, watch)``) and returns everything it
     releases; ``released`` selects the part that the guarantee covers. The first replay uses
-    ``first`` itself: a difference there is not a function of the tape (threads, a clock, global
-    state).
+    ``first`` itself: what differs there is not repeatable (threads, a clock, global state), and
+    nothing is said about privacy.
 
     ``redrawn``: also replay under other secret coins with the same tape, without comparing exact
     values, to detect a release of the coins. ``made_up``: also use tapes of values that noise
     hardly ever takes (huge, tiny, equal), to reach branches on them. ``files``: also compare the
     files that a run writes; not where ``run`` writes private ones, and returns those it releases.
+    ``unit``: positions of the unit that changes, which joins every step of coins as drawn.
+
+    Numbers that ``run`` reads out of tensors and that differ between neighbours are private: in
+    more runs they are others, which may move exact values and nothing that is released.
     """
     found, others = Replay(), list(neighbours)
     for policy in coins:
-        recording = Recording(policy)
-        with said(files) as lines:
+        recording = Recording(policy, unit)
+        with said(files) as lines, tensor_reads() as reads:
             before = released(run(first, recording))
         found.differs += [line for line in recording.findings if line not in found.differs]
+        places: set[str] = set()
+        runs = [reads]
         for data in (first, *others):
             again = Replaying(recording, relation)
-            with said(files) as now:
+            with said(files) as now, tensor_reads() as reads:
                 after = released(run(data, again))
+            runs.append(reads)
+            places |= private_places(runs[0], reads)
             found.neighbours += data is not first
-            found.add(again, [*differences(before, after), *differences(lines, now, "/log")])
+            apart = [*differences(before, after), *differences(lines, now, "/log")]
+            found.add(again, apart, same=data is first)
+            if found.not_repeatable:
+                return found
+        others_read = other_numbers(runs, places)
+        for turn in TURNS if places else ():
+            again = Replaying(recording, relation, perturbed=True)
+            with suppress(Exception), tensor_reads(others_read, turn):  # may not fit
+                after = released(run(first, again))
+                names = f"{', '.join(sorted(places))} reads a private number that decides what is"
+                found.add(again, [f"{names} released: {x}" for x in differences(before, after)])
         if redrawn:
-            again = Redrawn(recording, relation)
+            again = Replaying(recording, relation, redrawn=True)
             after = released(run(first, again))
             found.add(again, differences(before, after))
     for kind in MADE_UP if made_up else ():

@@ -19,6 +19,7 @@ from private_graphs.privacy.named_accountants import epsilon_for
 from private_graphs.privacy.queries import LATTICE_RATIO, lattice_distance
 from private_graphs.privacy.query_losses import LaplaceLoss, PureLoss, SampledTerms
 from private_graphs.privacy.query_prices import composed
+from private_graphs.privacy.rounding import at_most
 
 if TYPE_CHECKING:
     from private_graphs.privacy.statements import PrivacyStatement
@@ -54,6 +55,7 @@ def priced(
     Raises:
         UsageError: numbers out of range, or a combination that no accountant covers.
     """
+    both = relation is None and group == 1 and accountant in ("pld", "gdp")
     relation = relation or default_relation(accountant)
     check(steps=steps, delta=delta, relation=relation, rate=rate, noise=noise)
     about = {"delta": delta, "relation": relation, "steps": steps}
@@ -75,6 +77,9 @@ def priced(
     bound = "no bound" if name == "cancelling" else "exact" if exact else "upper"
     sampling = "none" if rate == 1 else f"poisson({rate:g})"
     found = {"epsilon": value, **about, "accountant": name, "sampling": sampling, "bound": bound}
+    if both:
+        other = epsilon_for(accountant, noise, steps, rate, delta, "add_remove")
+        found["epsilon_add_remove"] = other
     if group > 1:
         found["group"] = group
     supposes = supposed(relation, rate, group, shuffled is not None)
@@ -88,6 +93,40 @@ def priced(
             else gdp_epsilon(group * twice * math.sqrt(shuffled) / noise, delta)
         )  # fmt: skip
     return found
+
+
+def paragraph(
+    noise: float, steps: int, rate: float, delta: float, shuffled: int | None = None
+) -> str:
+    """Return a paragraph for a paper on ``steps`` Gaussian steps: ε under both relations."""
+    accountant = "gdp" if rate == 1 else "pld"
+    prices = {name: priced("gaussian", noise, steps, accountant=accountant, rate=rate, delta=delta,
+                       relation=name, shuffled=shuffled)
+          for name in ("replace", "add_remove")}  # fmt: skip
+    five = priced("gaussian", noise, steps, rate=rate, delta=delta, group=5)["epsilon"]
+    who = "each step reads all records"
+    if rate < 1:
+        who = (f"each record joins each step by a secret coin of its own with probability "
+                f"{rate:.4g} (Poisson sampling), and who joined is never published")  # fmt: skip
+    replaced, joined = (at_most(prices[name]["epsilon"], 2) for name in prices)
+    words = (
+        f"Training makes {steps:,} steps; each adds Gaussian noise of {noise:g} clip norms to the "
+        f"sum of gradients that are clipped record by record; {who}. The unit is one record. "
+        f"With delta = {delta:g}, epsilon is {replaced} where a record is replaced, and {joined} "
+        "where one is added or removed while the number of records that steps, rate and divisors "
+        "are computed from is public. A group of five records has epsilon "
+        f"{at_most(five, 2)} where they are replaced. This supposes that the number of steps is "
+        "fixed in advance, that the noise is exactly Gaussian, secret and fresh in each step, and "
+        "that nothing else is published that reads the records, such as scores, settings chosen by "
+        "them, or sizes of batches."
+    )
+    if shuffled is not None:
+        value = at_most(prices["replace"]["if_shuffled"], 2)
+        words += (
+            f" Minibatches that are shuffled in place of this sampling have epsilon {value} where "
+            "a record is replaced."
+        )
+    return words
 
 
 _MOVES = {
