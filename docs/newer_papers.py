@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from private_graphs.attacks.replicas import (
     twins,
 )
 from private_graphs.attacks.shared_scale import PUBMED, Stars, epsilon_shown, single_delta
+from private_graphs.core.files import write_text
 from private_graphs.datasets.registry import build
 from private_graphs.mechanisms.replay import replay
 from private_graphs.privacy.calibration import gdp_noise
@@ -45,7 +47,9 @@ def certificates() -> list[tuple[str, ...]]:
         for claimed in CLAIMS:
             scale = training.scale(claimed)
             shown = [
-                epsilon_shown(scale, PUBMED, training.steps, training.mixture(stars), training.delta)
+                epsilon_shown(
+                    scale, PUBMED, training.steps, training.mixture(stars), training.delta
+                )
                 for stars in (False, True)
             ]
             rows.append((f"{most}", f"{claimed:g}", f"{scale:.3f}", *map(bound, shown)))
@@ -90,13 +94,15 @@ def measure(mirror: str) -> dict[str, Any]:
                   for noise in (1.0, 100.0)},
         "aggregated_differs": aggregated.differs[0],
     }  # fmt: skip
-    noises = {"released": NOISE_MULTIPLIER, "sound": gdp_noise(1.0, 1, 1e-5, "add_remove")}
-    for protocol, noise in noises.items():
-        ratio = replay(lambda graph, watch: embedded(graph, noise, protocol, watch),
-                       adjacency, [gone], relation="add_remove").largest_ratio  # fmt: skip
-        decoded = read_back(embedded(adjacency, noise, protocol))
-        found[protocol] = {"noise_multiplier": noise, "ratio": ratio,
-                           **_compared(adjacency, decoded)}  # fmt: skip
+    for protocol, noise in (
+        ("released", NOISE_MULTIPLIER),
+        ("sound", gdp_noise(1.0, 1, 1e-5, "add_remove")),
+    ):
+        release = partial(embedded, noise_multiplier=noise, protocol=protocol)
+        replayed = replay(lambda graph, watch, release=release: release(graph, watch=watch),
+                          adjacency, [gone], relation="add_remove")  # fmt: skip
+        found[protocol] = {"noise_multiplier": noise, "ratio": replayed.largest_ratio,
+                           **_compared(adjacency, read_back(release(adjacency)))}  # fmt: skip
     return found
 
 
@@ -118,3 +124,8 @@ def _compared(adjacency: Any, decoded: dict[int, np.ndarray]) -> dict[str, Any]:
 def kept() -> dict[str, Any]:
     """Return what ``measure`` found last."""
     return json.loads(FILE.read_text(encoding="utf-8"))
+
+
+def write(mirror: str) -> None:
+    """Keep what ``measure`` finds."""
+    write_text(FILE, json.dumps(measure(mirror), indent=1) + "\n")
