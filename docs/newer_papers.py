@@ -21,7 +21,7 @@ from private_graphs.attacks.replicas import (
     read_back,
     twins,
 )
-from private_graphs.attacks.shared_scale import PUBMED, Stars, epsilon_shown, single_delta
+from private_graphs.attacks.shared_scale import PUBMED, StarTraining, epsilon_shown, single_delta
 from private_graphs.core.files import write_text
 from private_graphs.datasets.registry import build
 from private_graphs.mechanisms.replay import replay
@@ -43,7 +43,7 @@ def certificates() -> list[tuple[str, ...]]:
     """Return the lower bounds on ε of HeterPoisson's noise on PubMed, by M and claimed ε."""
     rows = []
     for most in (1, 2, 3, 5):
-        training = Stars(TRAINING_NODES, BATCH, EPOCHS, most, PUBMED)
+        training = StarTraining(TRAINING_NODES, BATCH, EPOCHS, most, PUBMED)
         for claimed in CLAIMS:
             scale = training.scale(claimed)
             shown = [

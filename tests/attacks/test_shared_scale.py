@@ -9,7 +9,7 @@ import pytest
 
 from private_graphs.attacks.shared_scale import (
     PUBMED,
-    Stars,
+    StarTraining,
     epsilon_shown,
     event_odds,
     single_delta,
@@ -18,7 +18,7 @@ from private_graphs.privacy.accountants import gdp_delta
 
 
 def test_what_an_accountant_of_one_dimension_claims_is_refuted_on_pubmed():
-    training = Stars(15_774, 4096, 9, 1, PUBMED)
+    training = StarTraining(15_774, 4096, 9, 1, PUBMED)
     assert training.steps == 34 and training.delta == pytest.approx(2.41e-5, rel=1e-3)
     scale = training.scale(2.0)
     assert scale == pytest.approx(9.794, abs=1e-2)  # by the accountant of the authors' own file
@@ -29,7 +29,7 @@ def test_what_an_accountant_of_one_dimension_claims_is_refuted_on_pubmed():
 
 @pytest.mark.parametrize(("neighbours", "epsilon", "scale"), [(1, 8, 2.812), (3, 2, 17.979)])
 def test_scales_are_those_of_the_authors_accountant(neighbours, epsilon, scale):
-    training = Stars(15_774, 4096, 9, neighbours, PUBMED)
+    training = StarTraining(15_774, 4096, 9, neighbours, PUBMED)
     assert training.scale(epsilon) == pytest.approx(scale, abs=1e-2)
     assert sum(p for p, _ in training.mixture()) < 1
 
