@@ -150,8 +150,8 @@ def test_only_the_public_labels_that_are_asked_for_are_known_and_none_is_charged
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("--epsilon", 2, "--method", "gcn_poisson"), ("--scenario text there are class_sums, ",
-                                                       "gcn_poisson needs --scenario graph")),
+        (("--epsilon", 2, "--method", "edge_votes"), ("--scenario text there are class_sums, ",
+                                                      "edge_votes needs --scenario edges")),
         (("--epsilon", 2, "--method", "gcn"), ("gcn needs 'private-graphs train'",)),
         (("--epsilon", 2, "--method", "clas_sums"), ("did you mean 'class_sums'",)),
         ((), ("give --epsilon: a number, or inf",)),

@@ -19,7 +19,7 @@ import pytest
 from command_line import refused
 
 from private_graphs.cli import terminal as cli_terminal
-from private_graphs.datasets.embedded import write_raw
+from private_graphs.datasets.embedded import unpack
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.own import declare, remember
 from private_graphs.datasets.text_graph import build_texts
@@ -114,7 +114,7 @@ def test_a_build_is_used_while_the_tables_stay_the_same_and_made_again_after(run
 
 def test_a_dataset_of_pytorch_geometric_is_kept_and_trained_on(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    written = write_raw("synthetic-planetoid", tmp_path / "written")[0].parent
+    written = unpack("planetoid", tmp_path / "written")[0].parent
     shutil.copytree(written, tmp_path / "data/raw/pyg/Planetoid/synthetic/raw")
     found = run("dataset", "mine", "--pyg", "Planetoid:synthetic")
     assert found.code == 0 and found.json["nodes"] == 2400, found.err

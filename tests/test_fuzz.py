@@ -26,6 +26,7 @@ import torch
 import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from made_data import campus_bytes
 from small_graphs import random_graph
 from torch_geometric.data import Data
 
@@ -38,7 +39,6 @@ from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.own import OwnGraph, read_own
 from private_graphs.datasets.pokec import read_pokec
 from private_graphs.datasets.readers.facebook100 import read_campuses
-from private_graphs.datasets.readers.synthetic_campus import campus_bytes
 from private_graphs.datasets.readers.wenet import read_wenet
 from private_graphs.datasets.registry import DECLARED
 from private_graphs.datasets.views import SOUND

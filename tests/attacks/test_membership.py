@@ -23,7 +23,7 @@ from private_graphs.attacks.membership import FixedDesign, Scored, Shadows, node
 from private_graphs.attacks.neighbours import with_members
 from private_graphs.attacks.views import PUBLISHED, TOGETHER, gcn_margins, margins, queries
 from private_graphs.core.errors import UserError
-from private_graphs.datasets.embedded import write_raw
+from private_graphs.datasets.embedded import unpack
 from private_graphs.datasets.registry import build
 from private_graphs.mechanisms.door import UNSEEN, Door, ReleaseMismatch
 from private_graphs.methods import gcn
@@ -42,7 +42,7 @@ from private_graphs.tasks.tasks import SCENARIOS
 def dataset(tmp_path_factory):
     """The synthetic graph of the demo."""
     folder = tmp_path_factory.mktemp("raw")
-    write_raw("synthetic-planetoid", folder)
+    unpack("planetoid", folder)
     return build("synthetic-planetoid", folder)
 
 

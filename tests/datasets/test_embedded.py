@@ -1,49 +1,42 @@
-"""The embedded graphs: same bytes every time."""
+"""The embedded datasets: what ships is what their generators draw, bit for bit."""
 
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
-import sys
 
 import pytest
+from made_data import embedded_files
 
+from private_graphs.core.errors import UserError
 from private_graphs.datasets import embedded
 
-NAMES = tuple(embedded.MODELS)
-COMBINED_SHA256 = {
-    "synthetic-planetoid": "eecb6ba9ba4abb5033c5a45668d8d394e2b5f5138e2dd90299caea52acfb03b6",
-    "synthetic-npz": "f71f3c4cf321382e9de4cf8a20a53cb59a35b9327b51c9a02398cd6e7bd8445d",
-}
+
+def test_the_generators_draw_what_ships():
+    drawn = {name: hashlib.sha256(data).hexdigest() for name, data in embedded_files().items()}
+    assert drawn == embedded.checksums()
 
 
-def combined(paths) -> str:
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(path.name.encode() + path.read_bytes())
-    return digest.hexdigest()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_raw_bytes_are_the_same_in_every_process_and_on_every_day(tmp_path, name):
-    script = "import sys; from private_graphs.datasets import embedded as e; "
-    script += "e.write_raw(*sys.argv[1:])"
-    subprocess.run(
-        [sys.executable, "-c", script, name, str(tmp_path / "other")],
-        check=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    here = embedded.write_raw(name, tmp_path / "here")
-    other = [tmp_path / "other" / path.relative_to(tmp_path / "here") for path in here]
-    assert combined(here) == combined(other) == COMBINED_SHA256[name]
+def test_less_than_a_megabyte_ships(root):
+    files = [path for path in (root / "data" / "embedded").rglob("*") if path.is_file()]
+    assert {path.name for path in files} == {"SHA256SUMS"} | {
+        f"{name.rpartition('/')[2]}.gz" for name in embedded.checksums()
+    }
+    assert sum(path.stat().st_size for path in files) < 1_000_000
 
 
 def test_unchanged_raw_files_are_not_rewritten_and_changed_ones_are(tmp_path):
-    paths = embedded.write_raw("synthetic-planetoid", tmp_path)
+    paths = embedded.unpack("planetoid", tmp_path)
     times = [path.stat().st_mtime_ns for path in paths]
     good = paths[0].read_bytes()
     paths[0].write_bytes(b"changed")
-    again = embedded.write_raw("synthetic-planetoid", tmp_path)
+    again = embedded.unpack("planetoid", tmp_path)
     assert again == paths and paths[0].read_bytes() == good
     assert [path.stat().st_mtime_ns for path in paths[1:]] == times[1:]
+
+
+def test_a_packed_file_with_another_content_is_refused(tmp_path, monkeypatch):
+    sums = embedded.checksums() | {"planetoid/ind.synthetic.y": 64 * "0"}
+    monkeypatch.setattr(embedded, "checksums", lambda: sums)
+    with pytest.raises(UserError, match=r"ind\.synthetic\.y\.gz: another content"):
+        embedded.unpack("planetoid", tmp_path)
+    assert not (tmp_path / "planetoid" / "ind.synthetic.y").exists()

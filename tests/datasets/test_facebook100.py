@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from made_data import campus_bytes
 
 from private_graphs.core.errors import UserError
 from private_graphs.datasets.npz import keyed_masks
 from private_graphs.datasets.readers.facebook100 import read_campuses
-from private_graphs.datasets.readers.synthetic_campus import campus_bytes
 from private_graphs.datasets.registry import DATASETS, build
 from private_graphs.datasets.views import PAPER, RELEASED, SOUND
 

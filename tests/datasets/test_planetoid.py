@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse
 
 from private_graphs.core.errors import UserError
-from private_graphs.datasets.embedded import write_raw
+from private_graphs.datasets.embedded import unpack
 from private_graphs.datasets.planetoid import planetoid_graph, read_planetoid
 
 
@@ -60,7 +60,7 @@ class Remove:
 
 @pytest.mark.parametrize("part", ["y", "tx", "ty", "allx", "ally", "graph"])
 def test_no_pickle_is_run_whose_sha256_is_not_listed(tmp_path, part):
-    folder = write_raw("synthetic-planetoid", tmp_path)[0].parent
+    folder = unpack("planetoid", tmp_path)[0].parent
     victim = tmp_path / "victim"
     victim.write_text("still here")
     path = folder / f"ind.synthetic.{part}"

@@ -99,7 +99,7 @@ def planetoid(tmp_path):
     """A raw folder with the files of ``Planetoid:synthetic`` as if they were downloaded."""
     folder = tmp_path / "raw" / "pyg" / "Planetoid" / "synthetic" / "raw"
     folder.parent.mkdir(parents=True)
-    written = embedded.write_raw("synthetic-planetoid", tmp_path / "written")[0].parent
+    written = embedded.unpack("planetoid", tmp_path / "written")[0].parent
     shutil.copytree(written, folder)
     return folder
 

@@ -11,48 +11,35 @@ from doors import one_lane
 from private_graphs.methods.node_gradients import (
     Linear,
     ModelTraining,
-    TwoLayers,
     clipped_total,
     descend,
 )
 
-N, D, H, K, BIAS = 40, 6, 5, 4, 0.3
-LINEAR, LAYERS = Linear(D, K, BIAS), TwoLayers(D, K, H, BIAS)
-CUT = (D + 1) * H
-SIZES = {LINEAR: (D + 1) * K, LAYERS: CUT + (H + 1) * K}
-each_model = pytest.mark.parametrize("model", SIZES, ids=["linear", "two layers"])
+N, D, K, BIAS = 40, 6, 4, 0.3
+MODEL, SIZE = Linear(D, K, BIAS), (D + 1) * K
 
 
-def drawn(model, n: int = N):
+def drawn(n: int = N):
     """Rows, labels and three sets of parameters, in float64."""
     draws = np.random.default_rng(3)
     rows, labels = draws.normal(size=(n, D)), draws.integers(K, size=n)
-    return rows, labels, draws.normal(size=(3, SIZES[model]))
+    return rows, labels, draws.normal(size=(3, SIZE))
 
 
 def extended(rows: torch.Tensor) -> torch.Tensor:
     return torch.cat([rows, torch.full((*rows.shape[:-1], 1), BIAS, dtype=rows.dtype)], dim=-1)
 
 
-def torch_logits(model, flat: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """Logits of one model for rows of any leading shape."""
-    if model is LINEAR:
-        return extended(rows) @ flat.reshape(D + 1, K)
-    units = torch.tanh(extended(rows) @ flat[:CUT].reshape(D + 1, H))
-    return extended(units) @ flat[CUT:].reshape(H + 1, K)
-
-
-@each_model
 @pytest.mark.parametrize("clip_norm", [0.2, 0.9, 100.0])
-def test_clipped_sums_equal_those_of_torch_gradients(model, clip_norm):
-    rows, labels, parameters = drawn(model)
+def test_clipped_sums_equal_those_of_torch_gradients(clip_norm):
+    rows, labels, parameters = drawn()
 
     def loss(flat, row, label):
-        logits = torch_logits(model, flat, row)
+        logits = extended(row) @ flat.reshape(D + 1, K)
         return torch.nn.functional.cross_entropy(logits[None], label[None])
 
     per_example = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))
-    found = clipped_total(model, parameters, rows, labels, clip_norm)
+    found = clipped_total(MODEL, parameters, rows, labels, clip_norm)
     for weights, total in zip(parameters, found, strict=True):
         each = per_example(*map(torch.from_numpy, (weights, rows, labels))).numpy()
         norms = np.linalg.norm(each, axis=1, keepdims=True)
@@ -60,67 +47,48 @@ def test_clipped_sums_equal_those_of_torch_gradients(model, clip_norm):
         np.testing.assert_allclose(total, expected, rtol=0, atol=1e-9)
 
 
-class Layers(torch.nn.Module):
-    """The model of ``flat`` as Opacus wants it: layers without a bias on extended rows."""
-
-    def __init__(self, model, flat: np.ndarray) -> None:
-        super().__init__()
-        parts = [(flat, D, K)] if model is LINEAR else [(flat[:CUT], D, H), (flat[CUT:], H, K)]
-        self.layers = torch.nn.ModuleList()
-        for part, inputs, outputs in parts:
-            layer = torch.nn.Linear(inputs + 1, outputs, bias=False, dtype=torch.float64)
-            layer.weight.data = torch.from_numpy(part.reshape(inputs + 1, outputs).T.copy())
-            self.layers.append(layer)
-
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        for layer in self.layers[:-1]:
-            rows = torch.tanh(layer(extended(rows)))
-        return self.layers[-1](extended(rows))
-
-
-@each_model
-def test_one_step_equals_opacus(model):
-    rows, labels, parameters = drawn(model)
+def test_one_step_equals_opacus():
+    rows, labels, parameters = drawn()
     clip_norm, rate = 0.3, 2.0
-    layers = Layers(model, parameters[0])
-    private = opacus.GradSampleModule(layers, loss_reduction="sum")
+    layer = torch.nn.Linear(D + 1, K, bias=False, dtype=torch.float64)
+    layer.weight.data = torch.from_numpy(parameters[0].reshape(D + 1, K).T.copy())
+    private = opacus.GradSampleModule(layer, loss_reduction="sum")
     optimizer = opacus.optimizers.DPOptimizer(
         torch.optim.SGD(private.parameters(), lr=rate / N), noise_multiplier=0.0,
         max_grad_norm=clip_norm, expected_batch_size=1, loss_reduction="sum",
     )  # fmt: skip
-    logits = private(torch.from_numpy(rows).requires_grad_())
+    logits = private(extended(torch.from_numpy(rows)).requires_grad_())
     torch.nn.functional.cross_entropy(logits, torch.from_numpy(labels), reduction="sum").backward()
     optimizer.step()
     found = descend(
-        model, parameters[:1], rows, labels, ModelTraining(1, rate, clip_norm),
+        MODEL, parameters[:1], rows, labels, ModelTraining(1, rate, clip_norm),
         one_lane().descent([None]), divisor=N,
     )  # fmt: skip
-    expected = [layer.weight.detach().numpy().T.ravel() for layer in layers.layers]
+    expected = layer.weight.detach().numpy().T.ravel()
     # Opacus divides by the norm + 1e-6
-    np.testing.assert_allclose(found[0], np.concatenate(expected), rtol=5e-6, atol=1e-7)
+    np.testing.assert_allclose(found[0], expected, rtol=5e-6, atol=1e-7)
 
 
-@each_model
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("size", [1.0, 1e6])
-def test_every_node_stays_below_the_clip_norm(model, dtype, size):
+def test_every_node_stays_below_the_clip_norm(dtype, size):
     draws = np.random.default_rng(0)
     rows = (size * draws.normal(size=(200, D))).astype(dtype)
-    parameters = (3 * draws.normal(size=(1, SIZES[model]))).astype(dtype)
+    parameters = (3 * draws.normal(size=(1, SIZE))).astype(dtype)
     for row, label in zip(rows, draws.integers(K, size=200), strict=True):
-        total = clipped_total(model, parameters, row[None], np.array([label]), 0.25)
+        total = clipped_total(MODEL, parameters, row[None], np.array([label]), 0.25)
         assert np.linalg.norm(total.astype(np.float64)) <= 0.25
 
 
-@pytest.mark.parametrize("broken", [0, CUT], ids=["first", "second"])
+@pytest.mark.parametrize("broken", [0, D * K], ids=["weight", "constant"])
 def test_parameters_that_are_not_finite_give_gradients_of_zero(broken):
-    rows, labels, parameters = drawn(LAYERS)
-    expected = clipped_total(LAYERS, parameters[1:2], rows, labels, 0.25)
+    rows, labels, parameters = drawn()
+    expected = clipped_total(MODEL, parameters[1:2], rows, labels, 0.25)
     parameters[0, broken] = np.inf
-    found = clipped_total(LAYERS, parameters, rows, labels, 0.25)
+    found = clipped_total(MODEL, parameters, rows, labels, 0.25)
     assert np.isfinite(found).all()
     np.testing.assert_allclose(found[1], expected[0], atol=1e-12)
-    assert not clipped_total(LAYERS, np.full_like(parameters, np.nan), rows, labels, 0.25).any()
+    assert not clipped_total(MODEL, np.full_like(parameters, np.nan), rows, labels, 0.25).any()
 
 
 def test_a_replaced_node_moves_the_sum_of_many_by_at_most_twice_the_norm():
@@ -147,8 +115,7 @@ def test_a_replaced_node_moves_the_sum_of_many_by_at_most_twice_the_norm():
 
 
 @pytest.mark.parametrize("scale", [1.0, 30.0, 1000.0])
-@pytest.mark.parametrize("kind", ["linear", "two layers"])
-def test_a_node_that_loses_its_label_moves_no_others_term(kind, scale):
+def test_a_node_that_loses_its_label_moves_no_others_term(scale):
     """Matrices with a row less are multiplied in another order: float32 moved others by 1e-4 C."""
     moved, clip_norm = 0.0, 0.5
     for seed in range(12):
@@ -157,7 +124,7 @@ def test_a_node_that_loses_its_label_moves_no_others_term(kind, scale):
         rows = draws.normal(size=(n, columns))
         rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
         labels = draws.integers(classes, size=n)
-        model = Linear(columns, classes) if kind == "linear" else TwoLayers(columns, classes, 8)
+        model = Linear(columns, classes)
         parameters = scale * draws.normal(size=(3, len(model.start(draws)))).astype(np.float32)
         others, own = np.arange(n) != 7, slice(7, 8)
         whole, less, alone = (
@@ -169,7 +136,7 @@ def test_a_node_that_loses_its_label_moves_no_others_term(kind, scale):
 
 
 def test_blocks_of_rows_add_up(monkeypatch):
-    rows, labels, parameters = drawn(LINEAR)
+    rows, labels, parameters = drawn()
     whole = clipped_total(Linear(D, K), parameters, rows, labels, 0.5)
     monkeypatch.setattr("private_graphs.methods.node_gradients._BLOCK", 7 * 3 * K)
     np.testing.assert_allclose(
@@ -178,7 +145,7 @@ def test_blocks_of_rows_add_up(monkeypatch):
 
 
 def test_the_last_half_of_the_iterates_is_averaged():
-    rows, labels, _ = drawn(LINEAR)
+    rows, labels, _ = drawn()
     model, start = Linear(D, K), np.zeros((1, (D + 1) * K))
     weights, iterates = start.copy(), []
     for _ in range(5):

@@ -218,29 +218,6 @@ def test_nodes_cost_all_steps_and_sums(method, settings, steps):
     assert released.assumptions
 
 
-def test_a_staged_search_pays_for_its_sums_whatever_it_tries():
-    task = task_of("links", delta=1e-7)
-    method = method_named("progap_staged")
-    many = request("progap_staged", 1.0, hops=2, epochs=3)
-    one = request("progap_staged", 1.0, hops=2, epochs=3, layers=(1,), learning_rates=(0.01,))
-    (first,), (second,) = (answers(method, task, [each]) for each in (many, one))
-    assert first.events == second.events == method.stated(task, many, ALONE, {})["events"]
-    assert 0.999 < proved(first.events, 1e-7) <= 1
-    assert (first.n_configurations, second.n_configurations) == (12, 3)
-    assert first.settings["depth"] in (0, 1, 2)
-    # one configuration alone is ProGAP itself, at the depth with the best validation score
-    (plain,) = answers(
-        method_named("progap"),
-        task,
-        [replace(one, settings=method_named("progap").settings(hops=2, epochs=3))],
-    )
-    if second.settings["depth"] == 2:
-        assert np.array_equal(plain.test_predictions, second.test_predictions)
-    together = answers(method, task, [many, request("progap_staged", 1.0, 1, hops=2, epochs=3)])
-    assert np.array_equal(together[0].test_predictions, first.test_predictions)
-    assert together[0].settings == first.settings
-
-
 @pytest.mark.parametrize("protocol", ["released", "sound"])
 def test_accuracies_by_epoch_are_kept_where_they_may_be_told_and_are_those_of_the_answers(protocol):
     graph, method = graph_of(), method_named("progap")

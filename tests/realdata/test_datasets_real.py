@@ -102,7 +102,7 @@ def test_the_planetoid_reader_agrees_with_pytorch_geometric(raw, name):
 
 
 def test_the_embedded_planetoid_files_are_read_alike_by_pytorch_geometric(tmp_path):
-    folder = embedded.write_raw("synthetic-planetoid", tmp_path)[0].parent
+    folder = embedded.unpack("planetoid", tmp_path)[0].parent
     graph = read_planetoid(folder, "synthetic")
     assert_same_as_pytorch_geometric(graph, folder, "synthetic")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -51,8 +52,20 @@ def of_the_paper(held: Results) -> Results:
 
 
 @cache
-def golden_verdicts() -> pd.DataFrame:
-    return judged(CLAIMS, results())
+def golden_verdicts(study: str = "lrec2022") -> pd.DataFrame:
+    return judged(claims_of(study), results(study))
+
+
+@cache
+def paper_verdicts() -> pd.DataFrame:
+    return judged(CLAIMS, of_the_paper(results()))
+
+
+def some(names: Collection[str], held: Results) -> tuple[list[Claim], Results]:
+    """Some claims, and the results without the published rows of all others."""
+    others = held.rows["group"].eq("claims") & ~held.rows["id"].isin(names)
+    claims = [claim for claim in claims_of(held.study.id) if claim.id in names]
+    return claims, replace(held.with_rows(held.rows[~others]), pool=None)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +172,7 @@ def test_rules_over_scores_that_are_noise_hold_by_chance_alone():
         for name in ("test_micro_f1", "validation_micro_f1"):
             rows.loc[runs, name] = rng.uniform(low, high, runs.sum())
         rows.loc[runs, "majority_micro_f1"] = 0.3
-        frame = judged(CLAIMS, of_the_paper(replace(results(), rows=rows, pool=None)))
+        frame = judged(*some(names, of_the_paper(replace(results(), rows=rows))))
         of_scores = frame[frame["id"].isin([f"{name}.cora" for name in names])]
         of_scores = of_scores[of_scores["protocol"] != "sound"]
         assert len(of_scores) >= 8
@@ -229,7 +242,7 @@ def test_a_claim_without_a_rule_and_a_rule_without_a_claim_are_errors():
 
 def test_other_data_and_other_networks_refute_and_confirm_nothing():
     """The same rows decide claims as those of the paper's graph, and nothing as they are."""
-    whole = judged(CLAIMS, of_the_paper(results()))
+    whole = paper_verdicts()
     by_run = whole[(whole["source"] == "text") & whole["protocol"].isin(["released", "paper"])]
     prices = tuple(claim.id for claim in CLAIMS if claim.about == "prices")
     by_run = by_run[~by_run["id"].str.startswith(prices)]
@@ -253,16 +266,16 @@ def test_other_data_and_other_networks_refute_and_confirm_nothing():
 
 def test_corrected_noise_is_asked_for_by_nobody():
     for study in ("lrec2022", "progap", "inversion", "pate"):
-        frame = judged(claims_of(study), results(study))
+        frame = golden_verdicts(study)
         proved = [name for name, each in PROTOCOLS.items() if each.calibration == "proved"]
         text = frame[(frame["source"] == "text") & frame["protocol"].isin(proved)]
         assert len(text) and set(text["verdict"]) <= {"not_asked", "not_run"}
 
 
 def test_a_setting_that_is_not_printed_leaves_a_claim_open():
-    claims = [replace(claim, not_printed="the learning rate") if claim.id == "splits_score"
-              else claim for claim in CLAIMS]  # fmt: skip
-    frame = judged(claims, of_the_paper(results())).set_index(["id", "protocol"])
+    claims, held = some(["splits_score"], of_the_paper(results()))
+    claims = [replace(claim, not_printed="the learning rate") for claim in claims]
+    frame = judged(claims, held).set_index(["id", "protocol"])
     row = frame.loc[("splits_score.cora", "released")]
     assert row["verdict"] == "not_printed" and "the learning rate" in row["because"]
 
@@ -299,7 +312,7 @@ def test_what_is_printed_is_held_against_the_paper_s_data_alone(study):
 
 
 def test_only_what_the_text_says_is_shown_as_refuted():
-    frame = judged(CLAIMS, of_the_paper(results()))
+    frame = paper_verdicts()
     table = claims_table(frame, "claims")
     shown = dict(zip([row["id"] for row in table.rows], cells(table), strict=True))
     for name, rows in frame.groupby("id"):
@@ -317,8 +330,13 @@ def test_numbers_read_off_a_picture_decide_nothing_within_its_tolerance():
     """Each number of Figure 2 may be off by what its reading allows."""
     from private_graphs.studies.progap.scores import READ_OFF
 
-    claims = [claim for claim in claims_of("progap") if not any(claim.protocols)]
-    first = judged_without_rest(claims)
+    names = [claim.id for claim in claims_of("progap") if not any(claim.protocols)]
+
+    def verdicts(held: Results) -> dict[str, str]:
+        frame = judged(*some(names, held))
+        return dict(zip(frame["id"], frame["verdict"], strict=True))
+
+    first = verdicts(results("progap"))
     rng = np.random.default_rng(0)
     for sign in (1, -1, 0):
         rows = results("progap").rows.copy()
@@ -327,18 +345,10 @@ def test_numbers_read_off_a_picture_decide_nothing_within_its_tolerance():
             rows.loc[read, "method"] == "progap", sign, -sign
         )  # fmt: skip
         rows.loc[read, "accuracy_percent"] += READ_OFF * away
-        moved = judged_without_rest(claims, rows)
+        moved = verdicts(replace(results("progap"), rows=rows))
         for name, verdict_ in first.items():
             assert {verdict_, moved[name]} != {"holds", "fails"}, name
     assert first["all_budgets_printed"] == "undecided"
-
-
-def judged_without_rest(claims, rows=None) -> dict[str, str]:
-    """Verdicts on some of ProGAP's claims."""
-    held = results("progap") if rows is None else replace(results("progap"), rows=rows)
-    rest = held.rows["group"].eq("claims") & ~held.rows.get("id").isin([c.id for c in claims])
-    frame = judged(claims, held.with_rows(held.rows[~rest]))
-    return dict(zip(frame["id"], frame["verdict"], strict=True))
 
 
 def test_questions_repeat_the_numbers_that_table_4_prints():

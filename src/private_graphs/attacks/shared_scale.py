@@ -6,7 +6,7 @@ the coordinates are uncorrelated, not independent: those on which nothing depend
 W the noise is Gaussian with standard deviation s√W, of which P(W < w) ≥ w(1 - w/2) is small.
 
 ``epsilon_shown`` bounds ε of a whole training from below; ``single_delta`` is δ(ε) of one release.
-``StarTraining`` is the training of HeterPoisson (Xiang, Wang & Wang, IEEE S&P 2024), as its code is.
+``StarTraining`` is the training of HeterPoisson (Xiang, Wang & Wang, S&P 2024), as its code is.
 """
 
 from __future__ import annotations

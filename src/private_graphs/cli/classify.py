@@ -137,8 +137,7 @@ def classify(
     The rest is about built-in datasets, which are public, and takes them as if they were private.
 
     Every method here proves the requested epsilon, with noise small enough to learn from the data.
-    The GCN of the papers, with its three protocols, is 'train'; gcn_epoch_sum is the same model
-    with many parts, and with settings fixed in advance.
+    The GCN of the papers, with its three protocols, is 'train'.
 
     --scenario text. Protected: each training node with its text, its label and all its edges; a
     neighbouring graph has another node in its place. Public: the texts of the validation nodes.

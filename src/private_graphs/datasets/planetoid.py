@@ -21,8 +21,8 @@ import scipy.sparse
 
 from private_graphs.core.errors import UserError
 from private_graphs.datasets.arrays import undirected_edges
+from private_graphs.datasets.embedded import checksums
 from private_graphs.datasets.graph_dataset import ParsedGraph, SparseFeatures
-from private_graphs.datasets.planetoid_writer import PLANETOID_SHA256
 
 PARTS = ("y", "tx", "ty", "allx", "ally", "graph")
 """Pickles that are read; ``x`` is the beginning of ``allx``."""
@@ -34,7 +34,7 @@ def listed() -> set[str | None]:
     from private_graphs.datasets.sources import load_sources
 
     known = {file.sha256 for each in load_sources().values() for file in each.files}
-    return known | PLANETOID_SHA256
+    return known | {*checksums().values()}
 
 
 def unpickled(path: Path) -> Any:

@@ -249,10 +249,12 @@ class Door:
         released = np.empty(exact.shape) if lattice else exact
         for row, out, lane, query in zip(exact, released, self.lanes, queries, strict=True):
             kept = row.copy() if self.watch.active else row
+            # Charged before anything is drawn, so that a refused query releases nothing.
             if query is not None:
                 if lattice != (query.spacing > 0):
                     raise ReleaseMismatch("integers need a spacing, floats need none")
                 lane.ledger(self.name).spend(query)
+            # M(x) = f(x) + N(0, σ² I), σ = Δ/μ: exact Gaussian DP with μ (Dong, Roth & Su 2022).
             if lattice:
                 out[...] = self._discrete(lane, row, query, stream)
             elif query is not None:
@@ -267,6 +269,7 @@ class Door:
             return row * WITHOUT_NOISE
         from private_graphs.mechanisms.exact import discrete_gaussian  # importing Numba takes .5 s
 
+        # Only integers are drawn and compared (Karney 2016, Algorithm D).
         steps = round(query.noise_std / query.spacing)
         return (row + discrete_gaussian(lane.generator(stream), steps, row.shape)) * query.spacing
 

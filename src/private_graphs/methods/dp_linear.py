@@ -7,7 +7,6 @@ averaged, which is post-processing (Abadi et al., CCS 2016). Under ``text`` no e
 
 from __future__ import annotations
 
-from private_graphs.methods.node_gradients import Linear
 from private_graphs.methods.text_gradients import GradientSettings, TextGradients, configuration
 from private_graphs.tasks.graph_task import UNIT_ROWS
 from private_graphs.tasks.method import CONSTANTS, Canary, Method
@@ -18,7 +17,7 @@ def rule(signal: float) -> GradientSettings:
     return configuration(signal, 3.7, (10.0, 220.0))
 
 
-TRAINER = TextGradients(Linear, rule)
+TRAINER = TextGradients(rule)
 METHODS = (
     Method(
         "dp_linear",

@@ -66,6 +66,7 @@ class LatticeGaussian:
         multiplier = lattice_noise(epsilon, releases, delta, dimension)
         if share is not None:
             multiplier /= math.sqrt(share * releases)
+        # Δ' = Δ + added·g with g = std·2^-30, and std = multiplier·Δ', solved for std (§0.6).
         added = contributions * math.sqrt(entries)  # in spacings
         std = multiplier * sensitivity / (1 - added * multiplier * LATTICE_RATIO)
         spacing = 2.0 ** math.floor(math.log2(std * LATTICE_RATIO))

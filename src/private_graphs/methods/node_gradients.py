@@ -16,7 +16,6 @@ weights W of norm 1,000 and more. In float32 others moved by up to 3e-4 C.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -47,28 +46,6 @@ class ModelTraining:
         return self.count // 2
 
 
-class Model(Protocol):
-    """Classifier with R sets of parameters, one row of (R, P) each."""
-
-    def width(self) -> int:
-        """Entries of the widest array, per node and set of parameters."""
-        ...
-
-    def start(self, generator: np.random.Generator) -> np.ndarray:
-        """Return initial parameters (P,)."""
-        ...
-
-    def logits(self, parameters: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return (b, R, K) class scores of (b, d) rows."""
-        ...
-
-    def clipped_sum(
-        self, parameters: np.ndarray, rows: np.ndarray, labels: np.ndarray, clip_norm: float
-    ) -> np.ndarray:
-        """Return (R, P) sums of the clipped gradients of b nodes, in float64."""
-        ...
-
-
 def errors_of(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return (b, R, K) gradients of the cross-entropy by the logits: softmax minus one-hot.
 
@@ -85,7 +62,7 @@ def errors_of(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def descend(
-    model: Model,
+    model: Linear,
     start: np.ndarray,
     rows: np.ndarray,
     labels: np.ndarray,
@@ -129,7 +106,7 @@ def full_batches(
 
 
 def clipped_total(
-    model: Model, parameters: np.ndarray, rows: np.ndarray, labels: np.ndarray, clip_norm: float
+    model: Linear, parameters: np.ndarray, rows: np.ndarray, labels: np.ndarray, clip_norm: float
 ) -> np.ndarray:
     """Return the sum of the clipped gradients of all nodes (R, P) in float64, block by block."""
     total, weights = np.zeros(parameters.shape), parameters.astype(np.float64)
@@ -144,7 +121,7 @@ def _blocks(n: int, width: int) -> list[slice]:
     return [slice(first, first + size) for first in range(0, n, size)]
 
 
-def predict(model: Model, parameters: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def predict(model: Linear, parameters: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return (R, m) classes of (m, d) rows."""
     found = [
         model.logits(parameters, rows[block]).argmax(axis=-1)
@@ -161,22 +138,25 @@ def _outer_sum(rows: np.ndarray, errors: np.ndarray, bias: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Linear:
-    """Softmax regression: K logits from d columns and a constant column ``bias``."""
+    """Softmax regression: K logits from d columns and a constant column ``bias``.
+
+    R sets of parameters stand in the rows of (R, P).
+    """
 
     n_columns: int
     n_classes: int
     bias: float = 0.3
 
     def width(self) -> int:
-        """See :class:`Model`."""
+        """Return the entries of the widest array, per node and set of parameters."""
         return self.n_classes
 
     def start(self, generator: np.random.Generator) -> np.ndarray:
-        """See :class:`Model`. (d + 1) x K zeros; the last row is the constant's."""
+        """Return initial parameters: (d + 1) x K zeros; the last row is the constant's."""
         return np.zeros((self.n_columns + 1) * self.n_classes)
 
     def logits(self, parameters: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """See :class:`Model`."""
+        """Return (b, R, K) class scores of (b, d) rows."""
         count, classes = len(parameters), self.n_classes
         weights = (
             parameters.reshape(count, -1, classes).transpose(1, 0, 2).reshape(-1, count * classes)
@@ -187,7 +167,7 @@ class Linear:
     def clipped_sum(
         self, parameters: np.ndarray, rows: np.ndarray, labels: np.ndarray, clip_norm: float
     ) -> np.ndarray:
-        """See :class:`Model`. A node's gradient is [x, bias] ⊗ (p - y)."""
+        """Return (R, P) float64 sums of the clipped gradients of b nodes, [x, bias] ⊗ (p - y)."""
         errors = errors_of(self.logits(parameters, rows), labels)
         sizes = np.einsum("ij,ij->i", rows, rows) + self.bias**2
         scale = clip_factors(np.einsum("ijk,ijk->ij", errors, errors) * sizes[:, None], clip_norm)
@@ -195,75 +175,3 @@ class Linear:
         found = _outer_sum(rows, errors.reshape(len(rows), -1), self.bias)
         count, classes = len(parameters), self.n_classes
         return found.reshape(-1, count, classes).transpose(1, 0, 2).reshape(count, -1)
-
-
-@dataclass(frozen=True)
-class TwoLayers:
-    """Perceptron: K logits from H tanh units of d columns; both layers have a ``bias`` column."""
-
-    n_columns: int
-    n_classes: int
-    hidden: int
-    bias: float = 0.3
-    gain: float = 0.3
-    """Initial weight of a unit, in units of the square root of d."""
-
-    def width(self) -> int:
-        """See :class:`Model`."""
-        return max(self.hidden, self.n_classes)
-
-    def start(self, generator: np.random.Generator) -> np.ndarray:
-        """See :class:`Model`. Each unit reads one of the first columns; output weights are 0.
-
-        Nothing is random: rows of norm 1 in principal coordinates have most of their variance in
-        the first columns, and random directions would lose some of it.
-        """
-        first = np.zeros((self.n_columns + 1, self.hidden))
-        np.fill_diagonal(first, self.gain * np.sqrt(self.n_columns))
-        return np.concatenate([first.ravel(), np.zeros((self.hidden + 1) * self.n_classes)])
-
-    def _layers(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return first weights (R, d + 1, H) and second weights (R, H + 1, K)."""
-        cut = (self.n_columns + 1) * self.hidden
-        first = parameters[:, :cut].reshape(len(parameters), -1, self.hidden)
-        return first, parameters[:, cut:].reshape(len(parameters), -1, self.n_classes)
-
-    def _units(self, first: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return (b, R, H) hidden units."""
-        flat = first.transpose(1, 0, 2).reshape(first.shape[1], -1)
-        found = rows @ flat[:-1]
-        found += self.bias * flat[-1]
-        np.tanh(found, out=found)
-        return found.reshape(len(rows), len(first), self.hidden).transpose(1, 0, 2)
-
-    def logits(self, parameters: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """See :class:`Model`."""
-        first, second = self._layers(parameters)
-        units = self._units(first, rows)
-        return (units @ second[:, :-1] + self.bias * second[:, -1:]).transpose(1, 0, 2)
-
-    def clipped_sum(
-        self, parameters: np.ndarray, rows: np.ndarray, labels: np.ndarray, clip_norm: float
-    ) -> np.ndarray:
-        """See :class:`Model`. A node's gradient is [x, bias] ⊗ d1 and [h, bias] ⊗ d2."""
-        first, second = self._layers(parameters)
-        units = self._units(first, rows)
-        logits = (units @ second[:, :-1] + self.bias * second[:, -1:]).transpose(1, 0, 2)
-        outer = np.ascontiguousarray(errors_of(logits.copy(), labels).transpose(1, 0, 2))
-        with np.errstate(invalid="ignore"):
-            inner = (outer @ second[:, :-1].transpose(0, 2, 1)) * (1 - units * units)
-        sizes = np.einsum("ij,ij->i", rows, rows) + self.bias**2
-        squared = sizes * np.einsum("rij,rij->ri", inner, inner)
-        squared += (np.einsum("rij,rij->ri", units, units) + self.bias**2) * np.einsum(
-            "rij,rij->ri", outer, outer
-        )
-        scale = clip_factors(squared, clip_norm)[:, :, None]
-        inner *= scale
-        outer *= scale
-        if not scale.all():  # 0 times a non-finite value stays non-finite
-            inner, units = np.where(scale > 0, inner, 0.0), np.where(scale > 0, units, 0.0)
-        count = len(parameters)
-        top = _outer_sum(rows, inner.transpose(1, 0, 2).reshape(len(rows), -1), self.bias)
-        top = top.reshape(-1, count, self.hidden).transpose(1, 0, 2).reshape(count, -1)
-        bottom = np.stack([_outer_sum(*each, self.bias) for each in zip(units, outer, strict=True)])
-        return np.concatenate([top, bottom.reshape(count, -1)], axis=1)

@@ -18,7 +18,7 @@ import scipy.sparse
 
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.node_gradients import (
-    Model,
+    Linear,
     ModelTraining,
     descend,
     full_batches,
@@ -77,10 +77,8 @@ def signal(n_units: int, n_classes: int, epsilon: float, delta: float) -> float:
 
 @dataclass(frozen=True)
 class TextGradients:
-    """Trainer of one kind of model on node texts; ``run`` is a method's ``run``."""
+    """Trainer of softmax regression on node texts; ``run`` is a method's ``run``."""
 
-    model: Callable[[int, int], Model]
-    """Callable: (rank, number of classes) → model."""
     rule: Callable[[float], GradientSettings]
     """Callable: signal n·μ/K → settings, before the rank is cut to the public directions."""
 
@@ -114,7 +112,7 @@ class TextGradients:
         """Train one batch on the training nodes and predict."""
         configuration = self._configuration(task, text, requests[0])
         steps, rank = configuration.steps, configuration.rank
-        model = self.model(rank, task.n_classes)
+        model = Linear(rank, task.n_classes)
         evaluated, rows = (
             _coordinates(text, each, rank)
             for each in (text.evaluated_rows(task), text.training_rows(task, slice(None)))

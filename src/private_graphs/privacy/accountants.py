@@ -45,7 +45,11 @@ def gdp_log_delta(mu: float, epsilon: float) -> float:
 
 
 def gdp_delta(mu: float, epsilon: float) -> float:
-    """Return δ(ε) = Φ(-ε/μ + μ/2) - e^ε Φ(-ε/μ - μ/2) of μ-GDP (Dong, Roth & Su 2022)."""
+    """Return δ(ε) = Φ(-ε/μ + μ/2) - e^ε Φ(-ε/μ - μ/2) of μ-GDP (Dong, Roth & Su 2022).
+
+    >>> round(gdp_delta(1.0, 1.0), 4)
+    0.1269
+    """
     return math.exp(gdp_log_delta(mu, epsilon))
 
 
@@ -56,7 +60,11 @@ tail bound exceeds ε by a share of at most 1e-6."""
 
 @lru_cache(maxsize=4096)
 def gdp_epsilon(mu: float, delta: float) -> float:
-    """Return the smallest ε >= 0 with δ(ε) <= delta for μ-GDP."""
+    """Return the smallest ε >= 0 with δ(ε) <= delta for μ-GDP.
+
+    >>> round(gdp_epsilon(1.0, 1e-5), 3)
+    4.377
+    """
     check_delta(delta)
     if not (math.isfinite(mu) and mu > 0):
         raise UserError(f"mu is {mu}; expected a positive number")
@@ -109,7 +117,11 @@ def lattice_epsilon(mu: float, total_variation: float, delta: float) -> tuple[fl
 
 @lru_cache(maxsize=4096)
 def gdp_mu(epsilon: float, delta: float) -> float:
-    """Return the largest μ whose ε at delta is at most epsilon (epsilon >= 0)."""
+    """Return the largest μ whose ε at delta is at most epsilon (epsilon >= 0).
+
+    >>> round(gdp_mu(2.0, 1e-5), 3)
+    0.502
+    """
     check_delta(delta)
     if not (math.isfinite(epsilon) and epsilon >= 0):
         raise UserError(f"epsilon is {epsilon}; expected a number of at least 0")
@@ -137,6 +149,9 @@ def pld_epsilon(
     or ``zero_out`` (it vanishes or appears; the worse direction). The noise multiplier is relative
     to C under every relation; the library doubles the sensitivity for ``replace``. The result is
     too large by less than 2e-4 for ε of practical size.
+
+    >>> round(pld_epsilon(1.0, 100, 0.01, 1e-5, "replace"), 2)
+    0.9
     """
     check(noise=noise_multiplier, steps=steps, rate=sampling_rate, delta=delta, relation=relation)
     mechanism = SampledGaussian(noise_multiplier, int(steps), sampling_rate, relation)
@@ -345,6 +360,15 @@ def price(event: Event, unit: str, relation: str, delta: float) -> PricedEvent:
     own unit and relation only. Gradients that are not clipped jointly prove nothing (``epsilon``
     None, ``proof`` says why). A shuffled order is treated as the cyclic one. An event without a
     sound proof raises UserError.
+
+    >>> from private_graphs.privacy.events import FullBatch, NoisyGradients
+    >>> event = NoisyGradients(clipping="per_record", clip_norm=1.0, noise_multiplier=20.0,
+    ...                        releases=100, epochs=100, sampling=FullBatch(parts=500))
+    >>> cost = price(event, "record", "replace", 1e-5)
+    >>> round(cost.epsilon, 3)
+    4.377
+    >>> cost.proof
+    'one record touches 100 releases and moves each by at most 2C: mu = 2·sqrt(100)/20 = 1 (§3 A′)'
     """
     check(delta=delta, relation=relation)
     if isinstance(event, Unnoised):

@@ -68,6 +68,9 @@ def gdp_noise(epsilon: float, epochs: int, delta: float, relation: str) -> float
 
     The sensitivity is 2C under ``replace``, C under ``add_remove`` and ``zero_out``. Node-level
     guarantees of gradient mechanisms use ``replace`` (§2, §3 A).
+
+    >>> gdp_noise(2.0, 100, 1e-5, "replace")
+    39.877
     """
     check(epsilon=epsilon, steps=epochs, delta=delta, relation=relation)
     return smallest_noise(
@@ -84,6 +87,9 @@ def pld_noise(
     """Return the noise multiplier of Poisson-sampled releases with at most ``epsilon`` (§0.2).
 
     The independent route of ``fourier`` gives the initial guess; PLD alone decides.
+
+    >>> pld_noise(2.0, 100, 0.01, 1e-5, "replace")
+    0.753
     """
     from private_graphs.privacy.fourier import fourier_epsilon
 
@@ -96,6 +102,7 @@ def pld_noise(
         estimate = fourier_epsilon(noise, steps, sampling_rate, delta, relation)
         return priced(noise) if estimate is None else estimate
 
+    # At small rates q the steps are near μ = q·sqrt(T)·Δ/σ (Bu et al. 2020): a start, no bound.
     first = sampling_rate * mu_of(1.0, steps, relation) / gdp_mu(epsilon, delta)
     return smallest_noise(priced, epsilon, guess=smallest_noise(estimated, epsilon, first))
 

@@ -40,6 +40,9 @@ def moments_epsilon(
 
     This is a bound for Poisson sampling under add/remove of one clipped term, and for nothing else.
     It is never below ln(1/δ)/MAX_ORDER.
+
+    >>> round(moments_epsilon(4.0, 100, 0.01, 1e-5), 3)
+    0.371
     """
     check(steps=steps, delta=delta)
     return min(

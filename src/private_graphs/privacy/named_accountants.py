@@ -51,6 +51,9 @@ def epsilon_for(
     Other combinations raise UsageError, which names the accountant to use. ``cancelling`` is the
     value that the code of LREC 2022 prints (add_remove) and no bound: UserError where it has no
     finite value.
+
+    >>> round(epsilon_for("gdp", 20.0, 100, 1.0, 1e-5, "replace"), 3)
+    4.377
     """
     _check_accountant(accountant, sampling_rate, relation)
     check(noise=noise_multiplier, steps=steps, delta=delta)
@@ -73,7 +76,11 @@ def epsilon_for(
 def noise_for(
     accountant: str, epsilon: float, steps: int, sampling_rate: float, delta: float, relation: str
 ) -> float:
-    """Return the noise multiplier by the named accountant, rounded up to three decimals."""
+    """Return the noise multiplier by the named accountant, rounded up to three decimals.
+
+    >>> noise_for("gdp", 2.0, 100, 1.0, 1e-5, "replace")
+    39.877
+    """
     _check_accountant(accountant, sampling_rate, relation)
     if accountant == "cancelling":
         raise UsageError(

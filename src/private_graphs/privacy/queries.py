@@ -48,6 +48,12 @@ class GaussianQuery(_Query):
 
     With a ``spacing`` the vector lies on a lattice with that spacing and the noise is the discrete
     Gaussian on it (§0.6).
+
+    >>> from private_graphs.privacy.accountants import price
+    >>> counts = GaussianQuery(unit="document", relation="replace", count=1, sensitivity=2**0.5,
+    ...                        noise_std=5.0, reason="a changed label moves two class counts by 1")
+    >>> round(price(counts, "document", "replace", 1e-5).epsilon, 3)
+    1.061
     """
 
     type: ClassVar[Literal["gaussian"]] = "gaussian"

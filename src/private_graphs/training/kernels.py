@@ -347,6 +347,7 @@ def _hidden_gradients(rows1, theta, rule, dropout, narrow, wide, g_bias1, s):
         end = min(begin + _CHUNK, rows1.shape[0])
         for i in range(begin, end):
             copy_row(narrow, y, np.int64(rows1[i]), y_compact, i)
+        # ∂L/∂W2 = Hᵀ·Y and ∂L/∂H = Y·W2ᵀ, where Y = ∂L/∂(H·W2).
         np.dot(h1[begin:end].T, y_compact[begin:end], s.g2_chunk)
         g2 += s.g2_chunk
         np.dot(y_compact[begin:end], s.w2.T, chunk[: end - begin])
@@ -385,6 +386,7 @@ def _visit(inputs, blocks, b, theta, rule, dropout, key, number, first, gradient
     zeros, z0, h1, y, chunk, logits = s.zeros, s.z0, s.h1, s.y, s.chunk, s.logits
     scored = _cross_entropy(n2, rows2, inputs, s)
     _probabilities(n2, k, s)
+    # L = -(1/n) Σ log softmax(z)_y, so that ∂L/∂z = (softmax(z) - onehot(y)) / n.
     weight, labels, bias = theta.dtype.type(1.0 / n2), inputs.labels, s.bias
     bias[:] = 0
     for i in range(n2):
@@ -393,6 +395,7 @@ def _visit(inputs, blocks, b, theta, rule, dropout, key, number, first, gradient
         for c in range(k):
             row[c] *= weight
             bias[c] += row[c]
+    # z = Â·(H·W2) + b2 (Kipf & Welling, ICLR 2017, eq. 9), so that ∂L/∂(H·W2) = Âᵀ·∂L/∂z.
     for i in range(n1):
         copy_row(narrow, zeros, 0, y, np.int64(rows1[i]))
     for i in range(n2):
@@ -413,6 +416,8 @@ def _visit(inputs, blocks, b, theta, rule, dropout, key, number, first, gradient
             scatter_row(wide, xp[node], xp[node + 1], xi, xv, h1, np.int64(node), g1)
     g_tail[: hidden * k].reshape(hidden, k)[:] = s.g2[:, :k]
     g_tail[hidden * k : (hidden + 1) * k] = bias[:k]
+    # The norm over W1, b1, W2 and b2 together is what is clipped (Abadi et al., CCS 2016,
+    # Algorithm 1); rows of W1 without a word of the block have no gradient.
     square = 0.0
     for word in words:
         row = g1[word]
@@ -469,6 +474,7 @@ def _clip_factor(square, clip, margin):
     """
     if not np.isfinite(square):
         return 0.0
+    # g / max(1, |g|/C) of Algorithm 1; the margin covers what rounding hides of the norm.
     bounded = np.sqrt(square) * (1.0 + margin)
     return clip / bounded if bounded > clip else 1.0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from private_graphs.datasets.embedded import unpack
 from private_graphs.datasets.graph_dataset import ParsedGraph
 from private_graphs.datasets.npz import read_npz
 from private_graphs.datasets.spec import DatasetSpec, GraphSize, numbered
@@ -14,12 +15,6 @@ def _read_planetoid(path: Path) -> ParsedGraph:
     from private_graphs.datasets.planetoid import read_planetoid
 
     return read_planetoid(path.parent, path.name)
-
-
-def _write(name: str, raw_dir: Path) -> list[Path]:
-    from private_graphs.datasets.embedded import write_raw
-
-    return write_raw(name, raw_dir)
 
 
 # The Planetoid files have no class names. Cora's and CiteSeer's follow from the class counts
@@ -112,7 +107,7 @@ DATASETS = (
         max_edges=5_000,
         synthetic=True,
         read=_read_planetoid,
-        write=partial(_write, "synthetic-planetoid"),
+        write=partial(unpack, "planetoid"),
     ),
     DatasetSpec(
         "synthetic-npz",
@@ -123,6 +118,6 @@ DATASETS = (
         max_edges=5_500,
         synthetic=True,
         read=partial(read_npz, n_classes=7),
-        write=partial(_write, "synthetic-npz"),
+        write=partial(unpack, "citation-npz"),
     ),
 )

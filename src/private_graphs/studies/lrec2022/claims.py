@@ -42,12 +42,12 @@ def runs_at(results: Results, groups: str, **where: Any) -> pd.DataFrame:
 
     A group belongs to this study, or is named with its own: ``preprint2021.untuned``.
     """
-    rows = pooled_runs(results, groups, **where)
+    rows, same = results.runs, _selected(results.runs, **where)
     for group in groups.split(","):
-        found = rows[_of_groups(rows, [group])]
-        if len(found):
-            return found.set_index("seed", drop=False).sort_index()
-    return rows.iloc[:0].set_index("seed", drop=False)
+        place = same & _of_groups(rows, [group])
+        if place.any():
+            break
+    return rows[place].set_index("seed", drop=False).sort_index()
 
 
 def pooled_runs(results: Results, groups: str, **where: Any) -> pd.DataFrame:
@@ -56,20 +56,25 @@ def pooled_runs(results: Results, groups: str, **where: Any) -> pd.DataFrame:
     Each group has independent draws, so that runs of one setting in several groups add up.
     """
     rows = results.runs
-    same = _of_groups(rows, groups.split(",")) & (rows["method"] == "gcn")
-    same &= rows["selected"].fillna(True).astype(bool)
+    return rows[_selected(rows, **where) & _of_groups(rows, groups.split(","))]
+
+
+def _selected(rows: pd.DataFrame, **where: Any) -> np.ndarray:
+    """Return which rows are selected runs of the GCN with ``where``."""
+    same = np.array(rows["method"] == "gcn")
+    same &= rows["selected"].fillna(True).astype(bool).to_numpy()
     for name, value in {"splits": 1, "train_fraction": 1, **where}.items():
-        same &= rows[name] == value
-    return rows[same]
+        same &= (rows[name] == value).to_numpy()
+    return same
 
 
-def _of_groups(rows: pd.DataFrame, groups: Iterable[str]) -> pd.Series:
+def _of_groups(rows: pd.DataFrame, groups: Iterable[str]) -> np.ndarray:
     """Return which rows are of the groups."""
-    found = pd.Series(False, index=rows.index)
+    member = np.zeros(len(rows), bool)
     for group in groups:
         study, _, name = group.rpartition(".")
-        found |= (rows["group"] == name) & (rows["study"] == (study or "lrec2022"))
-    return found
+        member |= ((rows["group"] == name) & (rows["study"] == (study or "lrec2022"))).to_numpy()
+    return member
 
 
 def scores(results: Results, groups: str, **where: Any) -> pd.Series:

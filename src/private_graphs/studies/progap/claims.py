@@ -64,10 +64,7 @@ IN_PRINT = (
     "The curves nearly touch on Amazon at node level, ε = 2; they were read off pictures, to "
     f"{READ_OFF:g} points each."
 )
-COMPARED = (
-    "Each compared configuration and repeat is a release of its own; staged search is charged once "
-    "([methods](methods.md#noisy-sums-progap-and-gap))."
-)
+COMPARED = "Each compared configuration and repeat is a release of its own."
 NEGATIVE = "One row with year -80085 becomes class 0, and `y - 1` drops it in place of the missing."
 LISTED = "Lists bound what a node sends; training reads them the other way round."
 OPACUS = (

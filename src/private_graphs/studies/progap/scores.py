@@ -16,7 +16,6 @@ _SCENARIOS = {"links": "edge", "edges": "edge", "lists": "node", "text": "node"}
 PRINTED_AS = {
     ("none", "edge_rand"): "graphsage",
     ("edge", "edge_rand"): "edgerand",
-    ("edge", "progap_staged"): "progap",
     ("node", "mlp_steps"): "dp_mlp",
 }
 """Methods whose name in the paper's tables differs from that in rows, by level."""

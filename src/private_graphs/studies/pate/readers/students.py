@@ -14,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from private_graphs.datasets.embedded import unpack
 from private_graphs.datasets.image_dataset import ParsedImages
-from private_graphs.datasets.readers.digits import N_TRAIN, SIDE, write_digits
+from private_graphs.datasets.readers.digits import N_TRAIN, SIDE
 from private_graphs.datasets.readers.mnist import CLOTHES, DIGITS, read_mnist
 from private_graphs.datasets.spec import DatasetSpec, GraphSize
 
@@ -59,8 +60,6 @@ DATASETS = (
         "digits-students", "Synthetic digits, cut for PATE", "digits-students", DIGITS,
         GraphSize(_DEMO, 0, _DEMO * SIDE**2, SIDE**2, 10, N_TRAIN, _DEMO_TEST),
         synthetic=True, data="images", read=_reader("", _DEMO_TEST),
-        write=partial(
-            write_digits, name="digits-students", seed=2021, n_test=_DEMO_POOL + _DEMO_TEST
-        ),
+        write=partial(unpack, "digits-students"),
     ),
 )  # fmt: skip

@@ -1,8 +1,7 @@
 """Embedded dataset in the Planetoid raw format: protocol-2 pickles with the originals' globals.
 
 Pickles are written opcode by opcode, because the bytes of ``pickle.dumps`` depend on the versions
-of NumPy and SciPy; the files must have the sha256 that the reader expects
-(``PLANETOID_SHA256``).
+of NumPy and SciPy; the files must have the sha256 that ``data/embedded/SHA256SUMS`` lists.
 """
 
 from __future__ import annotations
@@ -14,22 +13,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-
-from private_graphs.datasets.embedded import CitationModel, draw
+from citations import CitationModel, draw
 
 N_TEST = 1000
 LABELLED_PER_CLASS = 20
-PLANETOID_SHA256 = frozenset({
-    "d14c1c14e57f2962cdac857cc3a9087422ad24bfe65355eaebebc495fe3c8294",
-    "857203d91b54eebc01f6e91875c9b6be498c39ab2ccea5309363c95296514da9",
-    "6c3975f19c28954af279ba76bc5a2e3bb80cb10ab66d48a6f1c3b3ce625125cf",
-    "2811563f25973405e61d5616996600c68d843936f4068a93746650f91e328d16",
-    "8d447c4bffcb36bef96a08c6733d2bffd5344f37b348f2ac027f0d5de4442cea",
-    "8e95b0fa718ef4a5fa04fb003fd9b8088f2e5bffb357e9c63700a7dc0cc70d8c",
-    "06040886e7c7363ba84978c45f86dabb736ae55763312332729ca337f23383d4",
-    "be006ec37353fd8626420ad00aa8c938c115de04c544e678006ad086e392da4a",
-})  # fmt: skip
-"""Hashes of the files ``ind.synthetic.*``; no other pickles may be unpickled."""
 
 
 def _global(module: str, name: str) -> bytes:
