@@ -11,6 +11,9 @@ from private_graphs.running.exhibit import NOTHING, Block, Cell, Column, Exhibit
 from private_graphs.studies.lrec2022.gcns import score_cell
 
 PRINTED = ["paper", "model", "relation", "delta", "split", "place", "printed", "spread", "proves"]
+NAMED_COLUMNS = ["mean", "std", "status", "epsilon_proved", "statement_id"]
+NO_POINTS = pd.DataFrame(columns=["mask_seed", *NAMED_COLUMNS])
+"""Points of what was not run."""
 NAMED = 12345
 """Seed of the masks that DPDGC's code draws."""
 NAMED_SPLIT = f"75/10/15, seed {NAMED}"
@@ -59,22 +62,24 @@ def build(results: Any) -> list[Block]:
          for unit, ours in OURS.items() if ours == (method, scenario)], columns=key,
     )  # fmt: skip
     theirs = results.published("newer_papers").rename(columns={"test_micro_f1": "printed"})
-    alike = ran["dataset"].isin(theirs["dataset"])
-    frame = pd.concat([theirs.merge(ran[alike], on=key), ran[~alike]], ignore_index=True)
+    theirs = theirs[theirs["dataset"].isin(ran["dataset"])].merge(ran, "left", key, indicator="run")
+    shown = theirs[(theirs["run"] == "both") | theirs["printed"].isna()]
+    unprinted = ran[~ran["dataset"].isin(theirs["dataset"])]
+    frame = pd.concat([shown, unprinted], ignore_index=True)[[*key, *PRINTED]]
     rows = []
-    for row in frame[[*key, *PRINTED]].to_dict("records"):
-        own = drawn[row["dataset"], *OURS[row["unit"]], row["epsilon"]]
+    for row in frame.sort_values(key[:2], kind="stable").to_dict("records"):
+        own = drawn.get((row["dataset"], *OURS[row["unit"]], row["epsilon"]), NO_POINTS)
         method, scenario = TEXTS_ALONE[row["unit"]]
         epsilon = row["epsilon"] if scenario == "text" else 0.0
-        there = own[own["mask_seed"] == NAMED].iloc[0].to_dict()
+        alone = drawn.get((row["dataset"], method, scenario, epsilon), NO_POINTS)
         same = row["split"] == NAMED_SPLIT or missing(row["paper"])
+        there = own[(own["mask_seed"] == NAMED) & same]
+        named = dict.fromkeys(NAMED_COLUMNS) | dict(*there[NAMED_COLUMNS].to_dict("records"))
         rows.append(
-            {"graph": titles[row["dataset"]], **row}
-            | {name: there[name] if same else None
-               for name in ("mean", "std", "status", "epsilon_proved", "statement_id")}
+            {"graph": titles[row["dataset"]], **row, **named}
             | _over("draws", own)
-            | _over("alone", drawn[row["dataset"], method, scenario, epsilon])
-        )  # fmt: skip
+            | _over("alone", alone)
+        )
     return [_table(pd.DataFrame(rows))] if rows else []
 
 
@@ -105,8 +110,7 @@ def _table(frame: pd.DataFrame) -> Table:
         Column("place", lambda row: _text(row["place"]), under=True),
         Column("printed", _printed),
         Column("its code proves", lambda row: PROVES.get(row["proves"], NOTHING)),
-        Column("their split", lambda row: score_cell(row) if row["statement_id"] else Cell(),
-               CAVEATS),
+        Column("their split", _named, CAVEATS),
         Column("all draws", lambda row: _mean(row, "draws"), CAVEATS),
         Column("texts alone", lambda row: _mean(row, "alone"), CAVEATS),
     ]  # fmt: skip
@@ -121,6 +125,10 @@ def _printed(row: dict[str, Any]) -> Cell:
     found = printed(row["printed"])
     around = "" if missing(row["spread"]) else f" ± {row['spread']:.3f}"
     return Cell(f"{found.text}{around}", tone=found.tone)
+
+
+def _named(row: dict[str, Any]) -> Cell:
+    return Cell() if missing(row["statement_id"]) else score_cell(row)
 
 
 def _mean(row: dict[str, Any], name: str) -> Cell:
