@@ -66,6 +66,7 @@ from private_graphs.workflow.cost import Costs, duration_on, recorded_times
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
 import lines  # noqa: E402  # beside this script, which tests load by its path
+import newer_papers  # noqa: E402
 import prose  # noqa: E402
 import screenshot  # noqa: E402
 
@@ -307,11 +308,12 @@ COUNTED = {"citeseer": 0.803, "cora-ml": 0.851, "cora": 0.813}
 
 
 class Rows:
-    """Recorded runs of the proved methods."""
+    """Recorded runs of the proved methods on the graphs' own masks."""
 
     def __init__(self) -> None:
         found = [prose.shelf(study).results.runs for study in ("lrec2022", "progap")]
-        self.runs = pd.concat([each[each["selected"].fillna(True).astype(bool)] for each in found])
+        runs = pd.concat([each[each["selected"].fillna(True).astype(bool)] for each in found])
+        self.runs = runs[runs["mask_seed"].isna()]  # on the graphs' own masks
 
     def score(self, **where: Any) -> tuple[float, float] | None:
         """Return mean and standard error over the draws of the best job; None: no run."""
@@ -701,6 +703,73 @@ def gpu_table() -> str:
     return _markdown(heads, rows)
 
 
+def certificates_table() -> str:
+    """docs/noise.md: lower bounds on ε of noise whose coordinates share a scale."""
+    heads = ("M", "claimed ε", "noise s", "ε is at least: as a root alone", "with its stars")
+    return _markdown(heads, newer_papers.certificates())
+
+
+def newer_papers_table(folder: str = "") -> str:
+    """§13 and README: what was read and run of each newer paper's code, and what follows.
+
+    ``folder`` is that of docs/ seen from the page.
+    """
+    found = newer_papers.kept()
+    released = found["released"]
+    shown = newer_papers.certificates()[0][3]
+    return _markdown(("paper", "code read", "what was run", "what follows"), [
+        ("[DPDGC](https://github.com/thupchnsky/dp-gnn) (NeurIPS 2023)", "yes",
+         "a replica of its embedding: replay, and an attack",
+         f"no ε at edge level: one edge moves it by {released['ratio']:.0e} times its bound; "
+         f"{released['read']:,} of Cora's {found['edges']:,} edges are read back"),
+        ("[HeterPoisson](https://github.com/zihangxiang/PNPiGNNs) (S&P 2024)", "yes",
+         "a certificate in closed form; no training",
+         f"its accountant is of one dimension: on PubMed its ε = 2 is at least {shown} for a worst "
+         "pair"),
+        ("[CARIBOU](https://github.com/yuzhengcuhk/caribou-public) (NDSS 2026)",
+         "aggregation, methods, logs", "a replica of its aggregation: replay, and a subtraction",
+         f"no ε: the last step adds no noise; {found['edges_of_twins']} of Cora's edges follow "
+         "from equal rows"),
+        ("[LPGNet](https://github.com/aashishkolluri/lpgnet-prototype) (CCS 2022)", "yes",
+         "nothing", "no fault was found"),
+        ("[DPAR](https://github.com/Emory-AIMS/DPAR) (WWW 2024)", "yes",
+         f"[study dpappr]({folder}studies/dpappr.md)",
+         "of the method in the thesis: its theorem (8) is false"),
+        ("GCON", "no", "nothing", "nothing can be said"),
+    ])  # fmt: skip
+
+
+def twins_table() -> str:
+    """§13: rows of CARIBOU's replica on Cora, with an edge and without it."""
+    found = newer_papers.kept()
+    rows = [(noise, f"{equal:.0e}", f"{differ:.3g}")
+            for noise, (equal, differ) in found["twins"].items()]  # fmt: skip
+    heads = ("noise of each layer", "distance of two such rows", "without one of the edges")
+    return (
+        f"On Cora there are {found['hubs']} nodes with several such neighbours, and "
+        f"{found['edges_of_twins']} of {found['edges']:,} edges are theirs.\n\n"
+        f"{_markdown(heads, rows)}"
+    )
+
+
+def read_back_table() -> str:
+    """§13: rows of DPDGC's embedding of Cora that are read back, by number of neighbours."""
+    found = newer_papers.kept()
+    protocols = {"released": "as released", "sound": "with norm 1 and noise for ε = 1"}
+    of = {name: found[name] for name in protocols}
+    rows = [
+        (f"{low} to {high}" if high < 10**6 else f"{low} and more", f"{size:,}",
+         *(f"{each['rows'][place][3]:,}" for each in of.values()))
+        for place, (low, high, size, _) in enumerate(of["released"]["rows"])
+    ]  # fmt: skip
+    rows.append(
+        ("edges read back", f"{found['edges']:,}", *(f"{of[name]['read']:,}" for name in of))
+    )
+    rows.append(("edges claimed wrongly", "", *(f"{of[name]['wrong']:,}" for name in of)))
+    rows.append(("one edge, in sensitivities", "", *(f"{of[name]['ratio']:.2g}" for name in of)))
+    return _markdown(("neighbours", "nodes of Cora", *protocols.values()), rows)
+
+
 def claim_pages() -> dict[str, dict[str, Callable[[], str]]]:
     """Return the tables of claims of all recorded studies, by the page that has their markers.
 
@@ -744,12 +813,19 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/audits.md": {"replay": replay_table},
     "docs/expected.md": {"rerun": rerun_table},
     "docs/leaks.md": {"leaks": leaks_table},
+    "docs/noise.md": {"certificates": certificates_table},
     "docs/data.md": {"sources": sources},
     "docs/commands.md": {"commands": commands_text},
     "docs/running.md": {"studies": studies_table},
     "docs/benchmarks/gpu.md": {"gpu": gpu_table},
     **{prose.page_of(each).relative_to(ROOT).as_posix(): {} for each in prose.templates()},
     **claim_pages(),
+}
+PAGES["README.md"]["newer papers"] = partial(newer_papers_table, "docs/")
+PAGES["docs/published-results.md"] |= {
+    "newer papers": newer_papers_table,
+    "twins": twins_table,
+    "read back": read_back_table,
 }
 """The tables of every page by the names of their markers; those of a template may have none."""
 
@@ -758,6 +834,8 @@ PATH = "docs/path.md"
 """The page that names files with the numbers of their lines."""
 PICTURE = "docs/overview.svg"
 """The picture of the finding."""
+NOISE = "docs/noise.svg"
+"""The picture of noise whose coordinates share a scale."""
 
 
 def text_of(page: str) -> str:
@@ -790,11 +868,14 @@ def main() -> None:
     for path in (ROOT / "recorded").glob("*/rows.parquet"):
         if claims := claims_of(path.parent.name):
             write_claims(claims, prose.shelf(path.parent.name).results, path.with_name(CLAIMS))
+    if mirror:
+        newer_papers.write(mirror)
     for page, tables in PAGES.items():
         if mirror and page == "docs/data.md":
             tables = {**tables, "counts": lambda: counts(mirror)}
         write_text(ROOT / page, refreshed(text_of(page), tables))
     write_text(ROOT / PICTURE, overview_picture())
+    write_text(ROOT / NOISE, newer_papers.profiles())
     write_text(ROOT / PATH, lines.with_lines(text_of(PATH)))
     write_schemas(ROOT / "workflow" / "schemas")
     print(screenshot.renew())

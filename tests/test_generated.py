@@ -49,6 +49,23 @@ def test_the_picture_of_the_finding_is_in_step(tables, root: Path) -> None:
     assert text == tables.overview_picture(), "run: make docs"
 
 
+def test_the_picture_of_noise_in_many_dimensions_is_in_step(tables, root: Path) -> None:
+    text = (root / tables.NOISE).read_text(encoding="utf-8")
+    assert text == tables.newer_papers.profiles(), "run: make docs"
+
+
+def test_what_replicas_of_newer_papers_release_is_in_step(tables, mirror) -> None:
+    kept, found = tables.newer_papers.kept(), tables.newer_papers.measure(mirror)
+    assert kept.keys() == found.keys(), "run: python docs/tables.py --mirror DIR"
+    for name in kept.keys() - {"twins", "released", "sound"}:
+        assert kept[name] == found[name], name
+    for protocol in ("released", "sound"):
+        assert {**kept[protocol], "ratio": 0} == {**found[protocol], "ratio": 0}
+        assert kept[protocol]["ratio"] == pytest.approx(found[protocol]["ratio"])
+    for equal, different in found["twins"].values():
+        assert equal < 1e-12 < 1 < different
+
+
 def test_the_picture_of_the_first_page_has_the_words_of_the_page(tables, tmp_path) -> None:
     screenshot = tables.screenshot
     page = screenshot.write_page(tmp_path).read_text(encoding="utf-8")

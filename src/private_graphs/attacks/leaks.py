@@ -178,7 +178,7 @@ def run_job(
     started, context = time.perf_counter(), Context(progress=progress, threads=threads)
     # the masks of one seed for all models, which would each draw their own
     dataset = masked(job, dataset, job.seeds[0])
-    job = job.model_copy(update={"test_share": None, "validation_share": 0.0})
+    job = job.model_copy(update={"test_share": None, "validation_share": 0.0, "mask_seed": None})
     guarantee = Guarantee.of(job, dataset, Context(threads=threads))
     measured = attacker(job.leaks.attack)(job, dataset, guarantee, context)
     return {

@@ -22,7 +22,7 @@ JOB_NUMBER, RUN_NUMBER = "job_number", "run_number"
 _DECIDING = (
     "dataset", "data_fingerprint", "features", "view", "method", "scenario", "protocol", "settings",
     "epsilon", "delta", "validation_labels", "validation_nodes", "n_configurations", "test_share",
-    "metis_parts", "noise_multiplier", "noise_source", "source",
+    "mask_seed", "metis_parts", "noise_multiplier", "noise_source", "source",
 )  # fmt: skip
 _OF_OTHER_RUNS = frozenset((
     "statement_id", "study", "package_version", "status", "audit", "n_runs_released",

@@ -137,6 +137,8 @@ class Job(Strict):
     """Share of the nodes that each seed draws as test nodes; None: the masks of the dataset."""
     validation_share: float = Field(default=0, ge=0, lt=1)
     """Share of the nodes that each seed draws as validation nodes; needs ``test_share``."""
+    mask_seed: int | None = Field(default=None, ge=0, le=LARGEST_SEED)
+    """Seed of the one draw of masks that all seeds of the job share; needs ``test_share``."""
     metis_parts: int | None = Field(default=None, ge=6, le=MOST_COUNT)
     """Number of parts into which METIS cuts the graph, in place of the dataset's masks: the fifth
     part holds the test nodes, the sixth is left out, all others train. METIS reads every edge:
@@ -164,6 +166,8 @@ class Job(Strict):
                 "metis_parts reads every edge, which has no price; expected no leaks beside it, "
                 "which are held against what is proved"
             )
+        if self.mask_seed is not None and self.test_share is None:
+            raise ValueError("mask_seed draws shares of the nodes; expected test_share beside it")
         if self.choose and self.validation_labels:
             raise ValueError(
                 "choose compares scores on all validation labels; expected no validation_labels "
@@ -174,6 +178,11 @@ class Job(Strict):
             if len(set(values)) < len(values):
                 raise ValueError(f"expected distinct values, found {list(values)}")
         return self
+
+    @property
+    def masks_vary(self) -> bool:
+        """Whether each seed draws test nodes of its own."""
+        return self.test_share is not None and self.mask_seed is None
 
     @property
     def kind(self) -> Literal["run", "audit", "leaks"]:

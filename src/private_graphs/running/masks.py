@@ -13,27 +13,29 @@ from private_graphs.running.jobs import Job
 
 
 def with_drawn_masks(
-    dataset: GraphDataset,
-    test_share: float,
-    validation_share: float,
-    generator: np.random.Generator,
+    dataset: GraphDataset, test_share: float, validation_share: float, seed: int, *, by_torch: bool
 ) -> GraphDataset:
     """Return ``dataset`` with uniformly drawn masks, independent of edges and labels.
 
-    The test nodes for a generator do not depend on the other share. All other nodes train.
+    The test nodes of a seed do not depend on the other share. All other nodes train. ``by_torch``:
+    the masks that PyTorch Geometric's ``RandomNodeSplit`` draws after ``torch.manual_seed(seed)``,
+    which takes the validation nodes first.
     """
     n = dataset.n_nodes
-    order = generator.permutation(n)
-    first = round(test_share * n)
-    second = first + round(validation_share * n)
-    places = np.empty(n, np.int64)
-    places[order] = np.arange(n)
-    return replace(
-        dataset,
-        test_mask=places < first,
-        validation_mask=(first <= places) & (places < second),
-        train_mask=places >= second,
+    sizes = {"test": round(test_share * n), "validation": round(validation_share * n)}
+    if by_torch:
+        import torch
+
+        order = torch.randperm(n, generator=torch.Generator().manual_seed(seed)).numpy()
+        sizes = dict(reversed(sizes.items()))
+    else:
+        masks = Streams.of({"masks": "uniform", "seed": seed}).generator("masks")
+        order = masks.permutation(n)
+    parts = dict(zip([*sizes, "train"], np.split(order, np.cumsum([*sizes.values()])), strict=True))
+    test, validation, train = (
+        np.isin(np.arange(n), parts[name]) for name in ("test", "validation", "train")
     )
+    return replace(dataset, test_mask=test, validation_mask=validation, train_mask=train)
 
 
 def with_metis_masks(dataset: GraphDataset, parts: int) -> GraphDataset:
@@ -58,8 +60,10 @@ def with_metis_masks(dataset: GraphDataset, parts: int) -> GraphDataset:
 def masked(job: Job, dataset: GraphDataset, seed: int) -> GraphDataset:
     """Return the dataset with the masks of ``seed``: as stored, drawn at random, or from METIS."""
     if job.test_share is not None:
-        masks = Streams.of({"masks": "uniform", "seed": seed}).generator("masks")
-        dataset = with_drawn_masks(dataset, job.test_share, job.validation_share, masks)
+        drawn, by_torch = (seed, False) if job.mask_seed is None else (job.mask_seed, True)
+        dataset = with_drawn_masks(
+            dataset, job.test_share, job.validation_share, drawn, by_torch=by_torch
+        )
     if job.metis_parts:
         dataset = with_metis_masks(dataset, job.metis_parts)
     return dataset

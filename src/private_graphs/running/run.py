@@ -330,7 +330,7 @@ class Runner:
         Raises UserError for parts of another job.
         """
         shape = (len(self.requests), int(self.dataset.train_mask.sum()))
-        if self.job.test_share is None and not self.job.metis_parts and parts.shape != shape:
+        if not (self.job.masks_vary or self.job.metis_parts) and parts.shape != shape:
             raise UserError(
                 f"{self.job.id}: parts of shape {parts.shape}; expected {shape}, its runs and its "
                 "training nodes: draw them again (delete its folder below splits)"
@@ -377,7 +377,7 @@ class Runner:
         self, requests: list[Request], door: Door, context: Context, task: Task
     ) -> list[Outcome]:
         """Answer requests together, or seed by seed where each seed draws its own test nodes."""
-        if self.job.test_share is None:
+        if not self.job.masks_vary:
             return self.method.answers(task, requests, door, context)
 
         def answer(asked: list[Request], door: Door, context: Context) -> list[Outcome]:
@@ -390,13 +390,13 @@ class Runner:
 
     def task_of(self, seed: int) -> Task:
         """Return the task of the requests of a seed."""
-        if self.job.test_share is None:
+        if not self.job.masks_vary:
             return self.task
         return _cut(self.job, self.dataset, seed, self.unlabelled)[0]
 
     def all_seeds(self, name: str) -> np.ndarray:
         """Return a field of the evaluation, stacked over requests where each seed has its own."""
-        if self.job.test_share is None:
+        if not self.job.masks_vary:
             return getattr(self.scored[self.job.seeds[0]][0], name)
         parts = [getattr(self.scored[each.seed][0], name) for each in self.requests]
         return np.stack(parts)
@@ -426,7 +426,7 @@ class Runner:
                 else f"the labels of {n_known} validation records, others in each run, drawn "
                 "without looking at the data"
             )
-        if self.job.test_share is not None:
+        if self.job.masks_vary:
             facts.append(
                 "who is a training node: every seed draws other test nodes, without looking at "
                 "the data; what is said of a run is of the training nodes of that run, and of all "
@@ -607,6 +607,7 @@ class Runner:
             # Under os_entropy no duration is kept: docs/privacy.md §5.
             "seconds": math.nan if self.noise_source == "os_entropy" else seconds,
             **({} if job.test_share is None else {"test_share": job.test_share}),
+            **({} if job.mask_seed is None else {"mask_seed": job.mask_seed}),
             **({} if job.metis_parts is None else {"metis_parts": job.metis_parts}),
             **measured,
         }  # fmt: skip

@@ -253,12 +253,15 @@ def dataset_of(row: Any) -> str:
 def records_of(rows: pd.DataFrame) -> list[str]:
     """Return the names under which ``test_records`` holds those of each row of a job.
 
-    Where every seed draws its own test records, the name has the seed; METIS's have a name too.
+    Where every seed draws its own test records, the name has the seed; METIS's, and those of one
+    draw for all seeds (``Job.mask_seed``), have a name too.
     """
-    drawn, cut = (
-        name in rows and rows[name].notna().any() for name in ("test_share", "metis_parts")
+    fixed, drawn, cut = (
+        name in rows and rows[name].notna().any()
+        for name in ("mask_seed", "test_share", "metis_parts")
     )
-    ending = "/seed {seed}" if drawn else "/METIS" if cut else ""
+    named = f"/masks {rows['mask_seed'].iloc[0]:.0f}" if fixed else "/METIS" if cut else ""
+    ending = "/seed {seed}" if drawn and not fixed else named
     columns = zip(rows["dataset"], rows["view"], rows["seed"], strict=True)
     return [dataset_of({"dataset": name, "view": view}) + ending.format(seed=seed)
             for name, view, seed in columns]  # fmt: skip

@@ -125,6 +125,9 @@ class Group(Strict):
     """Share of the nodes that each seed draws as test nodes; default: the dataset's masks."""
     validation_share: float = Field(default=0, ge=0, lt=1)
     """Share of the nodes that each seed draws as validation nodes; needs ``test_share``."""
+    mask_seeds: Annotated[tuple[int, ...], Field(min_length=1)] | None = None
+    """Seeds of masks with these shares, as PyTorch Geometric draws them: all seeds of a job share
+    one draw, and each draw has jobs of its own. Default: each seed of a job draws."""
     metis_parts: int | None = Field(default=None, ge=6, le=MOST_COUNT)
     """Parts into which METIS cuts each graph, one of them the test nodes: see ``Job``. A user's
     datasets are left out: METIS reads every edge."""
@@ -577,8 +580,9 @@ class _Expansion:
             [name for name in asked if name in protocols],
             product(*entry.vary.values()),
             self._budgets(group, entry),
+            self.study.groups[group].mask_seeds or (None,),
         )
-        for (dataset, features), protocol, values, epsilons in axes:
+        for (dataset, features), protocol, values, epsilons, mask_seed in axes:
             varied = dict(zip(entry.vary, values, strict=True))
             own = configuration.settings_of.get(dataset, {})
             settings = {**configuration.settings, **own, **entry.settings, **varied}
@@ -587,7 +591,7 @@ class _Expansion:
                 continue
             job = self._job(
                 group, entry.model_copy(update={"epsilons": epsilons}), configuration, dataset,
-                features, protocol, settings, list(varied),
+                features, protocol, settings, list(varied), mask_seed,
             )  # fmt: skip
             if job is not None:
                 yield job
@@ -632,6 +636,7 @@ class _Expansion:
         protocol: str,
         settings: dict[str, Any],
         varied: list[str],
+        mask_seed: int | None,
     ) -> Job | None:
         definition, method = self.study.groups[group], method_named(configuration.method)
         scenario, audit = _scenario(entry, configuration, method), definition.attack is not None
@@ -657,7 +662,8 @@ class _Expansion:
                     for name in sorted({*method.named, *varied})
                     if full[name] is not None
                 }
-                | ({"epsilon": entry.epsilons[0]} if single else {}),
+                | ({"epsilon": entry.epsilons[0]} if single else {})
+                | ({} if mask_seed is None else {"masks": mask_seed}),
                 definition.view,
             ),
             dataset=dataset,
@@ -675,6 +681,7 @@ class _Expansion:
             validation_epsilons=entry.validation_epsilons if labels else (),
             test_share=definition.test_share,
             validation_share=definition.validation_share,
+            mask_seed=mask_seed,
             metis_parts=definition.metis_parts,
             max_edges=bound,
             attack=definition.attack,

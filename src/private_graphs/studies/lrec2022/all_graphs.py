@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,7 @@ import pandas as pd
 
 from private_graphs.report.words import missing, number, printed, score, tone
 from private_graphs.running.exhibit import Block, Cell, Chart, Column, Exhibit, Table
-from private_graphs.studies.lrec2022.gcns import printed_gcns, score_cell, trained_gcns
+from private_graphs.studies.lrec2022.gcns import printed_gcns, trained_gcns
 from private_graphs.studies.lrec2022.proved import proved_points
 
 EPSILON = 1.0
@@ -31,27 +30,18 @@ NOTES = (
     "share the test nodes.",
     "printed: the highest score that LREC 2022 prints for ε = 1 on this graph; an attack disproves "
     "the ε of the authors’ code, and their unit is a node with its text and label. On the other "
-    "graphs no paper recorded here prints a score at ε = 1 as a number; what others print at edge "
-    "level stands in the last table.",
+    "graphs no paper recorded here prints a score at ε = 1 as a number; what newer papers print "
+    "has a page of its own.",
     "proved: without any public label, but at edge level, where all training labels are public. "
     "Units differ by row, so that rows of one graph are not compared with each other.",
     "public data alone: by number of known public labels; at edge level, texts alone.",
     "* the proved score is above public data alone with 20 labels (at edge level: texts alone) by "
     "more than two standard errors of the draws.",
 )
-RIVAL_EPSILONS = (1.0, 2.0, 4.0)
-RIVAL_NOTES = (
-    "Not comparable: models and splits differ. Local: every node answers about its own links with "
-    "noise, a stronger promise than one noisy release of all (central), as ours is.",
-    "LinkGuard: Qi et al., WWW 2024 Companion, Table 1, accuracy on a random 15 % of the nodes. "
-    "LPGNet: Kolluri et al., CCS 2022, from the results in the authors’ repository, on the "
-    "public split of Planetoid. Ours: the labels of all nodes but validation and test are public.",
-    "No text at hand prints scores of GCON or DPDGC on these graphs as numbers.",
-)
 
 
 def build(results: Any) -> list[Block]:
-    """Return a chart and a table, a row per graph and protected unit; then rivals' scores."""
+    """Return a chart and a table, a row per graph and protected unit."""
     groups = ",".join(each.rpartition(".")[2] for each in GROUPS[1:])
     shown = results.rows["method"].isin([*METHODS.values(), *PUBLIC.values()])
     at = results.rows["epsilon"].isin([0.0, EPSILON])
@@ -90,48 +80,7 @@ def build(results: Any) -> list[Block]:
     frame = pd.DataFrame(rows)
     if frame.empty:
         return []
-    rivals = _rivals(results, groups, titles)
-    return [_chart(frame), _table(frame), *([_rival_table(rivals)] if len(rivals) else [])]
-
-
-def _rivals(results: Any, groups: str, titles: Mapping[str, str]) -> pd.DataFrame:
-    """Return a row per graph and method at edge level that others print, and ours."""
-    edges = results.rows["scenario"].eq("edges") & results.rows["method"].eq(METHODS["edges"])
-    mine = proved_points(results.with_rows(results.rows[edges]), groups)
-    ours = {(row["dataset"], row["epsilon"]): row for row in mine.to_dict("records")}
-    rows = []
-    heads = ["dataset", "rival", "model", "trained_on", "printed_by"]
-    for key, printed_ones in results.published("edge_level").groupby(heads, sort=False):
-        row = dict(zip(heads, key, strict=True))
-        if not any(dataset == row["dataset"] for dataset, _ in ours):
-            continue
-        scores = printed_ones.set_index("epsilon")["test_micro_f1"]
-        rows.append(row | {
-            "graph": titles[row["dataset"]],
-            **{f"theirs_{each:g}": scores.get(each) for each in RIVAL_EPSILONS},
-            **{f"ours_{each:g}": ours.get((row["dataset"], each)) for each in RIVAL_EPSILONS},
-        })  # fmt: skip
-    return pd.DataFrame(rows)
-
-
-def _rival_table(frame: pd.DataFrame) -> Table:
-    columns = [
-        Column("graph", lambda row: row["graph"]),
-        Column("method", lambda row: row["rival"]),
-        Column("model", lambda row: row["model"]),
-        Column("labels of", lambda row: row["trained_on"]),
-        Column("printed by", lambda row: row["printed_by"]),
-        *(Column(f"ε = {each:g}", lambda row, each=each: printed(row[f"theirs_{each:g}"]),
-                 "printed, not comparable") for each in RIVAL_EPSILONS),
-        *(Column(f"ε = {each:g}", lambda row, each=each: _own(row[f"ours_{each:g}"]),
-                 "label counts, proved") for each in RIVAL_EPSILONS),
-    ]  # fmt: skip
-    return Table("Test micro-F1 at edge level that others print", frame, columns, RIVAL_NOTES,
-                 "graph")  # fmt: skip
-
-
-def _own(point: dict[str, Any] | None) -> Cell:
-    return Cell() if point is None else score_cell(point)
+    return [_chart(frame), _table(frame)]
 
 
 def _mean(points: pd.DataFrame) -> float | None:
