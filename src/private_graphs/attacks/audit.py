@@ -86,8 +86,8 @@ class CanaryAudit:
         """Return the lower bound of one run with many canaries, under ``add_remove``."""
         if self.single is None:
             return None
-        found = self.single
-        return one_run_epsilon(found.canaries, found.guesses, found.right, self.delta, confidence)
+        run = self.single
+        return one_run_epsilon(run.canaries, run.guesses, run.right, self.delta, confidence)
 
     @property
     def breaks_proof(self) -> bool:
@@ -119,7 +119,7 @@ class CanaryAudit:
 
     def document(self) -> dict[str, Any]:
         """Return all results as JSON-able fields, for the command line and for tables."""
-        design, found = self.design, self.single
+        design, run = self.design, self.single
         gaussian = self.lower_gaussian()
         return {
             **design.facts(),
@@ -136,12 +136,12 @@ class CanaryAudit:
             "confidence": SHOWN_CONFIDENCE,
             "runs": self.errors.first_runs + self.errors.second_runs,
             "errors": self.errors.first + self.errors.second,
-            "one_run": found
+            "one_run": run
             and {
                 "relation": "add_remove",
-                "canaries": found.canaries,
-                "guesses": found.guesses,
-                "right": found.right,
+                "canaries": run.canaries,
+                "guesses": run.guesses,
+                "right": run.right,
                 "epsilon_lower": self.lower_one_run(),
             },
             "verdict": self.verdict,
@@ -210,7 +210,7 @@ def method_design(method: str, scenario: str | None, **fields: Any) -> MethodDes
     Raises:
         UsageError: a name is unknown.
     """
-    audited = [each.name for each in all_methods().values() if isinstance(each.canary, Canary)]
+    audited = [entry.name for entry in all_methods().values() if isinstance(entry.canary, Canary)]
     if method not in audited:
         raise UsageError(
             f"no audit of method {method!r}; expected {', '.join(audited)}"
@@ -270,26 +270,26 @@ def run_job(job: Job, *, threads: int = 1, progress: Progress | None = None) -> 
 
 def describe(audit: CanaryAudit) -> str:
     """Return the finding as sentences for a terminal."""
-    found = audit.document()
-    where = "full graph" if found["n_splits"] == 1 else f"{found['n_splits']} splits"
-    head = f"{found['protocol']}, {where}: ", f"{found['epochs']} epochs"
+    document = audit.document()
+    where = "full graph" if document["n_splits"] == 1 else f"{document['n_splits']} splits"
+    head = f"{document['protocol']}, {where}: ", f"{document['epochs']} epochs"
     if isinstance(audit.design, MethodDesign):
-        unit = found["unit"].replace("_", " ")
+        unit = document["unit"].replace("_", " ")
         passes = "1 release" if audit.epochs == 1 else f"{audit.epochs} releases"
-        head = f"{audit.design.title} ({unit}, {found['relation']}): ", passes
+        head = f"{audit.design.title} ({unit}, {document['relation']}): ", passes
     lines = [
         f"{head[0]}noise multiplier {audit.noise_multiplier:g}, {head[1]}",
-        f"claimed       epsilon {found['epsilon_claimed']:g}",
-        f"proved        {_value(found['epsilon_proved'])}",
-        f"shown         epsilon > {at_least(found['epsilon_lower'], 4)}  (95 %, no assumption; "
-        f"{found['errors']} errors in {found['runs']} runs)",
+        f"claimed       epsilon {document['epsilon_claimed']:g}",
+        f"proved        {_value(document['epsilon_proved'])}",
+        f"shown         epsilon > {at_least(document['epsilon_lower'], 4)}  (95 %, no assumption; "
+        f"{document['errors']} errors in {document['runs']} runs)",
     ]
-    if found["epsilon_lower_gaussian"] is not None:
+    if document["epsilon_lower_gaussian"] is not None:
         lines.append(
-            f"if Gaussian   epsilon > {at_least(found['epsilon_lower_gaussian'], 4)}  (95 %)"
+            f"if Gaussian   epsilon > {at_least(document['epsilon_lower_gaussian'], 4)}  (95 %)"
         )
-    if found["one_run"]:
-        single = found["one_run"]
+    if document["one_run"]:
+        single = document["one_run"]
         lines.append(
             f"one run       epsilon > {at_least(single['epsilon_lower'], 4)}  (95 %, add_remove; "
             f"{single['right']} of {single['guesses']} guesses right)"
@@ -315,9 +315,9 @@ def _value(epsilon: float | None) -> str:
 def require_unbroken(audit: CanaryAudit) -> None:
     """Raise UserError if the audit's lower bound exceeds the proved ε."""
     if audit.breaks_proof:
-        shown = max(audit.lower(EACH_CONFIDENCE), audit.lower_gaussian(EACH_CONFIDENCE) or 0.0)
+        bound = max(audit.lower(EACH_CONFIDENCE), audit.lower_gaussian(EACH_CONFIDENCE) or 0.0)
         raise UserError(
-            f"the audit of {audit.design.title} shows epsilon >= {at_least(shown, 4)} where "
+            f"the audit of {audit.design.title} shows epsilon >= {at_least(bound, 4)} where "
             f"{at_most(audit.epsilon_proved, 4)} is proved ({audit.design.unit}, "
             f"{audit.design.relation}, delta {audit.delta:g}): the training code breaks its "
             "proof; mend it before publishing any result"

@@ -130,16 +130,16 @@ def canary_graph(features: Sequence[float], labels: Sequence[int]) -> GraphDatas
     canaries = RING + np.arange(m)
     matrix[canaries] = 0
     matrix[canaries, _WORDS + np.arange(m)] = features
-    there = np.asarray(labels) >= 0
-    every = np.arange(n) % CLASSES
-    every[canaries] = np.maximum(labels, 0)
+    members = np.asarray(labels) >= 0
+    classes = np.arange(n) % CLASSES
+    classes[canaries] = np.maximum(labels, 0)
     train = np.arange(n) < RING
-    train[canaries] = there
+    train[canaries] = members
     ring = np.arange(RING)
     ends = np.sort(np.stack([ring, (ring + 1) % RING]), axis=0)
     tested = np.arange(n) >= n - CLASSES
     masks = train, (np.arange(n) >= n - 2 * CLASSES) & ~tested, tested
-    return GraphDataset.generated("canary", ["0", "1"], sp.csr_matrix(matrix), ends, every, masks)
+    return GraphDataset.generated("canary", ["0", "1"], sp.csr_matrix(matrix), ends, classes, masks)
 
 
 def _structure(design: Design, dataset: GraphDataset, streams: Sequence[Streams]) -> Structure:
@@ -147,7 +147,7 @@ def _structure(design: Design, dataset: GraphDataset, streams: Sequence[Streams]
     return build_structure(
         dataset, design.rules, splits=design.splits, train_fraction=1.0,
         validation_graph=design.rules.private_selection_graph,
-        streams=[each.public for each in streams], hidden=settings.hidden,
+        streams=[stream.public for stream in streams], hidden=settings.hidden,
         dtype=np.dtype(settings.dtype),
     )  # fmt: skip
 
@@ -204,9 +204,9 @@ def _initial(
 ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
     """Return integer-valued float32 initial parameters (R, P), and views of W1, b1, W2, b2."""
     usual = (
-        engine.initial_parameters(each, dataset.n_features, hidden, CLASSES) for each in streams
+        engine.initial_parameters(stream, dataset.n_features, hidden, CLASSES) for stream in streams
     )
-    flat = np.stack([each.astype(np.float32) for each in usual]).astype(np.float64)
+    flat = np.stack([vector.astype(np.float32) for vector in usual]).astype(np.float64)
     return flat, engine.layers(flat, dataset.n_features, hidden, CLASSES)
 
 
@@ -226,10 +226,10 @@ def label_scores(
     streams = _streams(design, f"label {label}", noise, design.runs)
     starts, (w1, b1, w2, b2) = _initial(streams, dataset, hidden)
     starts[:, -w2[0].size - b2[0].size :] = 0  # the last layer
-    own = np.maximum(design.feature * w1[:, -1] + b1, 0)  # the canary's hidden vector
+    h = np.maximum(design.feature * w1[:, -1] + b1, 0)  # the canary's hidden vector
     toward = np.array([1.0, -1.0])  # the gradient of logits at label 1, which descent subtracts
     direction = np.concatenate(
-        [(own[:, :, None] * toward).reshape(len(own), -1), np.tile(toward, (len(own), 1))], axis=1
+        [(h[:, :, None] * toward).reshape(len(h), -1), np.tile(toward, (len(h), 1))], axis=1
     )
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     moved = displacements(design, dataset, streams, starts, noise, threads, progress)
@@ -240,11 +240,11 @@ def label_errors(
     design: Design, noise: float, *, threads: int = 1, progress: Progress | None = None
 ) -> Errors:
     """Train both arms and count how often the sign of the score gives the wrong label."""
-    wrong, each, context = [], design.runs * design.epochs, Context(progress)
+    wrong, n_steps, context = [], design.runs * design.epochs, Context(progress)
     for label in (0, 1):
-        report = context.after(label * each, 2 * each).progress
-        found = label_scores(design, noise, label, threads=threads, progress=report)
-        wrong.append(int(np.sum((found > THRESHOLD) != bool(label))))
+        report = context.after(label * n_steps, 2 * n_steps).progress
+        scores = label_scores(design, noise, label, threads=threads, progress=report)
+        wrong.append(int(np.sum((scores > THRESHOLD) != bool(label))))
     return Errors(wrong[0], design.runs, wrong[1], design.runs)
 
 

@@ -91,7 +91,7 @@ class Guarantee:
         """Run the job once on the dataset itself."""
         task, (one, *_) = answer(job, dataset, UNSEEN, context=context)
         scenario, outcome = SCENARIOS[job.scenario], one.outcome
-        asked = job.epsilons[0] if one.request.private else None
+        epsilon = job.epsilons[0] if one.request.private else None
         truth = dataset.labels[dataset.test_mask]
         if method_named(job.method).protocols[job.protocol].unlabelled == "class_zero":
             truth = np.maximum(truth, 0)
@@ -100,8 +100,8 @@ class Guarantee:
             unit=scenario.unit,
             relation=scenario.relation,
             delta=job.delta,
-            events=one.events if asked else (),
-            epsilon_claimed=outcome.claim.epsilon if outcome.claim else asked,
+            events=one.events if epsilon else (),
+            epsilon_claimed=outcome.claim.epsilon if outcome.claim else epsilon,
             noise_multiplier=outcome.measured.get("noise_multiplier"),
             accuracy=float(scores(truth, outcome.test_predictions)["accuracy"]),
         )
@@ -134,9 +134,9 @@ class Guarantee:
         """
         if self.epsilon_proved is None:
             return {}
-        mus = [price(each, self.unit, self.relation, self.delta).mu for each in self.events]
+        mus = [price(event, self.unit, self.relation, self.delta).mu for event in self.events]
         if None not in mus:
-            return most_of_gaussian(math.sqrt(sum(each**2 for each in mus)), false_positives)
+            return most_of_gaussian(math.sqrt(sum(mu**2 for mu in mus)), false_positives)
         growth = math.exp(min(self.epsilon_proved, 700))
         return {"auc": min(1.0, growth / (1 + growth) + self.delta)} | {
             f"tpr_{name}": min(1.0, growth * rate + self.delta)
@@ -183,6 +183,6 @@ def run_job(
     measured = attacker(job.leaks.attack)(job, dataset, guarantee, context)
     return {
         "guarantee": guarantee.document(),
-        "measured": [asdict(each) for each in measured],
+        "measured": [asdict(measurement) for measurement in measured],
         "seconds": round(time.perf_counter() - started, 1),
     }

@@ -98,9 +98,9 @@ class QueriedGcn:
         moved = ((np.maximum(moved, 0) - np.maximum(inner[rows], 0)) / _STEP) @ self.second
         total = None
         for column in moved.T:  # the logit of one class, of the node's neighbours, then its own
-            near = propagation.copy()
-            near.data = column
-            square = (propagation @ near).power(2)
+            matrix = propagation.copy()
+            matrix.data = column
+            square = (propagation @ matrix).power(2)
             total = square if total is None else total + square
         return total.sqrt()
 
@@ -119,11 +119,11 @@ def unit_rows(rows: np.ndarray) -> np.ndarray:
 
 def correlation(rows: np.ndarray, pairs: np.ndarray) -> np.ndarray:
     """Return (P,) Pearson correlations of the (N, K) rows of both ends."""
-    unit, found = unit_rows(rows), np.empty(pairs.shape[1])
+    unit, correlations = unit_rows(rows), np.empty(pairs.shape[1])
     for start in range(0, pairs.shape[1], _BLOCK):
-        some = slice(start, start + _BLOCK)
-        found[some] = np.einsum("pk,pk->p", unit[pairs[0, some]], unit[pairs[1, some]])
-    return found
+        block = slice(start, start + _BLOCK)
+        correlations[block] = np.einsum("pk,pk->p", unit[pairs[0, block]], unit[pairs[1, block]])
+    return correlations
 
 
 # --- all pairs ---
@@ -145,14 +145,14 @@ class Pairs:
         """Take all pairs of few nodes; of many nodes a sample of ``_SAMPLE`` unlinked ones."""
         n_pairs = n_nodes * (n_nodes - 1) // 2
         if n_pairs <= _EXACT_PAIRS:
-            others = np.stack(np.triu_indices(n_nodes, 1))
+            non_edges = np.stack(np.triu_indices(n_nodes, 1))
         else:
-            others = np.sort(generator.integers(0, n_nodes, (2, _SAMPLE)), axis=0)
-            others = others[:, others[0] < others[1]]
-        own = np.sort(edges, axis=0)
-        codes = own[0] * n_nodes + own[1]
-        others = others[:, ~np.isin(others[0] * n_nodes + others[1], codes)]
-        return cls(own, others, (n_pairs - own.shape[1]) / others.shape[1])
+            non_edges = np.sort(generator.integers(0, n_nodes, (2, _SAMPLE)), axis=0)
+            non_edges = non_edges[:, non_edges[0] < non_edges[1]]
+        links = np.sort(edges, axis=0)
+        codes = links[0] * n_nodes + links[1]
+        non_edges = non_edges[:, ~np.isin(non_edges[0] * n_nodes + non_edges[1], codes)]
+        return cls(links, non_edges, (n_pairs - links.shape[1]) / non_edges.shape[1])
 
     def between(self, first: np.ndarray, second: np.ndarray) -> Pairs:
         """Return the pairs of a node in ``first`` and one in ``second``, both (N,) bool; the node
@@ -170,15 +170,15 @@ class Pairs:
         self, sees: str, score: str, of: Callable[[np.ndarray], np.ndarray], who: str = ALL_PAIRS
     ) -> Iterator[Measurement]:
         """Yield AUC, and precision at the known number of links, of the scores ``of(pairs)``."""
-        linked, others = of(self.linked), of(self.others)
-        size, scores = len(linked), np.concatenate([linked, others])
+        linked, unlinked = of(self.linked), of(self.others)
+        size, scores = len(linked), np.concatenate([linked, unlinked])
         ranks = rankdata(scores)[:size]
-        auc = (ranks.sum() - size * (size + 1) / 2) / (size * len(others))
+        auc = (ranks.sum() - size * (size + 1) / 2) / (size * len(unlinked))
         order = np.argsort(-scores, kind="stable")
         taken = np.searchsorted(np.cumsum(np.where(order < size, 1.0, self.weight)), size)
         last = scores[order[min(taken, len(order) - 1)]]
-        above, false = (linked > last).sum(), self.weight * (others > last).sum()
-        tied, all_tied = (linked == last).sum(), self.weight * (others == last).sum()
+        above, false = (linked > last).sum(), self.weight * (unlinked > last).sum()
+        tied, all_tied = (linked == last).sum(), self.weight * (unlinked == last).sum()
         share = (size - above - false) / (tied + all_tied)  # of equal scores, at random
         yield Measurement(sees, score, "auc", float(auc), who=who)
         yield Measurement(sees, score, "precision", float((above + share * tied) / size), who=who)
@@ -187,9 +187,9 @@ class Pairs:
 def text_posteriors(dataset: GraphDataset) -> np.ndarray:
     """Return (N, K) class probabilities by texts and training labels alone (``text_only``)."""
     task, _ = build_task(dataset, "edges", SOUND, 1e-5, max_edges=dataset.n_edges)
-    found = np.full((dataset.n_nodes, dataset.n_classes), 1 / dataset.n_classes)
-    found[nodes_of(dataset)] = text_model(task).probabilities
-    return found
+    probabilities = np.full((dataset.n_nodes, dataset.n_classes), 1 / dataset.n_classes)
+    probabilities[nodes_of(dataset)] = text_model(task).probabilities
+    return probabilities
 
 
 def nodes_of(dataset: GraphDataset) -> np.ndarray:
@@ -250,36 +250,36 @@ class SeenReleases(Watch):
 def _log_ratios(first: _Release, second: _Release) -> np.ndarray:
     """Return (rows,) logarithms of the ratio of both densities of one noisy value."""
     noisy, query = first.noisy, first.query
-    near, far = (np.abs(noisy - each.exact) for each in (first, second))
+    first_error, second_error = (np.abs(noisy - release.exact) for release in (first, second))
     if isinstance(query, GaussianQuery):
-        ratio = (far**2 - near**2) / (2 * query.noise_std**2)
+        ratio = (second_error**2 - first_error**2) / (2 * query.noise_std**2)
     else:
-        ratio = (far - near) / (query.scale * first.weights)
+        ratio = (second_error - first_error) / (query.scale * first.weights)
     return ratio.reshape(len(ratio), -1).sum(axis=1)
 
 
 def _flipped(release: _Release, edges: np.ndarray, n_nodes: int) -> np.ndarray:
     """Return (E,) log-likelihood ratios, in against out, of edges under randomised response."""
-    (_, keep, make), told = release.weights, release.noisy
-    rows, columns = told // n_nodes, told % n_nodes
-    found = np.zeros(edges.shape[1])
+    (_, keep, make), codes = release.weights, release.noisy
+    rows, columns = codes // n_nodes, codes % n_nodes
+    ratios = np.zeros(edges.shape[1])
     for u, v in (edges, edges[::-1])[: 1 + (rows > columns).any()]:  # one triangle, or both
         drawn = (u >= rows.min()) & (u <= rows.max())  # else another call drew the pair
-        set_bits = np.isin(u * n_nodes + v, told)
+        set_bits = np.isin(u * n_nodes + v, codes)
         ratio = np.where(set_bits, math.log(keep / make), math.log((1 - keep) / (1 - make)))
-        found += np.where(drawn, ratio, 0.0)
-    return found
+        ratios += np.where(drawn, ratio, 0.0)
+    return ratios
 
 
 def matching(edges: np.ndarray, n_nodes: int, generator: np.random.Generator) -> np.ndarray:
     """Return (E,) the number of each edge in a random maximal matching; -1 for other edges."""
     taken, group = np.zeros(n_nodes, bool), np.full(edges.shape[1], -1)
-    found = 0
+    count = 0
     for edge in generator.permutation(edges.shape[1]):
         ends = edges[:, edge]
         if not taken[ends].any():
-            taken[ends], group[edge] = True, found
-            found += 1
+            taken[ends], group[edge] = True, count
+            count += 1
     return group
 
 
@@ -294,13 +294,13 @@ def stars(edges: np.ndarray, n_nodes: int, generator: np.random.Generator) -> np
         (n_nodes, n_nodes),
     )  # entries are edge numbers, from 1
     degrees = np.diff(adjacency.indptr)
-    taken, group, found = np.zeros(n_nodes, bool), np.full(edges.shape[1], -1), 0
+    taken, group, count = np.zeros(n_nodes, bool), np.full(edges.shape[1], -1), 0
     for hub in np.lexsort([generator.random(n_nodes), -degrees]):
-        own = slice(adjacency.indptr[hub], adjacency.indptr[hub + 1])
-        nodes = np.append(adjacency.indices[own], hub)
+        row = slice(adjacency.indptr[hub], adjacency.indptr[hub + 1])
+        nodes = np.append(adjacency.indices[row], hub)
         if degrees[hub] and not taken[nodes].any():
-            taken[nodes], group[adjacency.data[own] - 1] = True, found
-            found += 1
+            taken[nodes], group[adjacency.data[row] - 1] = True, count
+            count += 1
     return group
 
 
@@ -320,18 +320,18 @@ class Informed:
     @cached_property
     def rows(self) -> np.ndarray:
         """(N,) group of each node, -1 for nodes in none."""
-        found = np.full(self.dataset.n_nodes, -1)
+        groups = np.full(self.dataset.n_nodes, -1)
         for ends in self.dataset.edge_index:
-            found[ends[self.group >= 0]] = self.group[self.group >= 0]
-        return found
+            groups[ends[self.group >= 0]] = self.group[self.group >= 0]
+        return groups
 
     def runs(self, number: int, context: Context) -> tuple[np.ndarray, np.ndarray]:
         """Return (R, G) coins and log-likelihood ratios of ``number`` runs."""
-        found = []
-        for each in range(number):
-            found.append(self.run(each, context))
-            context.report(each + 1, number)
-        coins, ratios = zip(*found, strict=True)
+        runs = []
+        for index in range(number):
+            runs.append(self.run(index, context))
+            context.report(index + 1, number)
+        coins, ratios = zip(*runs, strict=True)
         return np.stack(coins), np.stack(ratios)
 
     def run(self, number: int, context: Context) -> tuple[np.ndarray, np.ndarray]:
@@ -347,21 +347,21 @@ class Informed:
         second, _ = self._answered(job, ~coins, first, context)
         sides = np.where(coins, 1.0, -1.0)
         ratios, told_of = np.zeros(len(coins)), False
-        for near, far in zip(first.kept, second.kept, strict=True):
-            if near.kind == "step":  # of gradients, which every group moves
+        for release, counterpart in zip(first.kept, second.kept, strict=True):
+            if release.kind == "step":  # of gradients, which every group moves
                 continue
-            if near.kind == "flip":
+            if release.kind == "flip":
                 edges = self.group >= 0
-                told = _flipped(near, self.dataset.edge_index[:, edges], self.dataset.n_nodes)
-                np.add.at(ratios, self.group[edges], told)
+                llr = _flipped(release, self.dataset.edge_index[:, edges], self.dataset.n_nodes)
+                np.add.at(ratios, self.group[edges], llr)
                 told_of |= bool(edges.any())
                 continue
-            own = nodes.get(len(near.noisy))
-            if own is None:  # one number about the whole graph
+            row_nodes = nodes.get(len(release.noisy))
+            if row_nodes is None:  # one number about the whole graph
                 continue
-            of = self.rows[own]
-            each = _log_ratios(near, far)
-            np.add.at(ratios, of[of >= 0], sides[of[of >= 0]] * each[of >= 0])
+            of = self.rows[row_nodes]
+            row_llr = _log_ratios(release, counterpart)
+            np.add.at(ratios, of[of >= 0], sides[of[of >= 0]] * row_llr[of >= 0])
             told_of |= bool((of >= 0).any())
         if not told_of:
             raise UserError(
@@ -376,12 +376,12 @@ class Informed:
         """Return the releases of a run on the groups with heads, and the nodes of their rows, by
         the number of rows."""
         task, watch = self.task((self.group < 0) | coins[self.group]), SeenReleases(tape)
-        _, [found] = answer(job, self.dataset, watch, task, context)
-        return watch, released_nodes(task, found.request, self.dataset)
+        _, [reply] = answer(job, self.dataset, watch, task, context)
+        return watch, released_nodes(task, reply.request, self.dataset)
 
-    def task(self, there: np.ndarray) -> Task:
-        """Return the task with the edges (E,) that are ``there``."""
-        graph, job = with_edges(self.dataset, self.dataset.edge_index[:, there]), self.job
+    def task(self, present: np.ndarray) -> Task:
+        """Return the task with the edges (E,) that are ``present``."""
+        graph, job = with_edges(self.dataset, self.dataset.edge_index[:, present]), self.job
         protocol = method_named(job.method).protocols[job.protocol]
         task, _ = build_task(graph, job.scenario, protocol, job.delta, max_edges=job.max_edges)
         return task
@@ -399,29 +399,29 @@ class InformedOfLists(Informed):
         """Take nodes of long lists, half of the bound at least and none that the method cuts."""
         nodes, adjacency = _labelled(dataset), adjacency_of(dataset)
         degree = np.diff(adjacency.indptr)[nodes]
-        group, taken, found = np.full(len(nodes), -1), np.zeros(dataset.n_nodes, bool), 0
+        group, taken, count = np.full(len(nodes), -1), np.zeros(dataset.n_nodes, bool), 0
         settings: Any = method_named(job.method).settings.model_validate(job.settings)
         most = settings.degree
-        for place in np.lexsort([generator.random(len(nodes)), -degree]):
-            own = adjacency[[nodes[place]]].indices
-            if most <= 2 * len(own) <= 2 * most and not taken[own].any():
-                taken[own], group[place] = True, found
-                found += 1
+        for index in np.lexsort([generator.random(len(nodes)), -degree]):
+            neighbours = adjacency[[nodes[index]]].indices
+            if most <= 2 * len(neighbours) <= 2 * most and not taken[neighbours].any():
+                taken[neighbours], group[index] = True, count
+                count += 1
         return cls(job, dataset, group)
 
     @cached_property
     def rows(self) -> np.ndarray:
         """(N,) group on whose list each node is, -1 for none."""
-        found, adjacency = np.full(self.dataset.n_nodes, -1), adjacency_of(self.dataset)
-        asked = self.group >= 0
-        for node, group in zip(_labelled(self.dataset)[asked], self.group[asked], strict=True):
-            found[adjacency[[node]].indices] = group
-        return found
+        groups, adjacency = np.full(self.dataset.n_nodes, -1), adjacency_of(self.dataset)
+        mask = self.group >= 0
+        for node, group in zip(_labelled(self.dataset)[mask], self.group[mask], strict=True):
+            groups[adjacency[[node]].indices] = group
+        return groups
 
-    def task(self, there: np.ndarray) -> Task:
-        """Return the task of the members (n,) that are ``there``."""
+    def task(self, present: np.ndarray) -> Task:
+        """Return the task of the members (n,) that are ``present``."""
         whole, _ = planned(self.job, self.dataset)
-        return with_members(whole, there)
+        return with_members(whole, present)
 
 
 def _labelled(dataset: GraphDataset) -> np.ndarray:
@@ -433,9 +433,9 @@ def released_nodes(task: Task, request: Request, dataset: GraphDataset) -> dict[
     if isinstance(task, NodeTask):
         return {dataset.n_nodes: np.arange(dataset.n_nodes)}
     nodes = nodes_of(dataset)
-    asked = draw_voters(task, request.streams.generator("voters")).asked
-    found = (nodes, nodes[task.n_train :], nodes[asked])
-    return {len(each): each for each in found}
+    voters = draw_voters(task, request.streams.generator("voters")).asked
+    node_sets = (nodes, nodes[task.n_train :], nodes[voters])
+    return {len(subset): subset for subset in node_sets}
 
 
 # --- the attack ---
@@ -453,13 +453,13 @@ def attack(
     job, generator = job.model_copy(update=one_run), np.random.default_rng([job.leaks.seed, 43])
     pairs = Pairs.of(dataset.edge_index, dataset.n_nodes, generator)
     posteriors = text_posteriors(dataset)
-    found = list(pairs.measured(TEXTS, "posteriors", partial(correlation, posteriors)))
+    measurements = list(pairs.measured(TEXTS, "posteriors", partial(correlation, posteriors)))
     if SCENARIOS[job.scenario].unit != "edge_undirected":
-        return [*found, *_queried(job, dataset, pairs, context)]
+        return [*measurements, *_queried(job, dataset, pairs, context)]
     if method_named(job.method).reads_private:
-        found += _shown(job, dataset, pairs, posteriors, context)
-        found += _informed(job, dataset, guarantee, generator, context)
-    return found
+        measurements += _shown(job, dataset, pairs, posteriors, context)
+        measurements += _informed(job, dataset, guarantee, generator, context)
+    return measurements
 
 
 def _queried(
@@ -470,7 +470,7 @@ def _queried(
         job.model_copy(update={"seeds": tuple(range(job.leaks.shadows + 1))}), dataset
     )
     features = feature_matrix(dataset).astype(np.float64)
-    alone = sp.csr_array(sp.identity(dataset.n_nodes, format="csr"))
+    identity = sp.csr_array(sp.identity(dataset.n_nodes, format="csr"))
     reads = task.protocol.test_graph == "whole_graph"  # else no query reads a private edge
 
     def scores(edges: np.ndarray, request: Request) -> dict[tuple[str, str], Callable]:
@@ -481,18 +481,18 @@ def _queried(
         door.close()
         model = QueriedGcn.of(trained.parameters[0], dataset.n_features, request.settings.hidden,
                        dataset.n_classes)  # fmt: skip
-        own = softmax(model.logits(features, alone), axis=1)
-        found = {(PARAMETERS, "posteriors"): partial(correlation, own)}
+        probabilities = softmax(model.logits(features, identity), axis=1)
+        scorers = {(PARAMETERS, "posteriors"): partial(correlation, probabilities)}
         if reads:
             propagation = gcn_propagation(edges, dataset.n_nodes)
             logits = model.logits(features, propagation)
             influence = model.influence(features, propagation)
-            found |= {
+            scorers |= {
                 (QUERIES, "influence"): partial(entries, influence),
                 (QUERIES, "posteriors"): partial(correlation, softmax(logits, axis=1)),
                 (QUERIES, "logits"): partial(correlation, logits),
             }
-        return found
+        return scorers
 
     for key, of in scores(dataset.edge_index, requests[-1]).items():
         yield from pairs.measured(*key, of)
@@ -500,12 +500,12 @@ def _queried(
         coins_of(job, number, dataset.n_edges) for number in range(job.leaks.shadows)
     ])  # fmt: skip
     values: dict[tuple[str, str], list[np.ndarray]] = {}
-    for number, own in enumerate(coins):
-        for key, of in scores(dataset.edge_index[:, own], requests[number]).items():
+    for number, mask in enumerate(coins):
+        for key, of in scores(dataset.edge_index[:, mask], requests[number]).items():
             values.setdefault(key, []).append(of(dataset.edge_index))
         context.report(number + 1, len(coins))
-    for (sees, score), each in values.items():
-        ratios = Shadows(np.stack(each), coins).ratios()
+    for (sees, score), margins in values.items():
+        ratios = Shadows(np.stack(margins), coins).ratios()
         for kind in ("plain", "online"):
             name = score if kind == "plain" else f"{score}, shadows"
             yield from measured_rates(sees, name, ratios[kind], coins)
@@ -524,36 +524,36 @@ def _shown(
 ) -> Iterator[Measurement]:
     """Yield rankings of pairs by what one run on all edges releases, each beside texts alone."""
     watch = SeenReleases()
-    task, [found] = answer(job, dataset, watch, context=context)
-    nodes = released_nodes(task, found.request, dataset)
-    if flips := [each.noisy for each in watch.kept if each.kind == "flip"]:
-        told, n = np.concatenate(flips), dataset.n_nodes
+    task, [reply] = answer(job, dataset, watch, context=context)
+    nodes = released_nodes(task, reply.request, dataset)
+    if flips := [release.noisy for release in watch.kept if release.kind == "flip"]:
+        codes, n = np.concatenate(flips), dataset.n_nodes
 
-        def noisy_graph(asked: np.ndarray) -> np.ndarray:
-            u, v = asked
-            return np.isin(u * n + v, told).astype(np.float64) + np.isin(v * n + u, told)
+        def noisy_graph(ends: np.ndarray) -> np.ndarray:
+            u, v = ends
+            return np.isin(u * n + v, codes).astype(np.float64) + np.isin(v * n + u, codes)
 
         yield from pairs.measured(RELEASES, "noisy graph", noisy_graph)
     counts = watch.kept[0]
     if counts.kind == "laplace" and np.shape(counts.noisy)[-1] == dataset.n_classes:
-        own = nodes[len(counts.noisy)]
+        row_nodes = nodes[len(counts.noisy)]
         rows = np.zeros((dataset.n_nodes, dataset.n_classes))
-        rows[own] = counts.noisy
+        rows[row_nodes] = counts.noisy
         sides = np.zeros((2, dataset.n_nodes), bool)
-        sides[0, own[task.n_train :]] = sides[1, own[: task.n_train]] = True
-        some, who = pairs.between(*sides), "pairs of a training node and another"
-        yield from some.measured(
-            RELEASES, "noisy counts", lambda asked: rows[asked[0], dataset.labels[asked[1]]], who
+        sides[0, row_nodes[task.n_train :]] = sides[1, row_nodes[: task.n_train]] = True
+        subset, who = pairs.between(*sides), "pairs of a training node and another"
+        yield from subset.measured(
+            RELEASES, "noisy counts", lambda ends: rows[ends[0], dataset.labels[ends[1]]], who
         )
-        yield from some.measured(TEXTS, "posteriors", partial(correlation, posteriors), who)
+        yield from subset.measured(TEXTS, "posteriors", partial(correlation, posteriors), who)
     if "scores" in watch.values:
-        own = nodes[len(watch.values["scores"])]
+        row_nodes = nodes[len(watch.values["scores"])]
         shares = np.zeros((dataset.n_nodes, dataset.n_classes))
-        shares[own] = softmax(watch.values["scores"], axis=1)
-        asked = np.isin(np.arange(dataset.n_nodes), own)
-        some, who = pairs.between(asked, asked), "pairs of asked nodes"
-        for sees, each in ((RELEASES, shares), (TEXTS, posteriors)):
-            yield from some.measured(sees, "posteriors", partial(correlation, each), who)
+        shares[row_nodes] = softmax(watch.values["scores"], axis=1)
+        mask = np.isin(np.arange(dataset.n_nodes), row_nodes)
+        subset, who = pairs.between(mask, mask), "pairs of asked nodes"
+        for sees, probabilities in ((RELEASES, shares), (TEXTS, posteriors)):
+            yield from subset.measured(sees, "posteriors", partial(correlation, probabilities), who)
 
 
 def _informed(
@@ -572,12 +572,12 @@ def _informed(
     coins, ratios = Informed(job, dataset, group).runs(number // 2, context)
     degree = np.bincount(group[group >= 0])
     for low, high in pairwise((*_DEGREES, math.inf)):
-        own = (degree >= low) & (degree < high)
-        if own.any():
+        band = (degree >= low) & (degree < high)
+        if band.any():
             last = " and more" if high == math.inf else f" to {high - 1}"
             who = "the only edge of a node" if high == 2 else f"all {low}{last} edges of a node"
-            yield from measured_rates(RELEASES, score, ratios[:, own], coins[:, own], who)
-            yield Measurement(RELEASES, score, "groups", float(own.sum()), who=who)
+            yield from measured_rates(RELEASES, score, ratios[:, band], coins[:, band], who)
+            yield Measurement(RELEASES, score, "groups", float(band.sum()), who=who)
 
 
 def informed_of_lists(

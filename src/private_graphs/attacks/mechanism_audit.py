@@ -121,12 +121,12 @@ def _gaussian(dtype: type, lattice: bool) -> Draw:
         door.plan([(query,)] * size.lanes)
         value = round(exact / _SPACING) if lattice else exact
         kind = np.int64 if lattice else np.float64
-        found = [
+        draws = [
             door.gaussian(np.full((size.lanes, *size.shape), value, kind), queries, dtype=dtype)
             for _ in range(ROUNDS)
         ]
         door.close()
-        return np.stack(found, axis=1) / query.noise_std
+        return np.stack(draws, axis=1) / query.noise_std
 
     return draw
 
@@ -134,16 +134,16 @@ def _gaussian(dtype: type, lattice: bool) -> Draw:
 def _rows(seed: int, exact: float, size: Size) -> np.ndarray:
     count = ROUNDS * size.rows
     query = GaussianQuery(count=count, sensitivity=1.0, noise_std=3.0, **_WORDS)
-    found = np.empty((size.lanes, ROUNDS, *size.shape))
+    draws = np.empty((size.lanes, ROUNDS, *size.shape))
     door = _door(seed, size.lanes)
     door.plan([(query,)] * size.lanes)
-    asked = np.ones(size.rows, bool)
+    mask = np.ones(size.rows, bool)
     for lane in range(size.lanes):
-        own = door.of_lanes([lane])
+        lane_door = door.of_lanes([lane])
         for turn in range(ROUNDS):
-            found[lane, turn] = own.rows(np.full(size.shape, exact), query, asked)
+            draws[lane, turn] = lane_door.rows(np.full(size.shape, exact), query, mask)
     door.close()
-    return found / query.noise_std
+    return draws / query.noise_std
 
 
 def _step_event(steps: int) -> NoisyGradients:
@@ -156,9 +156,9 @@ def _steps(dtype: type) -> Draw:
         query, door = _step_event(ROUNDS), _door(seed, lanes)
         door.plan([(query,)] * lanes)
         descent = door.descent([query] * lanes, dtype=dtype)
-        found = [descent.add(np.full((lanes, numbers), exact)) for _ in range(ROUNDS)]
+        draws = [descent.add(np.full((lanes, numbers), exact)) for _ in range(ROUNDS)]
         door.close()
-        return np.stack(found, axis=1).reshape(lanes, ROUNDS, *size.shape) / descent.stds[0]
+        return np.stack(draws, axis=1).reshape(lanes, ROUNDS, *size.shape) / descent.stds[0]
 
     return draw
 
@@ -188,7 +188,7 @@ def _compiled_steps(dtype: str, device: str) -> Draw:
             dropout=0.0, dtype=dtype, device=device,
         )  # fmt: skip
         start = np.zeros((graph.n_features + 1 + 2) * _HIDDEN + 2)
-        specs = [engine.ReplicaSpec(each, 1.0, start.copy()) for each in streams]
+        specs = [engine.ReplicaSpec(stream, 1.0, start.copy()) for stream in streams]
         descent = door.descent([query] * lanes, coins="order")
         moved = engine.train(structure, SOUND, settings, specs, descent).parameters
         door.close()
@@ -208,10 +208,10 @@ def _unlabelled_graph(n_features: int) -> GraphDataset:
     shape = len(graph.labels), max(n_features, graph.n_features)
     wide = scipy.sparse.csr_matrix((matrix.data, matrix.indices, matrix.indptr), shape)
     masks = graph.train_mask, graph.validation_mask, graph.test_mask
-    made = GraphDataset.generated(
+    dataset = GraphDataset.generated(
         "wide", ["0", "1"], wide, graph.edge_index, graph.labels, masks
     )  # fmt: skip
-    return replace(made, labels=np.where(graph.train_mask, -1, graph.labels))
+    return replace(dataset, labels=np.where(graph.train_mask, -1, graph.labels))
 
 
 def _root_steps(seed: int, exact: float, size: Size) -> np.ndarray:
@@ -231,36 +231,36 @@ def _root_steps(seed: int, exact: float, size: Size) -> np.ndarray:
     nobody = np.full((ROUNDS, 1), -1)
     how = roots.RootTraining(nobody, divisor=1.0, learning_rate=1.0, adam=False)
     start, half = np.zeros((n_features + 2) * roots.HIDDEN), size.numbers // 2
-    found = np.empty((size.lanes, 1, *size.shape))
+    draws = np.empty((size.lanes, 1, *size.shape))
     for lane in range(size.lanes):
         descent = door.of_lanes([lane]).descent([query], coins="batches")
         moved = roots.train(shared, start, how, descent, seed)
-        found[lane, 0] = np.r_[moved[:half], moved[-half:]].reshape(size.shape)
+        draws[lane, 0] = np.r_[moved[:half], moved[-half:]].reshape(size.shape)
     door.close()
-    return exact + found / (query.noise_std * math.sqrt(ROUNDS))
+    return exact + draws / (query.noise_std * math.sqrt(ROUNDS))
 
 
 def _laplace(lattice: bool, pure: bool = False) -> Draw:
     scale = 3.0
 
     def draw(seed: int, exact: float, size: Size) -> np.ndarray:
-        lanes, more = size.lanes, {}
+        lanes, options = size.lanes, {}
         query: LaplaceQuery | PureQuery = LaplaceQuery(
             count=ROUNDS, sensitivity=1.0, scale=scale, dimension=size.numbers, **_WORDS
         )
         if pure:  # the plan gives ε, the method the sensitivity
-            query, more = PureQuery(epsilon=2.0, count=ROUNDS, **_WORDS), {"sensitivity": 6.0}
+            query, options = PureQuery(epsilon=2.0, count=ROUNDS, **_WORDS), {"sensitivity": 6.0}
         door = _door(seed, lanes)
         door.plan([(query,)] * lanes)
         weights = np.array([2, 1, 1, 1])[:, None]
         value = round(exact / _SPACING) if lattice else exact
         values = np.full((lanes, *size.shape), value, np.int64 if lattice else np.float64)
-        found = [
-            door.laplace(values, [query] * lanes, spacing=_SPACING, weights=weights, **more)
+        draws = [
+            door.laplace(values, [query] * lanes, spacing=_SPACING, weights=weights, **options)
             for _ in range(ROUNDS)
         ]
         door.close()
-        return np.stack(found, axis=1) / scale / weights
+        return np.stack(draws, axis=1) / scale / weights
 
     return draw
 
@@ -306,18 +306,18 @@ def _audit_noise(name: str, batches: int) -> MechanismAudit:
     tested = NoiseSample(first if normal else _normals(first), SHORT.lanes)
     values = (long if normal else _normals(long)).reshape(-1, LONG.numbers)
     resolution = _RESOLUTION.get(name, 2.0**-30)
-    found = [*tested.found(alarm), *NoiseValues(values, resolution).found(alarm)]
+    violations = [*tested.found(alarm), *NoiseValues(values, resolution).found(alarm)]
     if not normal:  # its sums, which a transformation of each number hides
         blocks = long.reshape(len(values), _BLOCKS, -1).sum(axis=2)
         blocks /= math.sqrt(2 * LONG.numbers / _BLOCKS)  # Laplace noise of scale 1 has variance 2
-        found += NoiseValues(blocks, resolution).found(alarm)
-    findings = [str(each) for each in found]
+        violations += NoiseValues(blocks, resolution).found(alarm)
+    findings = [str(violation) for violation in violations]
     _, low, high = tested.std_ratio(AUDIT_CONFIDENCE)
     flat = first.reshape(-1)
-    here, there = flat[: len(flat) // 2], flat[len(flat) // 2 :] + moved
+    here, shifted = flat[: len(flat) // 2], flat[len(flat) // 2 :] + moved
     threshold = moved / 2 if normal else moved
-    wrong = int((here > threshold).sum()), int((there <= threshold).sum())
-    errors = Errors(wrong[0], len(here), wrong[1], len(there))
+    wrong = int((here > threshold).sum()), int((shifted <= threshold).sum())
+    errors = Errors(wrong[0], len(here), wrong[1], len(shifted))
     lower = gaussian_mu(errors, 1 - alarm) if normal else _pure_epsilon(errors, alarm)
     if lower > moved:
         findings.append(f"{lower:.4f} is shown, {moved:.4f} proved")
@@ -346,8 +346,8 @@ def _respond(draws: int) -> tuple[list[np.ndarray], list[np.ndarray], float]:
     for arm in (0, 1):
         door = _door(arm, 1)
         door.plan([(query,)])
-        (told,) = door.respond([np.full(draws, arm)], cells, [query])
-        counts.append(np.bincount(told, minlength=cells))
+        (answers,) = door.respond([np.full(draws, arm)], cells, [query])
+        counts.append(np.bincount(answers, minlength=cells))
     keep = math.e / (math.e + cells - 1)
     rates = [np.where(np.arange(cells) == arm, keep, (1 - keep) / (cells - 1)) for arm in (0, 1)]
     return counts, rates, query.epsilon
@@ -365,10 +365,10 @@ def _flip(draws: int) -> tuple[list[np.ndarray], list[np.ndarray], float]:
             door = _door(2 * run + arm, 1)
             door.plan([(query,)])
             codes = np.arange(1 - arm, 40)
-            told = door.flip(
+            set_bits = door.flip(
                 codes, total, keep, make, query, lambda draw, n: draw.integers(0, total, n)
             )
-            hits += int((told == 0).any())
+            hits += int((set_bits == 0).any())
         counts.append(np.array([runs - hits, hits]))
     return counts, [np.array([1 - p, p]) for p in (make, keep)], query.epsilon
 
@@ -377,13 +377,13 @@ def _choose_top(draws: int) -> tuple[list[np.ndarray], list[np.ndarray], float]:
     """Return how often each of three entries is chosen from neighbouring rows."""
     query = ExponentialChoice(count=1, sensitivity=1.0, scale=2.0, **_WORDS)
     counts, rates = [], []
-    for arm, own in enumerate([np.array([3.0, 2, 1]), np.array([2.0, 3, 2])]):
+    for arm, scores in enumerate([np.array([3.0, 2, 1]), np.array([2.0, 3, 2])]):
         door = _door(arm, 1)
         door.plan([(query,)])
-        rows = np.repeat(own[None], draws, axis=0)
-        told = door.choose_top([rows], 1, [query], without=1.0)[0][:, 0]
-        counts.append(np.bincount(told, minlength=3))
-        weight = np.exp(own / query.scale)
+        rows = np.repeat(scores[None], draws, axis=0)
+        choices = door.choose_top([rows], 1, [query], without=1.0)[0][:, 0]
+        counts.append(np.bincount(choices, minlength=3))
+        weight = np.exp(scores / query.scale)
         rates.append(weight / weight.sum())
     return counts, rates, query.bounded_range
 
@@ -404,15 +404,15 @@ def _audit_choice(name: str, draws: int) -> MechanismAudit:
 
     counts, rates, epsilon = CHOICES[name](draws)
     findings, lower = [], 0.0
-    for own, rate in zip(counts, rates, strict=True):
-        if chisquare(own, rate * own.sum()).pvalue < _ALARM / 2 / len(counts):
-            findings.append(f"{own.tolist()} answers, expected {(rate * own.sum()).round(1)}")
+    for tally, rate in zip(counts, rates, strict=True):
+        if chisquare(tally, rate * tally.sum()).pvalue < _ALARM / 2 / len(counts):
+            findings.append(f"{tally.tolist()} answers, expected {(rate * tally.sum()).round(1)}")
     for answer in range(len(counts[0])):
         for one, two in ((0, 1), (1, 0)):
             n, m = int(counts[one].sum()), int(counts[two].sum())
-            hits, other = int(counts[one][answer]), int(counts[two][answer])
+            hits, false_hits = int(counts[one][answer]), int(counts[two][answer])
             alarm = _ALARM / 2 / (2 * len(counts[0]))  # each answer, in two directions
-            lower = max(lower, _pure_epsilon(Errors(other, m, n - hits, n), alarm))
+            lower = max(lower, _pure_epsilon(Errors(false_hits, m, n - hits, n), alarm))
     if lower > epsilon:
         findings.append(f"{lower:.4f} is shown, {epsilon:.4f} proved")
     total = int(counts[0].sum())
@@ -431,10 +431,10 @@ def audit_mechanisms(
     progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[MechanismAudit]:
     """Audit every mechanism, one after the other."""
-    for place, name in enumerate(MECHANISMS, 1):
+    for number, name in enumerate(MECHANISMS, 1):
         yield audit_mechanism(name)
         if progress is not None:
-            progress(place, len(MECHANISMS))
+            progress(number, len(MECHANISMS))
 
 
 _TAPE_RESOLUTION, _TAPE_WINDOW = 1e-4, 4
@@ -450,15 +450,15 @@ def tape_findings(recordings: Sequence[Recording]) -> list[str]:
     from private_graphs.mechanisms.replay import tape_noise
 
     tapes = [
-        (each.streams[name], noise)
-        for each in recordings
-        for name, noise in tape_noise(each).items()
+        (recording.streams[name], noise)
+        for recording in recordings
+        for name, noise in tape_noise(recording).items()
     ]
     if not tapes:
         return []
     alarm = (1 - AUDIT_CONFIDENCE) / 2
     values = [value for _, noise in tapes for value in noise]
-    found = NoiseValues(values, _TAPE_RESOLUTION, _TAPE_WINDOW).found(alarm)
+    violations = NoiseValues(values, _TAPE_RESOLUTION, _TAPE_WINDOW).found(alarm)
     for streams, noise in tapes:
         numbers = np.concatenate([value.ravel() for value in noise])
         public = [
@@ -467,21 +467,21 @@ def tape_findings(recordings: Sequence[Recording]) -> list[str]:
             for size in (len(numbers),)
             for name, draw in streams.public_generators().items()
         ]
-        found += found_together(numbers, public, alarm / len(tapes))
-    return [str(each) for each in found]
+        violations += found_together(numbers, public, alarm / len(tapes))
+    return [str(violation) for violation in violations]
 
 
 def describe(audits: Sequence[MechanismAudit]) -> str:
     """Return a table for a terminal, and the findings."""
     lines = [f"{'mechanism':24} {'draws':>9} {'std ratio':^17} {'shown':>8} {'proved':>8}"]
-    for each in audits:
+    for audit in audits:
         bounds = " " * 17
-        if each.std_ratio_low is not None:
-            bounds = f"{each.std_ratio_low:7.4f} - {each.std_ratio_high:7.4f}"
-        verdict = "passed" if each.passed else "FAILED"
+        if audit.std_ratio_low is not None:
+            bounds = f"{audit.std_ratio_low:7.4f} - {audit.std_ratio_high:7.4f}"
+        verdict = "passed" if audit.passed else "FAILED"
         lines.append(
-            f"{each.mechanism:24} {each.draws:9} {bounds} {each.mu_lower:8.4f} "
-            f"{each.mu_proved:8.4f} {verdict}"
+            f"{audit.mechanism:24} {audit.draws:9} {bounds} {audit.mu_lower:8.4f} "
+            f"{audit.mu_proved:8.4f} {verdict}"
         )
-        lines += [f"    {finding}" for finding in each.findings[:5]]
+        lines += [f"    {finding}" for finding in audit.findings[:5]]
     return "\n".join(lines)

@@ -57,25 +57,25 @@ class Shadows:
 
     def ratios(self, margins: np.ndarray | None = None) -> dict[str, np.ndarray]:
         """Return (T, n) scores of targets by kind; without targets, each shadow by the others."""
-        alone = margins is None
+        leave_one_out = margins is None
         shift = self.margins.mean(axis=0)
         shadows = self.margins - shift
-        asked = shadows if alone else margins - shift
+        targets = shadows if leave_one_out else margins - shift
         moments = {}
-        for side, there in (("in", self.coins), ("out", ~self.coins)):
-            own = there if alone else 0  # what a target adds to the sums of all
-            count = there.sum(axis=0) - own
-            total = (there * shadows).sum(axis=0) - own * asked
-            square = (there * shadows**2).sum(axis=0) - own * asked**2
+        for side, mask in (("in", self.coins), ("out", ~self.coins)):
+            weight = mask if leave_one_out else 0  # what a target adds to the sums of all
+            count = mask.sum(axis=0) - weight
+            total = (mask * shadows).sum(axis=0) - weight * targets
+            square = (mask * shadows**2).sum(axis=0) - weight * targets**2
             moments[side] = self._normal(count, total, square)
         (at_in, spread_in), (at_out, spread_out) = moments["in"], moments["out"]
-        distance = (asked - at_out) / np.sqrt(spread_out)
+        distance = (targets - at_out) / np.sqrt(spread_out)
         return {
             "online": (
-                distance**2 - (asked - at_in) ** 2 / spread_in + np.log(spread_out / spread_in)
+                distance**2 - (targets - at_in) ** 2 / spread_in + np.log(spread_out / spread_in)
             ) / 2,
             "offline": distance,
-            "plain": asked + shift,
+            "plain": targets + shift,
         }  # fmt: skip
 
     def _normal(
@@ -91,16 +91,16 @@ class Shadows:
         floor = 1e-6 * shared + 1e-12
         if len(self.coins) < PER_NODE_FROM:
             return mean, np.broadcast_to(shared + floor, mean.shape)
-        own = np.where(count > 1, spread / np.maximum(count - 1, 1), shared)
-        return mean, own + floor
+        variance = np.where(count > 1, spread / np.maximum(count - 1, 1), shared)
+        return mean, variance + floor
 
 
 def class_ratios(
-    classes: np.ndarray, coins: np.ndarray, asked: np.ndarray, n_classes: int, near: np.ndarray
+    classes: np.ndarray, coins: np.ndarray, targets: np.ndarray, n_classes: int, reach: np.ndarray
 ) -> np.ndarray:
-    """Return (T, n) log-likelihood ratios of published classes (T, M), ``asked``.
+    """Return (T, n) log-likelihood ratios of published classes (T, M), ``targets``.
 
-    ``classes`` (R, M) and ``coins`` (R, n) are those of the shadows; ``near`` (n, M) says which
+    ``classes`` (R, M) and ``coins`` (R, n) are those of the shadows; ``reach`` (n, M) says which
     published records the attacker looks at for a node. They count as independent (naive Bayes),
     each with the frequencies of its classes among the shadows.
     """
@@ -108,18 +108,18 @@ def class_ratios(
     size = max(1, PUBLISHED_AT_ONCE // seen.shape[1])
     if coins.shape[1] > size:  # nodes by nodes
         return np.hstack([
-            class_ratios(classes, coins[:, some], asked, n_classes, near[some])
-            for some in (slice(at, at + size) for at in range(0, coins.shape[1], size))
+            class_ratios(classes, coins[:, block], targets, n_classes, reach[block])
+            for block in (slice(at, at + size) for at in range(0, coins.shape[1], size))
         ])  # fmt: skip
     prior = seen.mean(axis=0) + 0.01  # both sides are drawn towards the same frequencies
     total, logs = 1 + 0.01 * n_classes, {}
     for side in (True, False):
-        there = (coins == side).astype(np.float32)
-        counts = there.T @ seen + _PRIOR * prior
-        logs[side] = np.log(counts / (there.sum(axis=0)[:, None] + _PRIOR * total))
-    shown = np.eye(n_classes, dtype=np.float32)[asked].reshape(len(asked), -1)
-    weights = (logs[True] - logs[False]) * np.repeat(near, n_classes, axis=1)
-    return (shown @ weights.T).astype(np.float64)
+        mask = (coins == side).astype(np.float32)
+        counts = mask.T @ seen + _PRIOR * prior
+        logs[side] = np.log(counts / (mask.sum(axis=0)[:, None] + _PRIOR * total))
+    one_hot = np.eye(n_classes, dtype=np.float32)[targets].reshape(len(targets), -1)
+    weights = (logs[True] - logs[False]) * np.repeat(reach, n_classes, axis=1)
+    return (one_hot @ weights.T).astype(np.float64)
 
 
 # --- rates ---------------------------------------------------------------------------------------
@@ -138,13 +138,13 @@ def _rates(inside: np.ndarray, outside: np.ndarray) -> dict[str, float]:
     """Return AUC and rates from histograms of the scores of members and of others."""
     inside, outside = inside / max(inside.sum(), 1e-12), outside / max(outside.sum(), 1e-12)
     below = np.cumsum(outside) - outside / 2
-    found = {"auc": float(inside @ below)}
-    up = [np.concatenate([[0.0], np.cumsum(each[::-1])]) for each in (inside, outside)]
-    down = [np.concatenate([[0.0], np.cumsum(each)]) for each in (inside, outside)]
+    metrics = {"auc": float(inside @ below)}
+    up = [np.concatenate([[0.0], np.cumsum(histogram[::-1])]) for histogram in (inside, outside)]
+    down = [np.concatenate([[0.0], np.cumsum(histogram)]) for histogram in (inside, outside)]
     for name, rate in FALSE_POSITIVES.items():
-        found[f"tpr_{name}"] = float(np.interp(rate, up[1], up[0]))
-        found[f"tnr_{name}"] = float(np.interp(rate, down[0], down[1]))
-    return found
+        metrics[f"tpr_{name}"] = float(np.interp(rate, up[1], up[0]))
+        metrics[f"tnr_{name}"] = float(np.interp(rate, down[0], down[1]))
+    return metrics
 
 
 def rates(
@@ -168,11 +168,11 @@ def rates(
         at(np.multiply.outer(_times(generator, n_targets), _times(generator, n)).ravel())
         for _ in range(resamples)
     ]
-    found = at(None)
+    metrics = at(None)
     tail = (1 - CONFIDENCE) / 2
     return {
-        name: (value, *np.quantile([each[name] for each in drawn], [tail, 1 - tail]).tolist())
-        for name, value in found.items()
+        name: (value, *np.quantile([sample[name] for sample in drawn], [tail, 1 - tail]).tolist())
+        for name, value in metrics.items()
     }
 
 
@@ -206,8 +206,8 @@ class FixedDesign:
     def of(cls, scores: np.ndarray, coins: np.ndarray) -> FixedDesign:
         """Take the nodes that the shadows tell apart best, and the end at which they err least."""
         nodes = np.sort(np.argsort(-node_aucs(scores, coins), kind="stable")[:NAMED])
-        ends = [cls(nodes, says) for says in (False, True)]
-        return max(ends, key=lambda each: each.guess(scores, coins).right)
+        ends = [cls(nodes, side) for side in (False, True)]
+        return max(ends, key=lambda design: design.guess(scores, coins).right)
 
     def guess(self, scores: np.ndarray, coins: np.ndarray) -> Guesses:
         """Guess the coins of the surest nodes of every target from its scores (T, n)."""
@@ -229,7 +229,7 @@ def surest(scores: np.ndarray, coins: np.ndarray) -> Guesses:
     number = max(1, round(SUREST * n))
     order = np.argsort(scores, axis=1, kind="stable")
     ends = ((order[:, :number], False), (order[:, -number:], True))
-    right = sum(int((np.take_along_axis(coins, at, axis=1) == says).sum()) for at, says in ends)
+    right = sum(int((np.take_along_axis(coins, at, axis=1) == side).sum()) for at, side in ends)
     return Guesses(coins.size, 2 * number * len(scores), right)
 
 
@@ -245,28 +245,28 @@ class Scored:
 
     def fixed_in_advance(self) -> tuple[str, str]:
         """Return what the bounds read, fixed in advance: the decoded release, else all views."""
-        asked = [key for key in self.shadows if key[1] == "decoding"]
-        asked += [key for key in self.shadows if key == (TOGETHER, "online")]
-        return (asked + [key for key in self.shadows if key[1] == "online"])[0]
+        keys = [key for key in self.shadows if key[1] == "decoding"]
+        keys += [key for key in self.shadows if key == (TOGETHER, "online")]
+        return (keys + [key for key in self.shadows if key[1] == "online"])[0]
 
 
 def scored(shadows: shadow_models.Models, targets: shadow_models.Models | None) -> Scored:
     """Score every model by every view: the shadows by each other, the targets by the shadows."""
-    found = Scored()
-    for models, scores in ((shadows, found.shadows), (targets, found.targets)):
+    results = Scored()
+    for models, scores in ((shadows, results.shadows), (targets, results.targets)):
         if models is None:
             continue
         sums = []
         for view, margins in shadows.margins.items():
             known = Shadows(margins, shadows.coins)
             ratios = known.ratios(None if models is shadows else models.margins[view])
-            scores |= {(view, kind): each for kind, each in ratios.items()}
+            scores |= {(view, kind): ratio for kind, ratio in ratios.items()}
             sums.append(ratios["online"])
         if len(sums) > 1:
             scores[TOGETHER, "online"] = np.sum(sums, axis=0)
-        scores |= {(view, "decoding"): each for view, each in models.decoded.items()}
+        scores |= {(view, "decoding"): estimates for view, estimates in models.decoded.items()}
         scores[PUBLISHED, "online"] = _published(shadows, models)
-    return found
+    return results
 
 
 def _published(shadows: shadow_models.Models, models: shadow_models.Models) -> np.ndarray:
@@ -274,13 +274,13 @@ def _published(shadows: shadow_models.Models, models: shadow_models.Models) -> n
     looks_at = (shadows.n_classes, shadows.near)
     if models is not shadows:
         return class_ratios(shadows.classes, shadows.coins, models.classes, *looks_at)
-    found = np.empty(shadows.coins.shape)
-    half = np.arange(len(found)) % 2 == 0
-    for asked in (half, ~half):
-        found[asked] = class_ratios(
-            shadows.classes[~asked], shadows.coins[~asked], shadows.classes[asked], *looks_at
+    scores = np.empty(shadows.coins.shape)
+    half = np.arange(len(scores)) % 2 == 0
+    for part in (half, ~half):
+        scores[part] = class_ratios(
+            shadows.classes[~part], shadows.coins[~part], shadows.classes[part], *looks_at
         )
-    return found
+    return scores
 
 
 def attack(
@@ -296,26 +296,26 @@ def attack(
     shadows = train(range(design.shadows))
     targets = train(range(design.shadows, total)) if design.targets else None
     scores = scored(shadows, targets)
-    found = [Measurement("", "", "accuracy_of_halves", float(shadows.accuracy.mean())),
+    measurements = [Measurement("", "", "accuracy_of_halves", float(shadows.accuracy.mean())),
              Measurement("", "", "majority", shadows.majority)]  # fmt: skip
-    found += [
+    measurements += [
         Measurement("", "", f"allowed_{name}", value) for name, value in guarantee.allowed().items()
     ]
-    for (view, kind), each in scores.shadows.items():
-        for name, (value, low, high) in rates(each, shadows.coins, RESAMPLES).items():
-            found.append(Measurement(view, kind, name, value, low, high))
+    for (view, kind), ratios in scores.shadows.items():
+        for name, (value, low, high) in rates(ratios, shadows.coins, RESAMPLES).items():
+            measurements.append(Measurement(view, kind, name, value, low, high))
     view = WHOLE if (WHOLE, "online") in scores.shadows else FEATURES
     if (view, "online") in scores.shadows:
-        found += exposed(
+        measurements += exposed(
             scores.shadows[view, "online"], shadows.coins, parts_of(dataset, shadows.nodes), view
         )
     if targets is not None:
-        found += bounds(scores, shadows.coins, targets.coins, guarantee)
+        measurements += bounds(scores, shadows.coins, targets.coins, guarantee)
     if SCENARIOS[job.scenario].unit == "node_out_list" and guarantee.events:
         from private_graphs.attacks.links import informed_of_lists  # which imports this module
 
-        found += informed_of_lists(job, dataset, guarantee, context)
-    return found
+        measurements += informed_of_lists(job, dataset, guarantee, context)
+    return measurements
 
 
 def bounds(
@@ -328,17 +328,17 @@ def bounds(
         ("epsilon_shown", design.guess(scores.targets[key], coins), guarantee.delta),
         ("epsilon_shown_tiny", surest(scores.targets[key], coins), TINY_DELTA),
     )
-    found = []
+    measurements = []
     for name, guesses, delta in tests:
         proved = guarantee.held_against(guesses, delta)
         shares = {"right": guesses.right / guesses.guesses, "guesses": float(guesses.guesses),
                   "canaries": float(guesses.canaries)}  # fmt: skip
-        found += [Measurement(view, kind, name, guesses.epsilon(delta)),
+        measurements += [Measurement(view, kind, name, guesses.epsilon(delta)),
                   *(Measurement(view, kind, f"{name}_{what}", share)
                     for what, share in shares.items())]  # fmt: skip
         if proved is not None:
-            found.append(Measurement(view, kind, f"{name}_proved", proved))
-    return found
+            measurements.append(Measurement(view, kind, f"{name}_proved", proved))
+    return measurements
 
 
 # --- who is exposed ------------------------------------------------------------------------------
@@ -352,14 +352,14 @@ def parts_of(dataset: GraphDataset, nodes: np.ndarray) -> dict[str, np.ndarray]:
     source, target = (np.r_[a, b] for a, b in (dataset.edge_index, dataset.edge_index[::-1]))
     degree = np.bincount(source, minlength=dataset.n_nodes)
     same = dataset.labels[source] == dataset.labels[target]
-    alike = np.bincount(source, same, minlength=dataset.n_nodes)[nodes]
+    n_same = np.bincount(source, same, minlength=dataset.n_nodes)[nodes]
     degree = degree[nodes]
     limits = {"0": (0, 0), "1": (1, 1), "2": (2, 2), "3": (3, 3), "4 to 5": (4, 5),
               "6 to 9": (6, 9), "10 and more": (10, math.inf)}  # fmt: skip
     parts = {
         f"degree {name}": (degree >= low) & (degree <= high) for name, (low, high) in limits.items()
     }
-    linked, share = degree > 0, alike / np.maximum(degree, 1)
+    linked, share = degree > 0, n_same / np.maximum(degree, 1)
     parts |= {
         "no neighbour of its class": linked & (share == 0),
         "under half of its class": linked & (share > 0) & (share < 0.5),

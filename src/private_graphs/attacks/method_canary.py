@@ -150,16 +150,16 @@ def outcomes(
     fits = method_named(design.method).fits_validation_labels
     known = np.arange(0 if fits else len(task.validation_labels))
     streams = [Streams.of(identity | {"replica": replica}) for replica in range(design.runs)]
-    requests = [Request(design.epsilon, design.seed, known, each.public) for each in streams]
+    requests = [Request(design.epsilon, design.seed, known, stream.public) for stream in streams]
     door = Door.of(streams)
-    found = method_named(design.method).run(task, requests, door, context)
+    runs = method_named(design.method).run(task, requests, door, context)
     door.close()
-    return found, door.events()
+    return runs, door.events()
 
 
-def guesses(found: Sequence[Outcome]) -> np.ndarray:
+def guesses(runs: Sequence[Outcome]) -> np.ndarray:
     """Return (runs,) bool: whether the attack guesses arm 1."""
-    return np.array([each.test_predictions[_TARGET] == 1 for each in found])
+    return np.array([run.test_predictions[_TARGET] == 1 for run in runs])
 
 
 def method_errors(
@@ -171,9 +171,9 @@ def method_errors(
     """
     wrong, events, context = [], set(), Context(progress)
     for arm in (0, 1):
-        found, released = outcomes(design, arm, context.after(arm * design.runs, 2 * design.runs))
-        wrong.append(int(np.sum(guesses(found) != bool(arm))))
-        events.update(event for each in released for event in each)
+        runs, released = outcomes(design, arm, context.after(arm * design.runs, 2 * design.runs))
+        wrong.append(int(np.sum(guesses(runs) != bool(arm))))
+        events.update(event for sequence in released for event in sequence)
     [event] = events
     return Errors(wrong[0], design.runs, wrong[1], design.runs), event
 

@@ -44,12 +44,12 @@ def neighbours(task: Task, count: int, seed: int, settings: Any = None) -> Itera
     generator = np.random.default_rng(seed)
     change = _CHANGES[task.scenario.name]
     for number in range(count):
-        found = change(task, number, generator, settings)
-        yield found if isinstance(found, Neighbour) else Neighbour(found)
+        neighbour = change(task, number, generator, settings)
+        yield neighbour if isinstance(neighbour, Neighbour) else Neighbour(neighbour)
 
 
-def with_members(task: Task, kept: np.ndarray) -> Task:
-    """Return the task in which labelled training records outside ``kept`` (n,) contribute nothing.
+def with_members(task: Task, mask: np.ndarray) -> Task:
+    """Return the task in which labelled training records outside ``mask`` (n,) contribute nothing.
 
     They still count as units: sizes, divisors and noise, which are public, stay.
     """
@@ -57,20 +57,20 @@ def with_members(task: Task, kept: np.ndarray) -> Task:
         to_public, among = task.train_to_public, task.train_adjacency
         return replace(
             task,
-            train_features=task.train_features[kept],
-            train_labels=task.train_labels[kept],
-            train_to_public=None if to_public is None else to_public[kept],
-            train_adjacency=None if among is None else among[kept][:, kept],
+            train_features=task.train_features[mask],
+            train_labels=task.train_labels[mask],
+            train_to_public=None if to_public is None else to_public[mask],
+            train_adjacency=None if among is None else among[mask][:, mask],
         )
     if isinstance(task, ImageTask):
         labels = task.train_labels.copy()
-        labels[np.flatnonzero(labels >= 0)[~kept]] = -1
+        labels[np.flatnonzero(labels >= 0)[~mask]] = -1
         return replace(task, train_labels=labels)
     graph = task.graph
-    out = np.flatnonzero(graph.train_mask & (graph.labels >= 0))[~kept]
-    labels, there = graph.labels.copy(), np.ones(graph.n_nodes, np.float32)
-    labels[out], there[out] = -1, 0
-    rows = sp.diags(there)
+    out = np.flatnonzero(graph.train_mask & (graph.labels >= 0))[~mask]
+    labels, weights = graph.labels.copy(), np.ones(graph.n_nodes, np.float32)
+    labels[out], weights[out] = -1, 0
+    rows = sp.diags(weights)
     if task.scenario.unit == "node_out_list":  # only a node's own answer reads its features
         lists = adjacency_of(graph) if task.lists is None else task.lists
         lists = sp.csr_matrix(rows @ lists)
@@ -78,11 +78,11 @@ def with_members(task: Task, kept: np.ndarray) -> Task:
         return replace(task, graph=replace(graph, labels=labels), lists=lists)
     features = graph.features
     features = (
-        features * there[:, None]
+        features * weights[:, None]
         if isinstance(features, np.ndarray)
         else SparseFeatures.from_scipy(rows @ features.to_scipy())
     )
-    kept_edges = graph.edge_index[:, there[graph.edge_index].all(axis=0)]
+    kept_edges = graph.edge_index[:, weights[graph.edge_index].all(axis=0)]
     left = with_edges(replace(graph, labels=labels, features=features), kept_edges)
     return replace(task, graph=left)
 
@@ -111,15 +111,15 @@ def _unit_row(row: np.ndarray) -> np.ndarray:
     return row / norm if norm else row
 
 
-def _with_row(matrix: sp.csr_matrix, place: int, row: np.ndarray) -> sp.csr_matrix:
+def _with_row(matrix: sp.csr_matrix, index: int, row: np.ndarray) -> sp.csr_matrix:
     dense = sp.lil_matrix(matrix)
-    dense[place] = row
+    dense[index] = row
     return sp.csr_matrix(dense)
 
 
-def _without(matrix: Any, place: int) -> Any:
-    kept = np.arange(matrix.shape[0]) != place
-    return matrix[kept]
+def _without(matrix: Any, index: int) -> Any:
+    mask = np.arange(matrix.shape[0]) != index
+    return matrix[mask]
 
 
 def _text(
@@ -134,26 +134,26 @@ def _text(
         labels[-1] = (labels[-1] + 1) % task.n_classes
         changed = replace(task, validation_labels=labels)
         return Neighbour(changed, validation=len(labels) - 1)
-    place = int(generator.integers(task.n_train))
+    index = int(generator.integers(task.n_train))
     label = _odd_label(task.n_classes, number, generator)
     if label < 0:
         changed = replace(
             task,
-            train_features=_without(task.train_features, place),
-            train_labels=_without(task.train_labels, place),
+            train_features=_without(task.train_features, index),
+            train_labels=_without(task.train_labels, index),
         )
         if task.train_to_public is not None:
-            inner = _without(_without(task.train_adjacency, place).T.tocsr(), place)
+            inner = _without(_without(task.train_adjacency, index).T.tocsr(), index)
             changed = replace(
-                changed, train_to_public=_without(task.train_to_public, place),
+                changed, train_to_public=_without(task.train_to_public, index),
                 train_adjacency=inner,
             )  # fmt: skip
         return changed
     labels = task.train_labels.copy()
-    labels[place] = label
+    labels[index] = label
     row = _unit_row(np.abs(_odd_row(task.n_features, number, generator)))
     changed = replace(
-        task, train_features=_with_row(task.train_features, place, row), train_labels=labels
+        task, train_features=_with_row(task.train_features, index, row), train_labels=labels
     )
     if task.train_to_public is None:
         return changed
@@ -161,11 +161,11 @@ def _text(
     share = (0.0, 1.0, 0.2)[number % 3]
     outer = (generator.random(n_public) < share) * 1.0
     inner = sp.lil_matrix(task.train_adjacency)
-    near = (generator.random(task.n_train) < share) * 1.0
-    near[place] = 0
-    inner[place], inner[:, place] = near, near[:, None]
+    links = (generator.random(task.n_train) < share) * 1.0
+    links[index] = 0
+    inner[index], inner[:, index] = links, links[:, None]
     return replace(
-        changed, train_to_public=_with_row(task.train_to_public, place, outer),
+        changed, train_to_public=_with_row(task.train_to_public, index, outer),
         train_adjacency=sp.csr_matrix(inner),
     )  # fmt: skip
 
@@ -226,12 +226,12 @@ def _node(task: NodeTask, number: int, generator: np.random.Generator, _: Any) -
     label = _odd_label(task.n_classes, number, generator)
     row = np.abs(_odd_row(graph.n_features, number, generator))
     changed = _with_node(graph, node, label, row)
-    others = train[train != node]
-    near = others[generator.random(len(others)) < (0.0, 1.0, 0.2)[number % 3]]
+    candidates = train[train != node]
+    partners = candidates[generator.random(len(candidates)) < (0.0, 1.0, 0.2)[number % 3]]
     touches = (graph.edge_index == node).any(axis=0)
-    kept = graph.edge_index[:, ~touches]
-    own = np.stack([np.minimum(near, node), np.maximum(near, node)])
-    return replace(task, graph=with_edges(changed, np.concatenate([kept, own], axis=1)))
+    edges = graph.edge_index[:, ~touches]
+    new_edges = np.stack([np.minimum(partners, node), np.maximum(partners, node)])
+    return replace(task, graph=with_edges(changed, np.concatenate([edges, new_edges], axis=1)))
 
 
 def _lists(task: NodeTask, number: int, generator: np.random.Generator, _: Any) -> Neighbour:
@@ -244,9 +244,9 @@ def _lists(task: NodeTask, number: int, generator: np.random.Generator, _: Any) 
         label = _odd_label(task.n_classes, number, generator)
     row = np.abs(_odd_row(graph.n_features, number, generator))
     lists = sp.lil_matrix(adjacency_of(graph) if task.lists is None else task.lists)
-    near = (generator.random(graph.n_nodes) < (0.0, 1.0, 0.1)[number % 3]) * 1.0
-    near[node] = 0
-    lists[node] = near
+    links = (generator.random(graph.n_nodes) < (0.0, 1.0, 0.1)[number % 3]) * 1.0
+    links[node] = 0
+    lists[node] = links
     changed = _with_node(graph, node, label, row)
     return Neighbour(
         replace(task, graph=changed, lists=sp.csr_matrix(lists, dtype=np.float32)), node
@@ -263,18 +263,18 @@ def _odd_pixels(shape: tuple[int, ...], number: int, generator: np.random.Genera
 
 def _record(task: ImageTask, number: int, generator: np.random.Generator, _: Any) -> ImageTask:
     """Replace one training image and its label."""
-    place = int(generator.integers(len(task.train_labels)))
+    index = int(generator.integers(len(task.train_labels)))
     pixels, labels = task.train_pixels.copy(), task.train_labels.copy()
-    pixels[place] = _odd_pixels(pixels.shape[1:], number, generator)
-    labels[place] = _odd_label(task.n_classes, number, generator)
+    pixels[index] = _odd_pixels(pixels.shape[1:], number, generator)
+    labels[index] = _odd_label(task.n_classes, number, generator)
     return replace(task, train_pixels=pixels, train_labels=labels)
 
 
 def _class(task: ImageTask, number: int, generator: np.random.Generator, _: Any) -> ImageTask:
     """Replace all training images of one class."""
-    mine = task.train_labels == number % task.n_classes
+    mask = task.train_labels == number % task.n_classes
     pixels = task.train_pixels.copy()
-    pixels[mine] = _odd_pixels(pixels[mine].shape, number, generator)
+    pixels[mask] = _odd_pixels(pixels[mask].shape, number, generator)
     return replace(task, train_pixels=pixels)
 
 
@@ -287,10 +287,10 @@ def _part(task: ImageTask, number: int, generator: np.random.Generator, settings
     if by_centroids(task, settings):
         return _cell(task, number, generator, settings)
     parts = hashed_parts(len(task.train_labels), settings.parts)
-    own = (number % task.n_classes, (number // task.n_classes) % settings.parts)
-    mine = (task.train_labels == own[0]) & (parts == own[1])
+    unit = (number % task.n_classes, (number // task.n_classes) % settings.parts)
+    mask = (task.train_labels == unit[0]) & (parts == unit[1])
     pixels = task.train_pixels.copy()
-    pixels[mine] = _odd_pixels(pixels[mine].shape, number, generator)
+    pixels[mask] = _odd_pixels(pixels[mask].shape, number, generator)
     return replace(task, train_pixels=pixels)
 
 
@@ -299,16 +299,16 @@ def _cell(task: ImageTask, number: int, generator: np.random.Generator, settings
     units = unit_of_records(task, settings, public)
     present = np.unique(units[units >= 0])
     unit = present[number % len(present)]
-    mine = np.flatnonzero(units == unit)
+    members = np.flatnonzero(units == unit)
     pixels, labels = task.train_pixels.copy(), task.train_labels.copy()
     if number % 3 == 2:
-        labels[mine] = -1
+        labels[members] = -1
         return replace(task, train_labels=labels)
     odd = [_odd_pixels(pixels.shape, kind, generator) for kind in range(4)]
     pool = np.concatenate([*odd, task.train_pixels, task.validation_pixels])
-    same = np.full(len(pool), labels[mine[0]])
-    found = unit_of_records(replace(task, train_pixels=pool, train_labels=same), settings, public)
-    pixels[mine] = pool[generator.choice(np.flatnonzero(found == unit), len(mine))]
+    same = np.full(len(pool), labels[members[0]])
+    cells = unit_of_records(replace(task, train_pixels=pool, train_labels=same), settings, public)
+    pixels[members] = pool[generator.choice(np.flatnonzero(cells == unit), len(members))]
     return replace(task, train_pixels=pixels)
 
 

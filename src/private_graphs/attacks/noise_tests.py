@@ -79,16 +79,16 @@ class NoiseSample:
         groups = [("all entries", np.array([squares.mean()]), squares.size)]
         wide = [axis for axis in (1, 2, 3) if shape[axis] > 1]
         for axis in wide:
-            others = tuple(each for each in range(4) if each != axis)
+            dims = tuple(dim for dim in range(4) if dim != axis)
             count = squares.size // shape[axis]
-            groups.append((AXES[axis - 1], squares.mean(axis=others), count))
+            groups.append((AXES[axis - 1], squares.mean(axis=dims), count))
         if len(wide) > 1:
             groups.append(("coordinate", squares.mean(axis=0).ravel(), shape[0]))
         if len(wide) > 1:
             sums = self.entries.sum(axis=(2, 3)) / math.sqrt(shape[2] * shape[3])
             groups.append(("sum of a value", np.array([np.mean(sums**2)]), sums.size))
         for name, axes in (("a value", (2, 3)), ("a release", (1, 2, 3))):
-            scores = energy_scores(squares.sum(axis=axes), math.prod(shape[each] for each in axes))
+            scores = energy_scores(squares.sum(axis=axes), math.prod(shape[dim] for dim in axes))
             groups.append((f"spread of {name}", np.array([np.mean(scores**2)]), scores.size))
         if self.batch > 1:  # equal noise in two releases widens its sum
             sums = self.entries.reshape(-1, self.batch, self.entries[0].size).sum(axis=1)
@@ -132,20 +132,20 @@ class NoiseSample:
         """Return the quantities outside their bounds; there are any with probability at most
         ``alarm``, if the noise is as claimed."""
         tail = alarm / self.count / 2
-        found = []
+        violations = []
         for name, squares, n in self._variances:
             low, high = np.sqrt(variance_bounds(n, tail))
             ratios = np.sqrt(squares)
             for i in np.flatnonzero((ratios < low) | (ratios > high)):
-                place = f" {i}" if len(ratios) > 1 else ""
-                found.append(Found(f"std ratio of {name}{place}", ratios[i], low, high))
+                suffix = f" {i}" if len(ratios) > 1 else ""
+                violations.append(Found(f"std ratio of {name}{suffix}", ratios[i], low, high))
         for name, pairs, values, n in self._correlations:
             quantile = float(student.isf(tail, n - 2))  # of r sqrt((n - 2)/(1 - r²))
             bound = quantile / math.sqrt(n - 2 + quantile**2)
             for i in np.flatnonzero(~(np.abs(values) <= bound)):
-                place = f" {pairs[i]}" if pairs[i] else ""
-                found.append(Found(f"correlation of {name}{place}", values[i], -bound, bound))
-        return found
+                suffix = f" {pairs[i]}" if pairs[i] else ""
+                violations.append(Found(f"correlation of {name}{suffix}", values[i], -bound, bound))
+        return violations
 
 
 def _pairs(name: str, values: np.ndarray) -> tuple[str, list[str], np.ndarray, float]:
@@ -172,7 +172,7 @@ class NoiseValues:
     @cached_property
     def numbers(self) -> np.ndarray:
         """(N,) all numbers, in order."""
-        return np.concatenate([np.ravel(each) for each in self.values]).astype(np.float64)
+        return np.concatenate([np.ravel(array) for array in self.values]).astype(np.float64)
 
     def found(self, alarm: float) -> list[Found]:
         """Return the quantities outside their bounds; there are any with probability at most
@@ -181,7 +181,7 @@ class NoiseValues:
             return [Found("the number of infinite or undefined entries",
                           float((~np.isfinite(self.numbers)).sum()), 0, 0)]  # fmt: skip
         kinds = (self._repeats, self._tails, self._sums, self._spreads, self._distances)
-        return [found for kind in kinds for found in kind(alarm / len(kinds))]
+        return [violation for kind in kinds for violation in kind(alarm / len(kinds))]
 
     def _repeats(self, alarm: float) -> Iterator[Found]:
         """Count pairs of windows whose absolute values are equal."""
@@ -190,8 +190,8 @@ class NoiseValues:
         if windows < 2:
             return
         keys = np.zeros(windows, np.uint64)  # odd factors: equal keys of one number are equal cells
-        for place in range(self.window):
-            keys = keys * np.uint64(0x9E3779B97F4A7C15) + cells[place : place + windows]
+        for offset in range(self.window):
+            keys = keys * np.uint64(0x9E3779B97F4A7C15) + cells[offset : offset + windows]
         counts = np.unique(keys, return_counts=True)[1].astype(np.float64)
         equal = float((counts * (counts - 1) / 2).sum())
         chance = min(1.0, _DENSITY * self.resolution) ** self.window
@@ -204,9 +204,9 @@ class NoiseValues:
         sizes = np.abs(self.numbers)
         counts = [("positive numbers", 0.5, int((self.numbers > 0).sum()))]
         counts += [
-            (f"numbers beyond {each} standard deviations", 2 * norm.sf(each),
-             int((sizes > each).sum()))
-            for each in _THRESHOLDS
+            (f"numbers beyond {threshold} standard deviations", 2 * norm.sf(threshold),
+             int((sizes > threshold).sum()))
+            for threshold in _THRESHOLDS
         ]  # fmt: skip
         for name, chance, count in counts:
             tail = alarm / len(counts) / 2
@@ -218,8 +218,8 @@ class NoiseValues:
 
     def _sums(self, alarm: float) -> Iterator[Found]:
         """Compare sums of each value, and of blocks of 1, 2, 4, … numbers, with their variance."""
-        groups = [("values", np.array([np.sum(each) / math.sqrt(np.size(each))
-                                       for each in self.values]))]  # fmt: skip
+        groups = [("values", np.array([np.sum(array) / math.sqrt(np.size(array))
+                                       for array in self.values]))]  # fmt: skip
         for power in range(len(self.numbers).bit_length()):
             blocks = self.numbers[: len(self.numbers) >> power << power].reshape(-1, 1 << power)
             groups.append((f"blocks of {1 << power}", blocks.sum(axis=1) / 2 ** (power / 2)))
@@ -231,8 +231,8 @@ class NoiseValues:
 
     def _spreads(self, alarm: float) -> Iterator[Found]:
         """Compare energies of each value, and of blocks of 1, 2, 4, … numbers, with their law."""
-        energies = np.array([np.sum(np.square(each, dtype=np.float64)) for each in self.values])
-        sizes = np.array([np.size(each) for each in self.values])
+        energies = np.array([np.sum(np.square(array, dtype=np.float64)) for array in self.values])
+        sizes = np.array([np.size(array) for array in self.values])
         groups = [("values", energy_scores(energies, sizes))]
         for power in range(len(self.numbers).bit_length()):
             blocks = self.numbers[: len(self.numbers) >> power << power].reshape(-1, 1 << power)
@@ -265,7 +265,7 @@ def products(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def found_together(
-    noise: np.ndarray, others: Sequence[tuple[str, np.ndarray]], alarm: float
+    noise: np.ndarray, references: Sequence[tuple[str, np.ndarray]], alarm: float
 ) -> list[Found]:
     """Return correlations of (N,) noise with other standard normals (N,), shifted by any number.
 
@@ -274,11 +274,11 @@ def found_together(
     shifts = np.arange(len(noise))
     shifts = np.r_[shifts, shifts[1:] - len(noise)]
     return [
-        found
-        for name, other in others
-        for found in _beyond(
-            f"the noise with {name}, shifted by", shifts, products(noise, other),
-            len(noise) - np.abs(shifts), alarm / len(others),
+        violation
+        for name, reference in references
+        for violation in _beyond(
+            f"the noise with {name}, shifted by", shifts, products(noise, reference),
+            len(noise) - np.abs(shifts), alarm / len(references),
         )
     ]  # fmt: skip
 
@@ -296,9 +296,9 @@ def _beyond(
     exponents, bounds = _chernoff()
     allowed = np.interp(-math.log(alarm / len(places) / 2) / pairs, exponents, bounds)
     means = sums / pairs
-    for place in np.flatnonzero(~(np.abs(means) <= allowed))[:5]:
-        bound = float(allowed[place])
-        yield Found(f"mean product of {name} {places[place]}", float(means[place]), -bound, bound)
+    for index in np.flatnonzero(~(np.abs(means) <= allowed))[:5]:
+        bound = float(allowed[index])
+        yield Found(f"mean product of {name} {places[index]}", float(means[index]), -bound, bound)
 
 
 @cache

@@ -30,16 +30,16 @@ class Change:
 class ChangedDataset(Dataset[Any]):
     """A map-style dataset with one item replaced, or left out if there is no other."""
 
-    def __init__(self, data: Any, place: int, item: Any = None) -> None:
-        self.data, self.place, self.item = data, place, item
+    def __init__(self, data: Any, index: int, item: Any = None) -> None:
+        self.data, self.place, self.item = data, index, item
 
     def __len__(self) -> int:
         return len(self.data) - (self.item is None)
 
-    def __getitem__(self, place: int) -> Any:
+    def __getitem__(self, index: int) -> Any:
         if self.item is None:
-            return self.data[place + (place >= self.place)]
-        return self.item if place == self.place else self.data[place]
+            return self.data[index + (index >= self.place)]
+        return self.item if index == self.place else self.data[index]
 
 
 def size_of(data: Any) -> int:
@@ -63,32 +63,32 @@ def record_neighbours(data: Any, count: int, relation: str, seed: int = 0) -> It
         raise UsageError(f"relation is {relation!r}; expected one of {', '.join(RELATIONS)}")
     n, draws = size_of(data), np.random.default_rng(seed)
     places = draws.permutation(n)[:count] if count <= n else draws.integers(n, size=count)
-    for number, place in enumerate(map(int, places)):
+    for number, index in enumerate(map(int, places)):
         if relation == "add_remove":
-            yield Change(_removed(data, place), place, "removed")
+            yield Change(_removed(data, index), index, "removed")
         elif relation == "zero_out":
-            yield Change(data, place, "left out")
+            yield Change(data, index, "left out")
         else:
             how = ("extreme", "other")[number % 2]
-            yield Change(_replaced(data, place, int(draws.integers(n)), how), place, how)
+            yield Change(_replaced(data, index, int(draws.integers(n)), how), index, how)
 
 
-def _replaced(data: Any, place: int, donor: int, how: str) -> Any:
+def _replaced(data: Any, index: int, donor: int, how: str) -> Any:
     if isinstance(data, TensorDataset):
         columns = [column.clone() for column in data.tensors]
         for column in columns:
-            column[place] = column[donor] if how == "other" else _extreme(column, column[place])
+            column[index] = column[donor] if how == "other" else _extreme(column, column[index])
         return TensorDataset(*columns)
     if hasattr(data, "edge_index"):
-        return _rewired(data, place, donor, how)
+        return _rewired(data, index, donor, how)
     if isinstance(data, np.ndarray):
         rows = data.copy()
-        rows[place] = data[donor] if how == "other" else -FAR * np.abs(data).max()
+        rows[index] = data[donor] if how == "other" else -FAR * np.abs(data).max()
         return rows
-    item = copy.deepcopy(data[donor]) if how == "other" else _odd(data[place], data[donor])
+    item = copy.deepcopy(data[donor]) if how == "other" else _odd(data[index], data[donor])
     if isinstance(data, list | tuple):
-        return type(data)([*data[:place], item, *data[place + 1 :]])
-    return ChangedDataset(data, place, item)
+        return type(data)([*data[:index], item, *data[index + 1 :]])
+    return ChangedDataset(data, index, item)
 
 
 def _rewired(graph: Any, node: int, donor: int, how: str) -> Any:
@@ -132,15 +132,15 @@ def _odd(row: Any, donor: Any) -> Any:
     return donor
 
 
-def _removed(data: Any, place: int) -> Any:
+def _removed(data: Any, index: int) -> Any:
     if isinstance(data, TensorDataset):
         return TensorDataset(
-            *(torch.cat([column[:place], column[place + 1 :]]) for column in data.tensors)
+            *(torch.cat([column[:index], column[index + 1 :]]) for column in data.tensors)
         )
     if hasattr(data, "edge_index"):
-        return data.subgraph(torch.arange(data.num_nodes) != place)
+        return data.subgraph(torch.arange(data.num_nodes) != index)
     if isinstance(data, np.ndarray):
-        return np.delete(data, place, 0)
+        return np.delete(data, index, 0)
     if isinstance(data, list | tuple):
-        return type(data)([*data[:place], *data[place + 1 :]])
-    return ChangedDataset(data, place)
+        return type(data)([*data[:index], *data[index + 1 :]])
+    return ChangedDataset(data, index)

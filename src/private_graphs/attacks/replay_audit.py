@@ -105,14 +105,14 @@ def cases_of(rows: pd.DataFrame, method: str | None, protocol: str | None) -> li
     There is one with a short job's own settings and, under a protocol that proves its noise, one
     for each of the distinct settings of recorded ``rows`` and of ``OTHERS``.
     """
-    found: list[Case] = []
-    for name, scenario, each in all_cases(method, protocol):
+    cases: list[Case] = []
+    for name, scenario, variant in all_cases(method, protocol):
         of, several = method_named(name), [{}]
-        if of.protocols[each].calibration == "proved":
-            several += [*OTHERS.get(name, ()), *recorded_settings(rows, of, scenario, each)]
+        if of.protocols[variant].calibration == "proved":
+            several += [*OTHERS.get(name, ()), *recorded_settings(rows, of, scenario, variant)]
         distinct = {json.dumps(settings, sort_keys=True): settings for settings in several}
-        found += [(name, scenario, each, settings) for settings in distinct.values()]
-    return found
+        cases += [(name, scenario, variant, settings) for settings in distinct.values()]
+    return cases
 
 
 def audit_case(
@@ -120,9 +120,9 @@ def audit_case(
     *, count: int, seeds: int = 5,
 ) -> ReplayAudit:  # fmt: skip
     """Replay a short job of one method on ``count`` neighbours, with four replicas per seed."""
-    found = method_named(method)
-    job = small_job(found, scenario, protocol, seeds=tuple(range(seeds)), changed=settings)
-    return replace(audit(job, small_dataset(found, settings), count), settings=settings)
+    definition = method_named(method)
+    job = small_job(definition, scenario, protocol, seeds=tuple(range(seeds)), changed=settings)
+    return replace(audit(job, small_dataset(definition, settings), count), settings=settings)
 
 
 def audit_methods(
@@ -149,12 +149,12 @@ def audit_methods(
             f"nothing to replay of {method or 'any method'} under {protocol or 'any protocol'}; "
             "expected a method that reads private data, and a protocol that it has"
         )
-    found: list[ReplayAudit] = []
-    for each in _in_order(cases, count, min(processes, len(cases))):
-        found.append(each)
+    audits: list[ReplayAudit] = []
+    for audit in _in_order(cases, count, min(processes, len(cases))):
+        audits.append(audit)
         if progress is not None:
-            progress(len(found), len(cases))
-    return found
+            progress(len(audits), len(cases))
+    return audits
 
 
 def _in_order(cases: Sequence[Case], count: int, processes: int) -> Iterator[ReplayAudit]:
@@ -164,7 +164,7 @@ def _in_order(cases: Sequence[Case], count: int, processes: int) -> Iterator[Rep
     # Spawned, since forked children would inherit the threads of numerical libraries.
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         waiting = [pool.submit(audit_case, *case, count=count) for case in cases]
-        yield from (each.result() for each in waiting)
+        yield from (future.result() for future in waiting)
 
 
 def describe(audits: Sequence[ReplayAudit]) -> str:
@@ -173,16 +173,16 @@ def describe(audits: Sequence[ReplayAudit]) -> str:
         f"{'method':20} {'scenario':10} {'protocol':9} {'neighbours':>10} {'calls':>7} "
         f"{'largest ratio':>13}  rest, settings"
     ]
-    for each in audits:
-        replay = each.replay
-        rest = "  ".join(["equal" if replay.rest_equal else "differs", in_words(each.settings)])
-        verdict = "" if each.passed else "  FAILED"
-        claim = "" if each.proves else "  (claims nothing)"
+    for audit in audits:
+        replay = audit.replay
+        rest = "  ".join(["equal" if replay.rest_equal else "differs", in_words(audit.settings)])
+        verdict = "" if audit.passed else "  FAILED"
+        claim = "" if audit.proves else "  (claims nothing)"
         lines.append(
-            f"{each.method:20} {each.scenario:10} {each.protocol:9} {replay.neighbours:10} "
+            f"{audit.method:20} {audit.scenario:10} {audit.protocol:9} {replay.neighbours:10} "
             f"{replay.calls:7} {replay.largest_ratio:13.6f}  {rest.rstrip()}{claim}{verdict}"
         )
-        if not each.passed:
+        if not audit.passed:
             lines.append(f"    {replay.verdict}")
         lines += [f"    {line}" for line in (*replay.not_repeatable, *replay.differs)[:3]]
     return "\n".join(lines)
@@ -203,41 +203,43 @@ def audit(job: Job, dataset: Any, count: int, seed: int = 0) -> ReplayAudit:
     """
     method = method_named(job.method)
     settings = method.settings.model_validate(dict(job.settings))
-    found, proves, others, kinds = Replay(), False, [], set()
+    replay, proves, sample, kinds = Replay(), False, [], set()
     policies: Sequence[Coins] = ("drawn", "all", "none")
     inference = method.protocols[job.protocol].inference or SCENARIOS[job.scenario].inference
-    told = inference != "leaks"
+    predicts = inference != "leaks"
 
-    def replayed(again: Replaying, first: Answered, other: Neighbour, same: bool = False) -> None:
-        after = _answers(job, dataset, again, other.task)
-        was, now = (_covered(other, each.answers, told) for each in (first, after))
+    def replayed(
+        again: Replaying, first: Answered, neighbour: Neighbour, same: bool = False
+    ) -> None:
+        after = _answers(job, dataset, again, neighbour.task)
+        was, now = (_covered(neighbour, run.answers, predicts) for run in (first, after))
         lines = [*differences(was, now), *differences(first.lines, after.lines, "/log")]
-        found.add(again, lines, same)
+        replay.add(again, lines, same)
 
     for number, coins in enumerate(policies):
         recording = Recording(coins, term_steps=_TERM_STEPS)
         first = _answers(job, dataset, recording)
         task, relation = first.task, first.task.scenario.relation
         proves = proves or _proves(first)
-        kinds |= {each.kind for tape in recording.tapes.values() for each in tape}
-        found.differs += [line for line in recording.findings if line not in found.differs]
-        if not others:
-            more = neighbours(task, 2 * count, seed, settings)
-            others = list(itertools.islice((e for e in more if _is_covered(e, first)), count))
-        for other in others[number :: len(policies)]:
-            found.neighbours += 1
-            replayed(Replaying(recording, relation), first, other)
+        kinds |= {entry.kind for tape in recording.tapes.values() for entry in tape}
+        replay.differs += [line for line in recording.findings if line not in replay.differs]
+        if not sample:
+            draws = neighbours(task, 2 * count, seed, settings)
+            sample = list(itertools.islice((e for e in draws if _is_covered(e, first)), count))
+        for neighbour in sample[number :: len(policies)]:
+            replay.neighbours += 1
+            replayed(Replaying(recording, relation), first, neighbour)
         if coins == "drawn":
             replayed(Replaying(recording, relation), first, Neighbour(task), same=True)
-            found.differs += tape_findings([recording])
+            replay.differs += tape_findings([recording])
             replayed(Replaying(recording, relation, redrawn=True), first, Neighbour(task))
-            found.differs += _read_by_others(job, dataset, first)
+            replay.differs += _read_by_others(job, dataset, first)
     tape = MadeUp()
     first = _answers(job, dataset, tape)
-    for other in others[:2]:
-        replayed(Replaying(tape, relation), first, other)
+    for neighbour in sample[:2]:
+        replayed(Replaying(tape, relation), first, neighbour)
     case = job.method, job.scenario, job.protocol
-    return ReplayAudit(*case, relation, proves, tuple(sorted(kinds)), found)
+    return ReplayAudit(*case, relation, proves, tuple(sorted(kinds)), replay)
 
 
 @dataclass(frozen=True)
@@ -276,21 +278,21 @@ def _read_by_others(job: Job, dataset: Any, first: Answered) -> list[str]:
     """
     if isinstance(first.answers, str):
         return []
-    even = [each.request.streams.public_id for each in first.answers[::2]]
+    even = [answer.request.streams.public_id for answer in first.answers[::2]]
     after = _answers(job, dataset, MadeUp(spared=set(even)))
     if isinstance(after.answers, str):
         return [f"other replicas' noisy values: {after.answers}"]
-    pairs = [[_plain_answer(each.task, a, None, True) for a in each.answers[::2]]
-             for each in (first, after)]  # fmt: skip
+    pairs = [[_plain_answer(run.task, a, None, True) for a in run.answers[::2]]
+             for run in (first, after)]  # fmt: skip
     return [f"of other replicas' noisy values: {line}" for line in differences(*pairs)]
 
 
-def _is_covered(other: Neighbour, answered: Answered) -> bool:
+def _is_covered(neighbour: Neighbour, answered: Answered) -> bool:
     """Return whether a run's statement covers the unit of a neighbour."""
-    if isinstance(answered.answers, str) or other.node is None:
+    if isinstance(answered.answers, str) or neighbour.node is None:
         return True
-    uncovered = any(VALIDATION_READ in each.outcome.assumptions for each in answered.answers)
-    return not (uncovered and answered.task.graph.validation_mask[other.node])
+    uncovered = any(VALIDATION_READ in answer.outcome.assumptions for answer in answered.answers)
+    return not (uncovered and answered.task.graph.validation_mask[neighbour.node])
 
 
 def _proves(answered: Answered) -> bool:
@@ -299,13 +301,13 @@ def _proves(answered: Answered) -> bool:
     if isinstance(answers, str):
         return False
     claim = (task.scenario.unit, task.scenario.relation, task.delta)
-    plans = {each.events for each in answers if each.request.private}
+    plans = {answer.events for answer in answers if answer.request.private}
     return any(
         all(price(event, *claim).epsilon is not None for event in events) for events in plans
     )
 
 
-def _covered(other: Neighbour, answers: list[Answer] | str, predicts: bool) -> Any:
+def _covered(neighbour: Neighbour, answers: list[Answer] | str, predicts: bool) -> Any:
     """Return the releases of runs that must protect the neighbour's unit, as values and arrays.
 
     Excluded are answers published only to the unit, and predictions if the statement says that
@@ -314,22 +316,22 @@ def _covered(other: Neighbour, answers: list[Answer] | str, predicts: bool) -> A
     if isinstance(answers, str):
         return answers
     return [
-        _plain_answer(other.task, each, other.node, predicts)
-        for each in answers
-        if each.request.private and other.validation not in each.request.known
+        _plain_answer(neighbour.task, answer, neighbour.node, predicts)
+        for answer in answers
+        if answer.request.private and neighbour.validation not in answer.request.known
     ]
 
 
-def _plain_answer(task: Task, each: Answer, node: int | None, predicts: bool) -> dict[str, Any]:
-    outcome, graph = each.outcome, getattr(task, "graph", None)
+def _plain_answer(task: Task, answer: Answer, node: int | None, predicts: bool) -> dict[str, Any]:
+    outcome, graph = answer.outcome, getattr(task, "graph", None)
     test, validation = map(np.asarray, (outcome.test_predictions, outcome.validation_predictions))
     if node is not None:
         labelled = graph.labels >= 0
         test = np.where(np.flatnonzero(graph.test_mask & labelled) == node, 0, test)
-        own = np.flatnonzero(graph.validation_mask & labelled) == node
-        validation = np.where(own, 0, validation)
+        mask = np.flatnonzero(graph.validation_mask & labelled) == node
+        validation = np.where(mask, 0, validation)
     return {
-        "events": repr(each.events),
+        "events": repr(answer.events),
         "test_predictions": test if predicts else None,
         "validation_predictions": validation if predicts else None,
         "claim": repr(outcome.claim),

@@ -52,17 +52,19 @@ class ScoreBound:
     @property
     def sentence(self) -> str:
         """Return the finding in words."""
-        said = (
+        sentence = (
             f"epsilon is at least {at_least(self.epsilon_lower)} at delta "
             f"{self.delta:g} and {100 * self.confidence:g} % confidence, from {self.runs[0]:,} "
             f"runs with and {self.runs[1]:,} without the record"
         )
         if self.claim is not None:
             end = "is refuted" if self.refuted else "is not contradicted, which proves nothing"
-            said = f"{said}; the claim {self.claim:g} {end}"
+            sentence = f"{sentence}; the claim {self.claim:g} {end}"
         gaussian = at_least(self.epsilon_lower_gaussian)
-        said += f"; at least {gaussian} if the mechanism is an exact composition of Gaussian noise"
-        return f"{said}; {self.warning}" if self.repeated else said
+        sentence += (
+            f"; at least {gaussian} if the mechanism is an exact composition of Gaussian noise"
+        )
+        return f"{sentence}; {self.warning}" if self.repeated else sentence
 
     @property
     def warning(self) -> str:
@@ -77,8 +79,8 @@ class ScoreBound:
 
     def document(self) -> dict[str, Any]:
         """Return the bound as JSON-able values."""
-        told = {"refuted": self.refuted, "warning": self.warning}
-        return {**asdict(self), "runs": list(self.runs), **told}
+        verdict = {"refuted": self.refuted, "warning": self.warning}
+        return {**asdict(self), "runs": list(self.runs), **verdict}
 
 
 def bound_of(with_it: Path, without: Path, delta: float, claim: float | None) -> ScoreBound:
@@ -93,9 +95,9 @@ def bound_of(with_it: Path, without: Path, delta: float, claim: float | None) ->
     """
     check_delta(delta)
     scores = [_numbers(path) for path in (with_it, without)]
-    first, second = ([each[start::2] for each in scores] for start in (0, 1))
+    first, second = ([array[start::2] for array in scores] for start in (0, 1))
     direction, threshold = _best(*first, delta)  # type: ignore[call-arg]
-    above = [direction * each >= direction * threshold for each in second]
+    above = [direction * array >= direction * threshold for array in second]
     errors = Errors(int((~above[0]).sum()), len(above[0]), int(above[1].sum()), len(above[1]))
     lower = two_point_epsilon(errors, delta, AUDIT_CONFIDENCE)
     repeated = sum(map(_repeated, scores))
@@ -141,26 +143,26 @@ def _repeated(scores: np.ndarray) -> int:
     """
     _, counts = np.unique(scores, return_counts=True)
     size = len(scores)
-    alike = float((counts * (counts - 1.0)).sum()) / (size * (size - 1.0))
+    tie_rate = float((counts * (counts - 1.0)).sum()) / (size * (size - 1.0))
     for start in (0, 1):
         first, second = scores[start:-1:2], scores[start + 1 :: 2]
         equal = int((first == second).sum())
-        if equal > 1 and float(binom.sf(equal - 1, len(first), min(1.0, alike))) < _CHANCE / 2:
+        if equal > 1 and float(binom.sf(equal - 1, len(first), min(1.0, tie_rate))) < _CHANCE / 2:
             return int((scores[1:] == scores[:-1]).sum())
     return 0
 
 
 def _best(with_it: np.ndarray, without: np.ndarray, delta: float) -> tuple[int, float]:
     """Return the direction and the threshold with the largest bound on these runs."""
-    found = []
-    every = np.unique(np.concatenate([with_it, without]))
-    for threshold in every[:: max(1, len(every) // 500)]:
+    bounds = []
+    thresholds = np.unique(np.concatenate([with_it, without]))
+    for threshold in thresholds[:: max(1, len(thresholds) // 500)]:
         for direction in (1, -1):
             missed = int((direction * with_it < direction * threshold).sum())
             false = int((direction * without >= direction * threshold).sum())
             errors = Errors(missed, len(with_it), false, len(without))
-            found.append((two_point_epsilon(errors, delta, 0.95), direction, threshold))
-    _, direction, threshold = max(found, key=lambda each: each[0])
+            bounds.append((two_point_epsilon(errors, delta, 0.95), direction, threshold))
+    _, direction, threshold = max(bounds, key=lambda bound: bound[0])
     return direction, threshold
 
 
@@ -173,7 +175,7 @@ def _numbers(path: Path) -> np.ndarray:
         raise UserError(f"{path}: cannot be read ({error}); expected one score a line") from error
     column = -1
     if rows and not _is_number(rows[0][-1]):
-        head = [each.strip().lower() for each in rows.pop(0)]
+        head = [cell.strip().lower() for cell in rows.pop(0)]
         column = head.index("score") if "score" in head else -1
     values = []
     for line, row in enumerate(rows, start=1):

@@ -72,14 +72,14 @@ class Models:
         truth: np.ndarray,
         n_classes: int,
         margins: Mapping[str, np.ndarray],
-        near: np.ndarray | None = None,
+        reach: np.ndarray | None = None,
     ) -> Models:
         """Score the predicted classes against the labels of the test nodes (M,)."""
         most = float(np.bincount(truth).max() / len(truth))
         accuracy = (classes == truth).mean(axis=1)
-        if near is None:
-            near = np.ones((len(nodes), len(truth)), dtype=bool)
-        return cls(nodes, coins, classes, accuracy, most, n_classes, near, margins)
+        if reach is None:
+            reach = np.ones((len(nodes), len(truth)), dtype=bool)
+        return cls(nodes, coins, classes, accuracy, most, n_classes, reach, margins)
 
 
 Trainer = Callable[[Sequence[int]], Models]
@@ -116,12 +116,12 @@ def _gcn_trainer(
     labels = training_labels(dataset, task.protocol)
     nodes = np.flatnonzero(dataset.train_mask & (dataset.labels >= 0))
     rest = np.flatnonzero(dataset.train_mask & (dataset.labels < 0))
-    asked = queries(dataset, nodes)
+    views = queries(dataset, nodes)
     matrix = feature_matrix(dataset).astype(np.float64)
     tested = np.flatnonzero(dataset.test_mask & (labels >= 0))
     truth = labels[tested]
     step = gcn_propagation(dataset.edge_index, dataset.n_nodes)
-    near = sp.csr_array(step[nodes])[:, tested].toarray() > 0
+    reach = sp.csr_array(step[nodes])[:, tested].toarray() > 0
 
     def train(numbers: Sequence[int]) -> Models:
         chosen = [requests[number] for number in numbers]
@@ -131,11 +131,11 @@ def _gcn_trainer(
         trained, _ = gcn.fit(task, chosen, door, context, gcn.Members(members, job.leaks.left_out))
         door.close()
         hidden = chosen[0].settings.hidden
-        found = gcn_margins(
-            trained.parameters, matrix, asked, labels[nodes], hidden, dataset.n_classes
+        margins = gcn_margins(
+            trained.parameters, matrix, views, labels[nodes], hidden, dataset.n_classes
         )
         classes = trained.test_predictions
-        return Models.of(nodes, coins, classes, truth, dataset.n_classes, found, near)
+        return Models.of(nodes, coins, classes, truth, dataset.n_classes, margins, reach)
 
     return train
 
@@ -149,17 +149,17 @@ def _one_by_one(
 
     def train(numbers: Sequence[int]) -> Models:
         coins, outcomes = _coins(job, numbers, len(sides.nodes)), []
-        for place, number in enumerate(numbers):
-            kept = np.ones(sides.everybody, dtype=bool)
-            kept[sides.places] = coins[place]
-            door, own = Door.of([requests[number].streams]), with_members(task, kept)
-            found = method.answers(own, [requests[number]], door, asking)
-            if found[0].logits is None:
+        for index, number in enumerate(numbers):
+            members = np.ones(sides.everybody, dtype=bool)
+            members[sides.places] = coins[index]
+            door, subtask = Door.of([requests[number].streams]), with_members(task, members)
+            answers = method.answers(subtask, [requests[number]], door, asking)
+            if answers[0].logits is None:
                 raise UserError(
                     f"{job.id}: {job.method} shows no class scores of records that an attack asks "
                     "for; expected a method that does"
                 )
-            outcomes += found
+            outcomes += answers
             door.close()
             context.report(number + 1, len(requests))
         return sides.models(coins, outcomes)
@@ -199,9 +199,9 @@ def _class_sums_trainer(
             outcomes += released.answer(chosen, door)
             door.close()
             context.report(numbers[places][-1] + 1, len(requests))
-        found = sides.models(coins, outcomes)
+        models = sides.models(coins, outcomes)
         sums = np.stack(seen.released).reshape(len(numbers), -1)
-        return replace(found, decoded={NOISY_SUMS: decoded(sp.csr_matrix(terms), sums, noise)})
+        return replace(models, decoded={NOISY_SUMS: decoded(sp.csr_matrix(terms), sums, noise)})
 
     return train
 
@@ -240,33 +240,33 @@ class _Sides:
         labelled = dataset.labels >= 0
         nodes = np.flatnonzero(dataset.train_mask & labelled)
         tested = np.flatnonzero(dataset.test_mask & labelled)
-        places, near = np.arange(len(nodes)), None
+        places, reach = np.arange(len(nodes)), None
         if isinstance(task, GraphTask):
-            asked: Any = task.training(slice(None))
+            inputs: Any = task.training(slice(None))
             view = FEATURES if task.train_to_public is None else PUBLIC
         elif isinstance(task, ImageTask):
             identity = {"attack": "candidates", "seed": job.leaks.seed}
             order = Streams.of(identity).generator("candidates").permutation(len(nodes))
             places, view = np.sort(order[:CANDIDATE_PICTURES]), FEATURES
-            asked = task.train_pixels[task.train_labels >= 0][places]
+            inputs = task.train_pixels[task.train_labels >= 0][places]
         elif task.scenario.unit == "node_out_list":
-            asked, view = nodes, WHOLE
-            near = adjacency_of(task.graph)[nodes][:, tested].toarray() > 0
+            inputs, view = nodes, WHOLE
+            reach = adjacency_of(task.graph)[nodes][:, tested].toarray() > 0
         else:
             features = dataset.features
             matrix = features if isinstance(features, np.ndarray) else features.to_scipy()
             rows = sp.csr_matrix(matrix[nodes])
-            asked, view = Records(rows, dataset.labels[nodes]), FEATURES
+            inputs, view = Records(rows, dataset.labels[nodes]), FEATURES
         chosen = nodes[places]
         return cls(chosen, places, len(nodes), dataset.labels[chosen], dataset.labels[tested],
-                   task.n_classes, asked, view, near)  # fmt: skip
+                   task.n_classes, inputs, view, reach)  # fmt: skip
 
     def models(self, coins: np.ndarray, outcomes: Sequence[Outcome]) -> Models:
         """Return the models that gave some outcomes."""
-        logits = np.stack([each.logits for each in outcomes])
-        classes = np.stack([each.test_predictions for each in outcomes])
-        found = {self.view: margins(logits, self.labels)}
-        return Models.of(self.nodes, coins, classes, self.truth, self.n_classes, found, self.near)
+        logits = np.stack([outcome.logits for outcome in outcomes])
+        classes = np.stack([outcome.test_predictions for outcome in outcomes])
+        scores = {self.view: margins(logits, self.labels)}
+        return Models.of(self.nodes, coins, classes, self.truth, self.n_classes, scores, self.near)
 
 
 class _ReleasedSums(Watch):

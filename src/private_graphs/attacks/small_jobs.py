@@ -81,10 +81,10 @@ def recorded_settings(
     fields = method.settings.model_fields
     short_job = method.settings.model_validate(dict(small_job(method, scenario, protocol).settings))
     usual = short_job.model_dump(mode="json")
-    mine = rows[(rows["method"] == method.name) & (rows["scenario"] == scenario)]
-    mine = mine[(mine["protocol"] == protocol) & np.isfinite(mine["epsilon"].astype(float))]
-    found: dict[str, dict[str, Any]] = {}
-    for text in mine["settings"].dropna().unique():
+    runs = rows[(rows["method"] == method.name) & (rows["scenario"] == scenario)]
+    runs = runs[(runs["protocol"] == protocol) & np.isfinite(runs["epsilon"].astype(float))]
+    variants: dict[str, dict[str, Any]] = {}
+    for text in runs["settings"].dropna().unique():
         settings = {
             name: short
             for name, value in sorted(json.loads(text).items())
@@ -93,8 +93,8 @@ def recorded_settings(
             and (short := _NUMBERS.get(name, lambda value: value)(value)) is not None
             and short != usual[name]
         }
-        found.setdefault(json.dumps(settings), settings)
-    return list(found.values())
+        variants.setdefault(json.dumps(settings), settings)
+    return list(variants.values())
 
 
 def small_graph(train: int = 30) -> GraphDataset:
@@ -105,12 +105,12 @@ def small_graph(train: int = 30) -> GraphDataset:
     upper = np.triu(draws.random((nodes, nodes)) < np.where(same, 9 / nodes, 2 / nodes), 1)
     words = draws.random((nodes, 18)) < np.where(np.arange(18) // 6 == labels[:, None], 0.4, 0.1)
     edges = np.argwhere(upper).T
-    shown = labels.copy()
-    shown[:3] = -1
+    known_labels = labels.copy()
+    known_labels[:3] = -1
     side = np.arange(nodes) * 4 // nodes
     features = sp.csr_matrix(words.astype(np.float32))
     masks = side < 2, side == 2, side == 3
-    return GraphDataset.generated("small", "abc", features, edges, shown, masks)
+    return GraphDataset.generated("small", "abc", features, edges, known_labels, masks)
 
 
 def small_images(side: int = 5) -> ImageDataset:
@@ -156,10 +156,10 @@ def small_job(
 def all_cases(name: str | None = None, protocol: str | None = None) -> list[tuple[str, str, str]]:
     """Return (method, scenario, protocol) of all methods, or one, that read private data."""
     return [
-        (method.name, scenario, each)
+        (method.name, scenario, variant)
         for method in all_methods().values()
         if method.reads_private and method.name not in _WITH_ARTIFACTS
         for scenario in method.scenarios
-        for each in method.protocols
-        if name in (None, method.name) and protocol in (None, each)
+        for variant in method.protocols
+        if name in (None, method.name) and protocol in (None, variant)
     ]

@@ -117,9 +117,9 @@ class TrainingRun(Watch):
         """Record a sum, of which ``query`` has all but the values; return the noisy value."""
         entry = query
         entry.exact, entry.drawn = exact, _digest(torch.get_rng_state())
-        place = len(self.sums)
-        if self.tape is not None and place < len(self.tape.sums):
-            taped = self.tape.sums[place]
+        step = len(self.sums)
+        if self.tape is not None and step < len(self.tape.sums):
+            taped = self.tape.sums[step]
             if taped.noisy.shape == noisy.shape:
                 noisy = taped.noisy.copy()
             set_generators(taped.generators)
@@ -137,9 +137,9 @@ class TrainingRun(Watch):
         taped = self.tape.samplers if self.tape else []
         before = taped[epoch][0] if epoch < len(taped) else n
         self.joined_counts = []
-        tested = [self._sampled_place(self.dataset, place) for place in self.coins.tested]
+        tested = [self._sampled_place(self.dataset, record) for record in self.coins.tested]
         self.places_known = self.places_known and -1 not in tested
-        inside = [place for place in tested if place is not None and 0 <= place < max(n, before)]
+        inside = [index for index in tested if index is not None and 0 <= index < max(n, before)]
         for step in range(sampler.steps):
             draws = np.random.default_rng([self.coins.seed, self.redrawn, epoch, step])
             heads = draws.random(max(n, before)) < rate
@@ -154,13 +154,13 @@ class TrainingRun(Watch):
             self.joined_counts.append(len(places))
             yield places
 
-    def _sampled_place(self, dataset: Any, place: int) -> int | None:
+    def _sampled_place(self, dataset: Any, record: int) -> int | None:
         """Return where the sampler has a record: None if it has not, -1 if that is unknown."""
         if isinstance(dataset, torch.utils.data.Subset):
-            inner = self._sampled_place(dataset.dataset, place)
+            inner = self._sampled_place(dataset.dataset, record)
             places = list(dataset.indices)
             return places.index(inner) if inner in places else None
-        return place if dataset is None or abs(len(dataset) - self.size) <= 1 else -1
+        return record if dataset is None or abs(len(dataset) - self.size) <= 1 else -1
 
     @property
     def history(self) -> list[tuple[float, float]]:
@@ -218,8 +218,8 @@ def execute(train: Callable[[Any], Any], data: Any, run: TrainingRun) -> Trainin
     except Exception as error:
         if run.tape is None:
             raise
-        place = extract_tb(error.__traceback__)[-1]
-        run.error = f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
+        frame = extract_tb(error.__traceback__)[-1]
+        run.error = f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
     finally:
         torch.set_num_threads(threads)
         set_generators(states)

@@ -36,19 +36,19 @@ class Query:
     """(A, m) second propagation."""
 
 
-def queries(dataset: GraphDataset, asked: np.ndarray) -> dict[str, Query]:
+def queries(dataset: GraphDataset, nodes: np.ndarray) -> dict[str, Query]:
     """Return the view of every kind of some training nodes (A,)."""
-    own = sp.csr_array(sp.identity(dataset.n_nodes, format="csr")[asked])
+    selection = sp.csr_array(sp.identity(dataset.n_nodes, format="csr")[nodes])
     whole = gcn_propagation(dataset.edge_index, dataset.n_nodes)
-    alone = sp.csr_array(sp.identity(len(asked), format="csr"))
+    identity = sp.csr_array(sp.identity(len(nodes), format="csr"))
     return {
-        FEATURES: Query(own, alone),
-        PUBLIC: _with_public_edges(dataset, asked),
-        WHOLE: Query(whole, sp.csr_array(own @ whole)),
+        FEATURES: Query(selection, identity),
+        PUBLIC: _with_public_edges(dataset, nodes),
+        WHOLE: Query(whole, sp.csr_array(selection @ whole)),
     }
 
 
-def _with_public_edges(dataset: GraphDataset, asked: np.ndarray) -> Query:
+def _with_public_edges(dataset: GraphDataset, nodes: np.ndarray) -> Query:
     """Return the view of each asked node, added alone to the graph that the public nodes induce."""
     n, (source, target) = dataset.n_nodes, dataset.edge_index
     public = ~dataset.train_mask
@@ -61,30 +61,30 @@ def _with_public_edges(dataset: GraphDataset, asked: np.ndarray) -> Query:
     rows, columns, values = [], [], []  # of inner
     owners, weights = [], []  # of outer
     count = 0
-    for place, node in enumerate(asked):
-        near = edges.indices[edges.indptr[node] : edges.indptr[node + 1]]
-        near = near[public[near]]
-        sizes = {int(node): 1.0 + len(near)}
-        for other in (int(node), *near.tolist()):
-            if other == node:
-                reads = np.r_[near, node]
+    for index, node in enumerate(nodes):
+        neighbours = edges.indices[edges.indptr[node] : edges.indptr[node + 1]]
+        neighbours = neighbours[public[neighbours]]
+        sizes = {int(node): 1.0 + len(neighbours)}
+        for neighbour in (int(node), *neighbours.tolist()):
+            if neighbour == node:
+                reads = np.r_[neighbours, node]
             else:
-                reads = among.indices[among.indptr[other] : among.indptr[other + 1]]
-                reads = np.r_[reads, node, other]
-                sizes[other] = 2.0 + degrees[other]
-            size = np.where(reads == node, 1.0 + len(near), 1.0 + degrees[reads])
+                reads = among.indices[among.indptr[neighbour] : among.indptr[neighbour + 1]]
+                reads = np.r_[reads, node, neighbour]
+                sizes[neighbour] = 2.0 + degrees[neighbour]
+            size = np.where(reads == node, 1.0 + len(neighbours), 1.0 + degrees[reads])
             # a neighbour of the node has one edge more than among the public nodes
-            size = size + (np.isin(reads, near) & (reads != node))
+            size = size + (np.isin(reads, neighbours) & (reads != node))
             rows.append(np.full(len(reads), count))
             columns.append(reads)
-            values.append(1 / np.sqrt(sizes[other] * size))
-            owners.append(place)
-            weights.append(1 / np.sqrt(sizes[int(node)] * sizes[other]))
+            values.append(1 / np.sqrt(sizes[neighbour] * size))
+            owners.append(index)
+            weights.append(1 / np.sqrt(sizes[int(node)] * sizes[neighbour]))
             count += 1
     inner = sp.csr_array(
         (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape=(count, n)
     )
-    outer = sp.csr_array((weights, (owners, np.arange(count))), shape=(len(asked), count))
+    outer = sp.csr_array((weights, (owners, np.arange(count))), shape=(len(nodes), count))
     return Query(inner, outer)
 
 
@@ -97,15 +97,15 @@ def gcn_margins(
     n_classes: int,
 ) -> dict[str, np.ndarray]:
     """Return the (R, A) margins of R models (R, P) at the asked nodes' ``labels`` (A,), by view."""
-    found = {name: [] for name in views}
+    batches = {name: [] for name in views}
     largest = max(view.inner.shape[0] for view in views.values())
     size = max(1, _ENTRIES // (largest * hidden))
     for start in range(0, len(parameters), size):
         for name, logits in _logits(
             parameters[start : start + size].astype(np.float64), features, views, hidden, n_classes
         ):
-            found[name].append(margins(logits, labels))
-    return {name: np.concatenate(parts) for name, parts in found.items()}
+            batches[name].append(margins(logits, labels))
+    return {name: np.concatenate(parts) for name, parts in batches.items()}
 
 
 def _logits(
@@ -134,7 +134,7 @@ def margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """
     logits = np.asarray(logits, dtype=np.float64)
     at = np.arange(len(labels))
-    own = logits[..., at, labels]
-    others = logits.copy()
-    others[..., at, labels] = -np.inf
-    return own - logsumexp(others, axis=-1)
+    label_logits = logits[..., at, labels]
+    rivals = logits.copy()
+    rivals[..., at, labels] = -np.inf
+    return label_logits - logsumexp(rivals, axis=-1)

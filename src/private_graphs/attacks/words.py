@@ -96,7 +96,7 @@ def attack(
     number = job.leaks.shadows
     one_run = {"validation_labels": (), "validation_epsilons": ()}
     job = job.model_copy(update={"seeds": tuple(range(number)), **one_run})
-    coins = np.stack([coins_of(job, each, len(words.nodes)) for each in range(number)])
+    coins = np.stack([coins_of(job, seed, len(words.nodes)) for seed in range(number)])
     truth = dataset.labels[dataset.test_mask & (dataset.labels >= 0)]
     majority = Measurement("", "", "majority", float(np.bincount(truth).max() / len(truth)))
     if job.method == "gcn":
@@ -123,25 +123,25 @@ def _queried(
 ) -> Iterator[Measurement]:
     """Yield what GCNs show whose answers to both versions of a document are compared."""
     task, requests = planned(job, words.dataset)
-    labels, asked = words.dataset.labels[words.nodes], queries(words.dataset, words.nodes)
+    labels, views = words.dataset.labels[words.nodes], queries(words.dataset, words.nodes)
     with_it, without = (
         sp.csr_array(words.read(np.full(len(words.nodes), side)).features.to_scipy())
         .astype(np.float64) for side in (True, False)
     )  # fmt: skip
-    found = []
-    for number, (request, own) in enumerate(zip(requests, coins, strict=True)):
+    differences = []
+    for number, (request, flips) in enumerate(zip(requests, coins, strict=True)):
         door = Door.of([request.streams])
-        read = replace(task, graph=replace(task.graph, features=words.read(own).features))
+        read = replace(task, graph=replace(task.graph, features=words.read(flips).features))
         trained, _ = gcn.fit(read, [request], door, context)
         door.close()
         first, second = (
-            gcn_margins(trained.parameters, each, {FEATURES: asked[FEATURES]}, labels,
+            gcn_margins(trained.parameters, version, {FEATURES: views[FEATURES]}, labels,
                         request.settings.hidden, words.dataset.n_classes)[FEATURES][0]
-            for each in (with_it, without)
+            for version in (with_it, without)
         )  # fmt: skip
-        found.append(first - second)
+        differences.append(first - second)
         context.report(number + 1, len(coins))
-    yield from _compared(np.stack(found), coins)
+    yield from _compared(np.stack(differences), coins)
 
 
 def _compared(differences: np.ndarray, coins: np.ndarray) -> Iterator[Measurement]:
@@ -157,17 +157,17 @@ def _linear(
     """Yield what models of noisy gradients show whose answers to both versions are compared."""
     method, (_, requests) = method_named(job.method), planned(job, words.dataset)
     sides = [_task(job, words, np.full(len(words.nodes), side)) for side in (True, False)]
-    labels, found = sides[0].train_labels[words.places], []
-    both = sp.vstack([side.train_features[words.places] for side in sides], format="csr")
-    asking = replace(context, progress=None, asked=Records(both, np.tile(labels, 2)))
-    for number, (request, own) in enumerate(zip(requests, coins, strict=True)):
+    labels, differences = sides[0].train_labels[words.places], []
+    versions = sp.vstack([side.train_features[words.places] for side in sides], format="csr")
+    asking = replace(context, progress=None, asked=Records(versions, np.tile(labels, 2)))
+    for number, (request, flips) in enumerate(zip(requests, coins, strict=True)):
         door = Door.of([request.streams])
-        [outcome] = method.answers(_task(job, words, own), [request], door, asking)
+        [outcome] = method.answers(_task(job, words, flips), [request], door, asking)
         door.close()
         first, second = np.split(margins(outcome.logits, np.tile(labels, 2)), 2)
-        found.append(first - second)
+        differences.append(first - second)
         context.report(number + 1, len(coins))
-    yield from _compared(np.stack(found), coins)
+    yield from _compared(np.stack(differences), coins)
 
 
 def _decoded(
@@ -180,11 +180,11 @@ def _decoded(
     if method.steps:
         raise UserError(f"{job.id}: residual steps follow the class sums; expected none")
     with_it, without = (
-        class_sums.grid_rows(method.rows.for_training(), each.training(slice(None)), n_classes)
-        for each in sides
+        class_sums.grid_rows(method.rows.for_training(), side.training(slice(None)), n_classes)
+        for side in sides
     )  # (n, m) whole numbers
-    own, labels = words.places, np.eye(n_classes)[task.train_labels]
-    moved = np.einsum("nm,nk->nmk", (with_it - without)[own], labels[own])
+    rows, labels = words.places, np.eye(n_classes)[task.train_labels]
+    moved = np.einsum("nm,nk->nmk", (with_it - without)[rows], labels[rows])
     exact = without.T @ labels + np.tensordot(coins, moved, axes=1)  # (R, m, K)
     sums = class_sums.centred_sums(exact.astype(np.int64), method.first)
     _, requests = planned(job, words.dataset)
@@ -195,7 +195,7 @@ def _decoded(
     noisy = door.gaussian(sums, [query] * len(requests), stream="class_sums")
     door.close()
     codes = class_sums.class_codes(n_classes)[task.train_labels]
-    terms = np.einsum("nm,nk->nmk", (with_it - without)[own], codes[own]).reshape(len(own), -1)
+    terms = np.einsum("nm,nk->nmk", (with_it - without)[rows], codes[rows]).reshape(len(rows), -1)
     terms *= 2.0**-ROW_BITS
     base = (without.T @ codes).ravel() * 2.0**-ROW_BITS
     noise, releases = method.first.noise_std, noisy.reshape(len(noisy), -1) - base

@@ -68,8 +68,8 @@ def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
     return app
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(flag: bool) -> None:
+    if flag:
         from private_graphs.core.version import __version__
 
         typer.echo(f"private-graphs {__version__}")
@@ -133,7 +133,7 @@ def _notes(error: BaseException | None) -> str:
 def _place(error: Exception) -> str:
     """Return the innermost lines of an error, without what they say."""
     frames = traceback.extract_tb(error.__traceback__)[-3:]
-    return ", ".join(f"{Path(each.filename).name}:{each.lineno}" for each in frames)
+    return ", ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames)
 
 
 def _renamed(arguments: list[str]) -> list[str]:

@@ -217,16 +217,16 @@ def _bound_of_scores(
             raise UsageError("--canaries prints a bound; leave --claim out and compare")
         print_json(one_run_bound(*files, delta))
         return
-    found = bound_of(*files, delta, claim)
-    print_json(found.document()) if as_json else typer.echo(found.sentence)
+    bound = bound_of(*files, delta, claim)
+    print_json(bound.document()) if as_json else typer.echo(bound.sentence)
 
 
 def _refuse_other_flags(flags: dict[str, Any]) -> None:
     """Raise UsageError for flags that say nothing to --replay or --mechanisms."""
-    others = {"scenario": None, "epsilon": 2.0, "runs": None, "splits": 1, "visits": "protocol",
+    defaults = {"scenario": None, "epsilon": 2.0, "runs": None, "splits": 1, "visits": "protocol",
               "seed": 0, "classes": 2, "threads": 1}  # fmt: skip
-    both = flags["replay"] and flags["mechanisms"]
-    if both or any(flags[name] != default for name, default in others.items()):
+    conflict = flags["replay"] and flags["mechanisms"]
+    if conflict or any(flags[name] != default for name, default in defaults.items()):
         raise UsageError(
             "--replay takes --method, --protocol, --neighbours and --json, --mechanisms takes "
             "--json; leave the rest out"
@@ -267,12 +267,12 @@ def _audit_mechanisms(as_json: bool) -> None:
     from private_graphs.attacks import mechanism_audit
 
     with ProgressBar("auditing", "mechanism") as progress:
-        found = list(mechanism_audit.audit_mechanisms(progress))
-    documents = [each.document() for each in found]
-    print_json(documents) if as_json else typer.echo(mechanism_audit.describe(found))
-    failed = [each for each in found if not each.passed]
+        audits = list(mechanism_audit.audit_mechanisms(progress))
+    documents = [audit.document() for audit in audits]
+    print_json(documents) if as_json else typer.echo(mechanism_audit.describe(audits))
+    failed = [audit for audit in audits if not audit.passed]
     if failed:
-        names = ", ".join(each.mechanism for each in failed)
+        names = ", ".join(audit.mechanism for audit in failed)
         raise UserError(f"{names}: {failed[0].findings[0]}")
 
 
@@ -284,12 +284,12 @@ def _replay(method: str | None, protocol: str | None, neighbours: int, as_json: 
 
     rows = recorded_rows(shipped(Path("recorded")))
     with ProgressBar("replaying", "method") as progress:
-        found = replay_audit.audit_methods(rows, method, protocol, neighbours, progress=progress)
-    documents = [each.document() for each in found]
-    print_json(documents) if as_json else typer.echo(replay_audit.describe(found))
-    failed = [each for each in found if not each.passed]
+        audits = replay_audit.audit_methods(rows, method, protocol, neighbours, progress=progress)
+    documents = [audit.document() for audit in audits]
+    print_json(documents) if as_json else typer.echo(replay_audit.describe(audits))
+    failed = [audit for audit in audits if not audit.passed]
     if failed:
-        names = ", ".join(f"{each.method} {each.scenario} {each.protocol}" for each in failed)
+        names = ", ".join(f"{audit.method} {audit.scenario} {audit.protocol}" for audit in failed)
         what = failed[0].replay
         apart = [*what.not_repeatable, *what.differs, f"{what.largest_ratio:.6g} sensitivities"]
         holds = "a proof does not hold" if what.verdict == "LEAKS" else what.verdict

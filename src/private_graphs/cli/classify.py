@@ -67,8 +67,8 @@ class WithMethods(TyperCommand):
 
         formatter.write_paragraph()
         with formatter.indentation():
-            told = "; ".join(f"{name} ({training_of(name).LINE})" for name in METHODS)
-            formatter.write_text(f"Methods of declared documents: {told}.")
+            summary = "; ".join(f"{name} ({training_of(name).LINE})" for name in METHODS)
+            formatter.write_text(f"Methods of declared documents: {summary}.")
         for scenario in DEFAULT_METHODS:
             formatter.write_paragraph()
             with formatter.indentation():
@@ -174,18 +174,18 @@ def classify(
     if dataset in names:
         _classify_documents(flags)
         return
-    near = suggest(dataset, names)
+    hint = suggest(dataset, names)
     if dry_run or force or contact:
         raise UsageError(
             f"--dry-run, --force and --contact are for declared documents, and {dataset!r} is not "
-            f"declared{near}"
+            f"declared{hint}"
         )
     from private_graphs.datasets.own import OWN_FOLDER
     from private_graphs.datasets.registry import dataset_names
     from private_graphs.documents.declaration import folder_of
 
-    own = data.parent / OWN_FOLDER
-    known = dataset_names([dataset], own)
+    folder = data.parent / OWN_FOLDER
+    known = dataset_names([dataset], folder)
     if dataset not in known:
         raise UsageError(
             f"{dataset!r} is neither declared in {folder_of(data)} (there: "
@@ -228,9 +228,9 @@ def _classify_documents(flags: dict[str, Any]) -> None:
     """Classify declared documents; UsageError for flags of built-in datasets."""
     from private_graphs.documents.release import classify as release
 
-    others = {"validation_labels": None, "max_edges": None, "features": None, "seed": None,
+    defaults = {"validation_labels": None, "max_edges": None, "features": None, "seed": None,
               "mirror": None, "delta": 1e-5}  # fmt: skip
-    given = [f"--{key.replace('_', '-')}" for key, value in others.items() if flags[key] != value]
+    given = [f"--{key.replace('_', '-')}" for key, value in defaults.items() if flags[key] != value]
     if flags["scenario"] == "graph":
         raise UsageError(
             "--scenario graph reads links to predict, so that no model of it can be given away: it "
@@ -287,12 +287,12 @@ def _lines(result: Classified) -> list[str]:
 
 
 def _quality_line(quality: Quality) -> str:
-    alone = ("" if quality.public_alone is None
+    baseline = ("" if quality.public_alone is None
              else f", public documents alone {quality.public_alone:.3f}")  # fmt: skip
     noisy = " (noisy counts)" if quality.noisy else ""
     return (
         f"right answers {quality.score:.3f}; largest class ({quality.majority_class}) "
-        f"{quality.majority:.3f}{alone}{noisy}"
+        f"{quality.majority:.3f}{baseline}{noisy}"
     )
 
 
@@ -307,8 +307,8 @@ def planned(flags: dict[str, Any]) -> Job:
         fitting = methods_of(scenario)
         elsewhere = suggest(name, fitting)
         if name in all_methods():
-            own = [each for each in method_named(name).scenarios if each in DEFAULT_METHODS]
-            needs = f"--scenario {' or '.join(own)}" if own else "'private-graphs train'"
+            cases = [case for case in method_named(name).scenarios if case in DEFAULT_METHODS]
+            needs = f"--scenario {' or '.join(cases)}" if cases else "'private-graphs train'"
             elsewhere = f"; {name} needs {needs}"
         raise UsageError(
             f"--method is {name!r}; with --scenario {scenario} there are "
@@ -441,7 +441,7 @@ def _report(
 ) -> None:
     (statement,) = result.statements.values()
     majority = number(result.rows["majority_micro_f1"].iloc[0])
-    scores = [_score(each) for each in (result, public) if each is not None]
+    scores = [_score(run) for run in (result, public) if run is not None]
     if as_json:
         print_json(
             {

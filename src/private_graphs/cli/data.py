@@ -71,8 +71,8 @@ def dataset(
     """
     if pyg is not None or file is not None:
         given = {"--features": features, "--pyg": pyg, "--file": file}
-        if len(both := [flag for flag, value in given.items() if value is not None]) > 1:
-            raise UsageError(f"{' with '.join(both)}, expected one of them; leave out the others")
+        if len(flags := [flag for flag, value in given.items() if value is not None]) > 1:
+            raise UsageError(f"{' with '.join(flags)}, expected one of them; leave out the others")
         _show(_brought(name, pyg, file, max_edges, data))
         return
     if max_edges is not None:
@@ -91,8 +91,8 @@ def _brought(
     from private_graphs.documents.declaration import known_names
 
     folder = data.parent / OWN_FOLDER
-    others = {*dataset_names([name], folder)} - {*built_graphs(folder)}
-    if name in others or name in known_names(data):
+    names = {*dataset_names([name], folder)} - {*built_graphs(folder)}
+    if name in names or name in known_names(data):
         raise UsageError(f"{name!r} is the name of another dataset; choose another name")
     try:
         free_name(name)

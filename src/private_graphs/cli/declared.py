@@ -115,10 +115,10 @@ def declare(
     flags = dict(locals(), classes=classes or ())
     from private_graphs.documents.intake import declare as keep_declaration
 
-    found = keep_declaration(**flags)
-    for warning in found.warnings:
+    declaration = keep_declaration(**flags)
+    for warning in declaration.warnings:
         say(f"warning: {warning}")
-    typer.echo("\n".join(found.lines()))
+    typer.echo("\n".join(declaration.lines()))
 
 
 def predict(
@@ -148,19 +148,19 @@ def predict(
     """
     from private_graphs.documents import api
 
-    found = api.predict(release, nodes=nodes, out=out, label=label, encoding=encoding or "utf-8",
+    batch = api.predict(release, nodes=nodes, out=out, label=label, encoding=encoding or "utf-8",
                         model=model, data=data)  # fmt: skip
     if as_json:
-        print_json({"documents": len(found.ids), "unknown": found.unknown,
-                    "accuracy": found.accuracy, "protected": found.protected,
-                    "warning": found.warning, "out": str(out)})  # fmt: skip
+        print_json({"documents": len(batch.ids), "unknown": batch.unknown,
+                    "accuracy": batch.accuracy, "protected": batch.protected,
+                    "warning": batch.warning, "out": str(out)})  # fmt: skip
         return
-    lines = [f"{counted(len(found.ids), 'document')} classified in {out}", found.warning]
-    if found.unknown is not None:
-        lines.append(f"{100 * found.unknown:.1f} % of their words are unknown to the model")
-    if found.accuracy is not None:
+    lines = [f"{counted(len(batch.ids), 'document')} classified in {out}", batch.warning]
+    if batch.unknown is not None:
+        lines.append(f"{100 * batch.unknown:.1f} % of their words are unknown to the model")
+    if batch.accuracy is not None:
         lines.append(
-            f"{100 * found.accuracy:.1f} % of those with a class are right: an exact number about "
+            f"{100 * batch.accuracy:.1f} % of those with a class are right: an exact number about "
             "these documents, not to be given away if they are private"
         )
     elif label is not None:
@@ -190,11 +190,11 @@ def attack(
     """
     from private_graphs.documents import api
 
-    found = api.attack(folder, data=data, models=models, seed=seed)
+    report = api.attack(folder, data=data, models=models, seed=seed)
     if as_json:
-        print_json(dataclasses.asdict(found) | {"file": str(found.file)})
+        print_json(dataclasses.asdict(report) | {"file": str(report.file)})
         return
-    typer.echo("\n".join(found.lines()))
+    typer.echo("\n".join(report.lines()))
 
 
 def ledger(
@@ -214,23 +214,23 @@ def ledger(
     from private_graphs.documents import api
     from private_graphs.documents.declaration import LINK
 
-    found = api.ledger(name, data=data)
+    books = api.ledger(name, data=data)
     if as_json:
-        told = [
+        documents = [
             {key: "inf" if value == math.inf else value
-             for key, value in dataclasses.asdict(each).items()}
-            for each in ([found] if name is not None else found)
+             for key, value in dataclasses.asdict(book).items()}
+            for book in ([books] if name is not None else books)
         ]  # fmt: skip
-        print_json(told[0] if name is not None else told)
+        print_json(documents[0] if name is not None else documents)
         return
     lines = []
-    for each in [found] if name is not None else found:
-        budget = "no budget" if each.budget is None else f"budget {each.budget:g}"
-        linked = f", {at_most(each.links)} for the most used link" if each.unit != LINK else ""
-        spent = each.spent if linked else each.links
+    for book in [books] if name is not None else books:
+        budget = "no budget" if book.budget is None else f"budget {book.budget:g}"
+        linked = f", {at_most(book.links)} for the most used link" if book.unit != LINK else ""
+        spent = book.spent if linked else book.links
         lines.append(
-            f"{each.graph}: spent {at_most(spent)} for the most used {each.unit}{linked} at delta "
-            f"{each.delta:g}; {budget}"
+            f"{book.graph}: spent {at_most(spent)} for the most used {book.unit}{linked} at delta "
+            f"{book.delta:g}; {budget}"
         )
         lines += [
             f"  {row['date']}  {row['graph']}  {row['method']}  epsilon {row['epsilon']:g}  "
@@ -240,6 +240,6 @@ def ledger(
                 else counted(row["units"], row["unit"])
             )
             + f"  {row['state']}"
-            for row in each.releases
+            for row in book.releases
         ]
     typer.echo("\n".join(lines) or "nothing is declared")

@@ -45,31 +45,31 @@ def explain(
     from private_graphs.privacy.statements import PrivacyStatement
     from private_graphs.report.explained import explained
 
-    found = explained([shipped(run) for run in runs], full, statement)
+    report = explained([shipped(run) for run in runs], full, statement)
     if as_json:
         print_json(
             [
                 {"belongs_to": words, **parts_of(PrivacyStatement.model_validate(document))}
-                for words, document in zip(found.belongs_to, found.statements, strict=True)
+                for words, document in zip(report.belongs_to, report.statements, strict=True)
             ]
         )
         return
-    texts = list(found.texts)
-    if len(runs) > 1 and found.links is not None:
-        epsilon, delta = found.links
-        told = (
+    texts = list(report.texts)
+    if len(runs) > 1 and report.links is not None:
+        epsilon, delta = report.links
+        guarantee = (
             "nothing is proved" if epsilon is None else f"ε = {at_most(epsilon)} at δ = {delta:g}"
         )
         texts.append(
             "All together, for a document that is in each: nothing is proved, as releases that "
             "protect links publish functions of texts and labels without noise.\n"
-            f"All together, for a link whose documents are in each: {told}"
+            f"All together, for a link whose documents are in each: {guarantee}"
         )
     elif len(runs) > 1:
         texts.append(
             "All together: nothing is proved (one proves nothing, or units differ)"
-            if found.epsilon is None
-            else f"All together, for somebody who is in each: ε = {at_most(found.epsilon)} at δ = "
-            f"{found.delta:g}"
+            if report.epsilon is None
+            else f"All together, for somebody who is in each: ε = {at_most(report.epsilon)} at δ = "
+            f"{report.delta:g}"
         )
     typer.echo("\n\n".join(texts))

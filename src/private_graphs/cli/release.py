@@ -42,14 +42,14 @@ def save_run(result: JobResult, job: Job, classes: list[str], out: Path) -> None
         (out / RELEASE).rmdir()
     (statement,) = result.statements.values()
     # With the seed the noise can be removed, and a plain hash of the data confirms guesses.
-    kept = statement["status"] == "not_private" or statement["noise_source"] == "seeded"
+    unsafe = statement["status"] == "not_private" or statement["noise_source"] == "seeded"
     with private_folder(out / PRIVATE):
         save(result, job, out / PRIVATE)
         write_text(out / PRIVATE / "README.md", _KEEP)
         (out / PRIVATE / "predictions.csv").unlink(missing_ok=True)
-        if kept:
+        if unsafe:
             _save_predictions(result, classes, out / PRIVATE)
-    if not kept:
+    if not unsafe:
         _save_release(result, job, classes, out / RELEASE)
 
 
@@ -80,8 +80,8 @@ def _save_release(result: JobResult, job: Job, classes: list[str], folder: Path)
     write_json(folder / "statement.json", result.statements)
     (statement,) = map(PrivacyStatement.model_validate, result.statements.values())
     about = _SHARE.format(method=job.method, dataset=markdown_text(job.dataset))
-    promised = [f"## {heading}\n\n{markdown_text(' '.join(map(str, told)))}\n"
-                for heading, told in paragraphs(statement)]  # fmt: skip
+    promised = [f"## {heading}\n\n{markdown_text(' '.join(map(str, sentences)))}\n"
+                for heading, sentences in paragraphs(statement)]  # fmt: skip
     write_text(folder / "README.md", "\n".join([about, *promised]))
     code = result.rows["code_fingerprint"].iloc[0]
     write_manifest(folder, _RELEASED[:-1], result.statements, code)

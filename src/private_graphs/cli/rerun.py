@@ -77,7 +77,7 @@ def rerun(
         jobs = _sampled(jobs, sample, minutes, seconds, seed)
     total = sum(seconds[job.id] for job in jobs)
     say(f"{counted(len(jobs), 'job')}, about {max(1, round(total))} s on the recording machine")
-    found = []
+    repeats = []
     started = time.monotonic()
     for number, job in enumerate(jobs, 1):
         if sample and time.monotonic() - started > 60 * minutes:
@@ -85,15 +85,15 @@ def rerun(
             break
         say(f"[{number}/{len(jobs)}] {job.id}")
         with ProgressBar(job.method, "step") as progress:
-            found.append(again.compare(job, progress))
+            repeats.append(again.compare(job, progress))
         if not as_json:
-            _print(found[-1])
+            _print(repeats[-1])
     machines = [again.machine(study) for study in dict.fromkeys(job.study for job in jobs)]
     if as_json:
-        print_json(summary(found, machines))
-    elif len(found) > 1:
-        typer.echo(_sum(found))
-    if broken := [each.job.id for each in found if each.verdict == "differs"]:
+        print_json(summary(repeats, machines))
+    elif len(repeats) > 1:
+        typer.echo(_sum(repeats))
+    if broken := [repeat.job.id for repeat in repeats if repeat.verdict == "differs"]:
         raise UserError(f"{', '.join(broken)}: rows differ by more than is expected")
 
 
@@ -111,9 +111,9 @@ def _jobs(
 
     jobs = [again.job(name) for name in (again.named(names) if names else again.names)]
     if seeds is not None:
-        asked = Run.parse({"seeds": seeds}).seeds or ()
-        jobs = [narrowed(job, asked or job.seeds) for job in jobs
-                if not asked or {*asked} & {*job.seeds}]  # fmt: skip
+        numbers = Run.parse({"seeds": seeds}).seeds or ()
+        jobs = [narrowed(job, numbers or job.seeds) for job in jobs
+                if not numbers or {*numbers} & {*job.seeds}]  # fmt: skip
         if not jobs:
             raise UsageError(f"--seeds is {seeds}: none of them is recorded for {names or 'any'}")
     elif draws is not None:
@@ -127,27 +127,27 @@ def _sampled(
 ) -> list[Job]:
     from private_graphs.workflow.rerun import drawn
 
-    found = drawn(jobs, count, minutes, seconds, seed)
-    if not found:
+    sample = drawn(jobs, count, minutes, seconds, seed)
+    if not sample:
         raise UsageError(
             f"--minutes is {minutes:g}: the shortest job takes about "
             f"{min(seconds.values()) / 60:.2g} minutes; allow more"
         )
-    if long := sum(each > 60 * minutes for each in seconds.values()):
+    if long := sum(duration > 60 * minutes for duration in seconds.values()):
         say(f"{long} of {counted(len(jobs), 'job')} take longer than --minutes and are never drawn")
-    return found
+    return sample
 
 
-def _print(found: JobComparison) -> None:
-    typer.echo(f"{found.job.id}")
-    for row in found.rows:
+def _print(repeat: JobComparison) -> None:
+    typer.echo(f"{repeat.job.id}")
+    for row in repeat.rows:
         mark = {"within": "equal within tolerance", "unjudged": "not judged"}
         typer.echo(f"  {row.name}  {mark.get(row.verdict, row.verdict)}  {row.words}")
 
 
-def _sum(found: Iterable[JobComparison]) -> str:
+def _sum(repeats: Iterable[JobComparison]) -> str:
     """Return a line with the numbers of rows by verdict."""
     from collections import Counter
 
-    counts = Counter(row.verdict for each in found for row in each.rows)
+    counts = Counter(row.verdict for repeat in repeats for row in repeat.rows)
     return f"rows: {', '.join(f'{count} {name}' for name, count in counts.items())}"

@@ -76,10 +76,10 @@ def named(job: Job, features: str) -> Job:
 
     method = method_named(job.method)
     settings = method.settings.model_validate(job.settings).model_dump(mode="json")
-    told = {name: settings[name] for name in sorted({*method.named, *job.settings})
+    options = {name: settings[name] for name in sorted({*method.named, *job.settings})
             if name in job.settings or settings[name] is not None}  # fmt: skip
-    place = (job.dataset, features, job.method, job.scenario, job.protocol)
-    return job.model_copy(update={"features": features, "name": job_name(place, told, job.view)})
+    parts = (job.dataset, features, job.method, job.scenario, job.protocol)
+    return job.model_copy(update={"features": features, "name": job_name(parts, options, job.view)})
 
 
 def carry_out(

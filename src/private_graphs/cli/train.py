@@ -232,14 +232,14 @@ def _epsilon(method: Method, settings: dict[str, Any], flags: dict[str, Any]) ->
         )
     if epsilon is not None:
         raise UsageError("--epsilon and --noise-multiplier exclude each other: give one of them")
-    own = method.settings.model_validate(settings)
-    found = method.epsilon_of(own, method.protocols[flags["protocol"]], flags["delta"])
-    if not found > 0:
+    config = method.settings.model_validate(settings)
+    cost = method.epsilon_of(config, method.protocols[flags["protocol"]], flags["delta"])
+    if not cost > 0:
         raise UsageError(
             f"--noise-multiplier is {noise:g}, so large that delta alone covers the run; expected "
             "less noise"
         )
-    return found
+    return cost
 
 
 def _settings(method: Method, flags: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -332,21 +332,21 @@ def _line(
 ) -> str:  # fmt: skip
     """Return a run in words, without scores that would read protected nodes."""
     seen = {"test micro-F1": test_micro_f1, "validation": validation_micro_f1}
-    told = [f"{name} {value:.3f}" for name, value in seen.items() if value is not None]
+    parts = [f"{name} {value:.3f}" for name, value in seen.items() if value is not None]
     if test_micro_f1 is None:
-        told.append("no test score: it would read nodes that are protected")
+        parts.append("no test score: it would read nodes that are protected")
     steps = [] if lr is None else [f"lr {lr:g}"]
     steps += [] if epochs is None else [f"{epochs} epochs"]
     settings = f" ({', '.join(steps)})" if steps else ""
-    return f"seed {seed}: {', '.join(told)}{settings}"
+    return f"seed {seed}: {', '.join(parts)}{settings}"
 
 
 def _means(rows: pd.DataFrame) -> str:
     """Return the mean and spread of the test score over several runs, and the majority's score."""
     test, majority = rows["test_micro_f1"], number(rows["majority_micro_f1"].mean())
-    told = [] if len(rows) > 1 else ["one run"]
+    parts = [] if len(rows) > 1 else ["one run"]
     if len(rows) > 1 and test.notna().all():
-        told.append(f"mean {test.mean():.3f} ± {test.std(ddof=1):.3f}")
+        parts.append(f"mean {test.mean():.3f} ± {test.std(ddof=1):.3f}")
     if majority is not None:
-        told.append(f"majority {majority:.3f}")
-    return "; ".join(told)
+        parts.append(f"majority {majority:.3f}")
+    return "; ".join(parts)

@@ -56,8 +56,8 @@ def system_code(error: BaseException) -> int | None:
         return None
     if isinstance(error, OSError):
         return error.errno
-    if found := _SYSTEM_CODE.search(str(error)):
-        return int(found[1])
+    if match := _SYSTEM_CODE.search(str(error)):
+        return int(match[1])
     return None if error.__cause__ is None else system_code(error.__cause__)
 
 
@@ -65,7 +65,7 @@ def lacks_memory(error: BaseException) -> bool:
     """Return whether an error, of a library too, means that memory is missing."""
     wrapped = isinstance(error, ImportError | RuntimeError | OSError)
     return isinstance(error, MemoryError) or system_code(error) == errno.ENOMEM or (
-        wrapped and any(each in str(error).lower() for each in _NO_MEMORY)
+        wrapped and any(phrase in str(error).lower() for phrase in _NO_MEMORY)
     )  # fmt: skip
 
 
@@ -113,23 +113,23 @@ def counted(number: int, noun: str, rest: str = "") -> str:
 def listed(names: Iterable[str], most: int = 20) -> str:
     """Return names between commas; of more than ``most`` the first, and how many follow."""
     known = list(names)
-    more = f" and {len(known) - most:,} more" if len(known) > most else ""
-    return ", ".join(known[:most]) + more
+    suffix = f" and {len(known) - most:,} more" if len(known) > most else ""
+    return ", ".join(known[:most]) + suffix
 
 
 def suggest(name: str, choices: Iterable[str]) -> str:
     """Return ``"; did you mean 'cora'?"`` for the nearest choice, or ``""`` if none is near."""
-    near = difflib.get_close_matches(
+    matches = difflib.get_close_matches(
         str(name), [str(choice) for choice in choices], n=1, cutoff=0.5
     )
-    return f"; did you mean {near[0]!r}?" if near else ""
+    return f"; did you mean {matches[0]!r}?" if matches else ""
 
 
 def wrong_fields(
     errors: Iterable[Mapping[str, Any]], known: Iterable[str]
 ) -> list[tuple[str, str]]:
     """Return (key, message) of errors of pydantic; the key is empty if several fields disagree."""
-    found = []
+    messages = []
     for error in errors:
         key = ".".join(str(part) for part in error["loc"])
         message = error["msg"].removeprefix("Value error, ")
@@ -141,9 +141,9 @@ def wrong_fields(
             if "ge" in (bounds := error.get("ctx", {})):  # else many zeros of a small number
                 message = f"should be at least {bounds['ge']:g}"
             value = error["input"]
-            shown = repr(str(value) if isinstance(value, os.PathLike) else value)
-            if len(shown) > _LONGEST_VALUE:
-                shown = f"{shown[:_LONGEST_VALUE]}… ({len(shown):,} characters)"
-            message = f"found {shown}; {message[0].lower()}{message[1:]}"
-        found.append((key, message))
-    return found
+            text = repr(str(value) if isinstance(value, os.PathLike) else value)
+            if len(text) > _LONGEST_VALUE:
+                text = f"{text[:_LONGEST_VALUE]}… ({len(text):,} characters)"
+            message = f"found {text}; {message[0].lower()}{message[1:]}"
+        messages.append((key, message))
+    return messages

@@ -36,8 +36,8 @@ def resource(relative: str) -> Path:
 
 def shipped(path: Path) -> Path:
     """Return ``path`` if it exists or nothing ships under that name, else the shipped file."""
-    found = (root / path for root in _ROOTS if not path.exists() and (root / path).exists())
-    return next(found, path)
+    files = (root / path for root in _ROOTS if not path.exists() and (root / path).exists())
+    return next(files, path)
 
 
 @contextmanager
@@ -89,7 +89,7 @@ def link_files(source: Path, target: Path, suffixes: Collection[str]) -> None:
     knows no links, files are copied.
     """
     shutil.rmtree(target, ignore_errors=True)
-    for path in sorted(each for each in source.rglob("*") if each.suffix in suffixes):
+    for path in sorted(file for file in source.rglob("*") if file.suffix in suffixes):
         link = target / path.relative_to(source)
         link.parent.mkdir(parents=True, exist_ok=True)
         try:

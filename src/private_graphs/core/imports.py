@@ -33,18 +33,18 @@ def import_closure(start: str | Path, package: Path = PACKAGE) -> list[Path]:
     script = Path(start) if str(start).endswith(".py") else None
     if script is not None and not script.is_file():
         raise UserError(f"{script}: no such script; expected the path of a Python file")
-    beside = script.parent if script else None
-    waiting = set(_imported_files(script, package, beside) if script else _module(start, package))
+    folder = script.parent if script else None
+    waiting = set(_imported_files(script, package, folder) if script else _module(start, package))
     if script is None and not _exists(str(start), package):
         raise UserError(f"{start}: no such module; expected one of the package {package.name}")
-    found: set[Path] = set()
+    files: set[Path] = set()
     while waiting:
         path = waiting.pop()
-        if path in found or path == script:
+        if path in files or path == script:
             continue
-        found.add(path)
-        waiting |= _imported_files(path, package, beside)
-    return sorted(found)
+        files.add(path)
+        waiting |= _imported_files(path, package, folder)
+    return sorted(files)
 
 
 def package_data(closure: Iterable[Path], package: Path = PACKAGE) -> list[Path]:
@@ -96,23 +96,23 @@ def _fingerprint(paths: Iterable[Path], package: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def _imported_files(path: Path, package: Path, beside: Path | None) -> frozenset[Path]:
+def _imported_files(path: Path, package: Path, folder: Path | None) -> frozenset[Path]:
     """Return the files that the imports written in ``path`` load directly.
 
     Closures overlap, so each state of a file (time, size) is read only once.
     """
     status = path.stat()
-    return _files_of(path, package, beside, (status.st_mtime_ns, status.st_size))
+    return _files_of(path, package, folder, (status.st_mtime_ns, status.st_size))
 
 
 @cache
 def _files_of(
-    path: Path, package: Path, beside: Path | None, state: tuple[int, int]
+    path: Path, package: Path, folder: Path | None, state: tuple[int, int]
 ) -> frozenset[Path]:
     names = _imported_names(path, package, state)
     files = {file for name in names for file in _module(name, package)}
-    if beside:
-        siblings = (beside / f"{name}.py" for name in names)
+    if folder:
+        siblings = (folder / f"{name}.py" for name in names)
         files |= {sibling for sibling in siblings if sibling.is_file()}
     return frozenset(files)
 
@@ -166,8 +166,8 @@ def _module(name: str | Path, package: Path) -> set[Path]:
 def _exists(name: str, package: Path) -> bool:
     first, *rest = name.split(".")
     path = package.joinpath(*rest)
-    beside = path.with_suffix(".py").is_file() and bool(rest)
-    return first == package.name and (beside or (path / "__init__.py").is_file())
+    is_module = path.with_suffix(".py").is_file() and bool(rest)
+    return first == package.name and (is_module or (path / "__init__.py").is_file())
 
 
 @cache
@@ -190,6 +190,6 @@ def modules_of(package: str) -> dict[str, str]:
     ]
     names = dict(sorted(pairs))
     if len(names) < len(pairs):
-        twice = sorted(name for name, _ in pairs if sum(name == other for other, _ in pairs) > 1)
+        twice = sorted(name for name, _ in pairs if sum(name == key for key, _ in pairs) > 1)
         raise RuntimeError(f"{kind}: two modules are named {twice[0]!r}; expected distinct names")
     return names

@@ -53,12 +53,12 @@ def changed_file(folder: Path, needed: Iterable[str] = (), only: str | None = No
     return None
 
 
-def other_schema(found: Any) -> str | None:
-    """Return why results of the schema ``found`` cannot be read; None if they can."""
-    if found == SCHEMA:
+def other_schema(number: Any) -> str | None:
+    """Return why results of the schema ``number`` cannot be read; None if they can."""
+    if number == SCHEMA:
         return None
     return (
-        f"found results of schema {found!r}, expected {SCHEMA}: another version of private-graphs "
+        f"found results of schema {number!r}, expected {SCHEMA}: another version of private-graphs "
         "wrote them; use that one"
     )
 
@@ -95,4 +95,4 @@ def finished_folders(folder: Path) -> dict[str, Path]:
     The manifest is written last: a killed job has none.
     """
     folders = (path.parent for path in folder.rglob(MANIFEST) if path.parent.name != WITHOUT_DP)
-    return {place.relative_to(folder).as_posix(): place for place in sorted(folders)}
+    return {path.relative_to(folder).as_posix(): path for path in sorted(folders)}

@@ -25,5 +25,5 @@ def table_text(header: Sequence[str], rows: Iterable[Sequence[str | float]]) -> 
     writer = csv.writer(table, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     writer.writerow(header)
     for row in rows:
-        writer.writerow([cell(each) if isinstance(each, str) else each for each in row])
+        writer.writerow([cell(field) if isinstance(field, str) else field for field in row])
     return table.getvalue()

@@ -34,14 +34,14 @@ def declare_graphs(raw: Mapping[str, Any]) -> dict[str, Any]:
     names = []
     for entry in entries:
         if isinstance(entry, Mapping):
-            own = declare(dict(entry), "configuration: datasets")
-            if own.name in DATASETS:
+            graph = declare(dict(entry), "configuration: datasets")
+            if graph.name in DATASETS:
                 raise UsageError(
-                    f"configuration: datasets: {own.name!r} is the name of a built-in dataset; "
+                    f"configuration: datasets: {graph.name!r} is the name of a built-in dataset; "
                     "choose another"
                 )
-            DECLARED[own.name] = own
-            entry = own.name
+            DECLARED[graph.name] = graph
+            entry = graph.name
         names.append(entry)
     return {**raw, "datasets": names}
 
@@ -51,14 +51,14 @@ def keep_declarations() -> list[str]:
     and later runs find them; return a line for each replaced declaration."""
     lines = []
     before = known(OWN_FOLDER)
-    for name, own in DECLARED.items():
+    for name, graph in DECLARED.items():
         fields = OwnGraph.model_fields
-        earlier = before.get(name, own)
-        changed = [each for each in fields if getattr(own, each) != getattr(earlier, each)]
+        earlier = before.get(name, graph)
+        changed = [field for field in fields if getattr(graph, field) != getattr(earlier, field)]
         if changed:
             lines.append(
                 f"The declaration of {name} is replaced: {', '.join(changed)}. What an earlier "
                 "version of it cost in privacy still counts."
             )
-        remember(own, OWN_FOLDER)
+        remember(graph, OWN_FOLDER)
     return lines

@@ -119,24 +119,24 @@ class Supplier:
         """Supply one file; return the reasons why it is missing (empty on success)."""
         reasons = []
         mirrored = self.mirror and f"{self.mirror}/{source.file}"
-        for place, absent in ((mirrored, "no mirror was given"), (source.url, NO_SOURCE)):
-            reason = self._fetch_from(place, source) if place else absent
+        for origin, absent in ((mirrored, "no mirror was given"), (source.url, NO_SOURCE)):
+            reason = self._fetch_from(origin, source) if origin else absent
             if reason is None:
                 return []
             reasons.append(reason)
         return reasons
 
-    def _fetch_from(self, place: str, source: SourceFile) -> str | None:
+    def _fetch_from(self, origin: str, source: SourceFile) -> str | None:
         """Fetch a file from a path or URL; return the reason if that fails."""
         import requests
 
-        host = urlsplit(place).netloc
-        if _hub_is_offline(place):
+        host = urlsplit(origin).netloc
+        if _hub_is_offline(origin):
             return f"{host} is not asked because {HUB_OFFLINE} is set"
         if host in self.silent:
             return self.silent[host]
         try:
-            self._retrieve(place, source, RETRIES if host else 0)
+            self._retrieve(origin, source, RETRIES if host else 0)
         except _Refused as error:
             return str(error)
         except requests.RequestException as error:
@@ -146,7 +146,7 @@ class Supplier:
             return self.silent[host]
         return None
 
-    def _retrieve(self, place: str, source: SourceFile, retries: int) -> None:
+    def _retrieve(self, origin: str, source: SourceFile, retries: int) -> None:
         """Fetch a file with pooch, which checks the sha256 before it renames the file."""
         import pooch
 
@@ -154,29 +154,29 @@ class Supplier:
         target, expected = self.raw_dir / source.file, self.registry[source.file]
         target.parent.mkdir(parents=True, exist_ok=True)
 
-        def transfer(place: str, temporary: str, _: Any) -> None:
+        def transfer(origin: str, temporary: str, _: Any) -> None:
             os.unlink(temporary)  # pooch's empty file is readable by its owner alone
             with open(temporary, "wb") as stream:
                 self.meter.start(stream)
-                (self._ask if urlsplit(place).netloc else self._copy)(place, source)
+                (self._ask if urlsplit(origin).netloc else self._copy)(origin, source)
             if expected is None:
                 check_beginning(Path(temporary), source)
 
         pup = pooch.create(
-            self.raw_dir, "", registry=self.registry, urls={source.file: place},
+            self.raw_dir, "", registry=self.registry, urls={source.file: origin},
             retry_if_failed=retries,
         )  # fmt: skip
         try:
             pup.fetch(source.file, downloader=transfer)
         except UserError as error:
-            raise UserError(f"{error} (from {place})") from error
+            raise UserError(f"{error} (from {origin})") from error
         except ValueError as error:  # pooch names the found and the expected sha256
             reason = str(error).partition(". ")[0]
             raise UserError(
-                f"{source.file}: wrong sha256: {reason}{way_out(target, source)} (from {place})"
+                f"{source.file}: wrong sha256: {reason}{way_out(target, source)} (from {origin})"
             ) from error
         if expected is None:
-            record(target, source, place)
+            record(target, source, origin)
         self.meter.finish()
 
     def _copy(self, path: str, source: SourceFile) -> None:
@@ -280,13 +280,13 @@ def check_file(path: Path, source: SourceFile) -> str:
     if expected is None:
         check_beginning(path, source)
         return record(path, source, "found in its place")
-    found = sha256_of(path)
-    if found != expected:
+    digest = sha256_of(path)
+    if digest != expected:
         raise UserError(
-            f"{source.file}: wrong sha256: found {found}, expected {expected}"
+            f"{source.file}: wrong sha256: found {digest}, expected {expected}"
             f"{way_out(path, source)}"
         )
-    return found
+    return digest
 
 
 def _is_there(path: Path, source: SourceFile) -> bool:
@@ -367,7 +367,7 @@ def _message(missing: dict[SourceFile, list[str]], wrong: list[str], raw_dir: Pa
     lines = []
     if wrong:
         lines.append(f"{len(wrong)} raw files are not what they should be:")
-        lines += [f"  {each}" for each in wrong]
+        lines += [f"  {problem}" for problem in wrong]
         lines.append(
             "None of them is used. Run again with a mirror that has the published files, or put "
             f"them by hand below {raw_dir}."
@@ -377,11 +377,11 @@ def _message(missing: dict[SourceFile, list[str]], wrong: list[str], raw_dir: Pa
         at: dict[str, list[str]] = {}
         for source in missing:
             at.setdefault(source.url or NO_SOURCE, []).append(source.file)
-        for place, files in at.items():  # one archive may hold hundreds
-            more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-            lines.append(f"  {files[0]}{more}  {place}")
+        for origin, files in at.items():  # one archive may hold hundreds
+            suffix = f" and {len(files) - 1} more" if len(files) > 1 else ""
+            lines.append(f"  {files[0]}{suffix}  {origin}")
         # Files fail for few reasons; each is listed once.
-        reasons = dict.fromkeys(reason for each in missing.values() for reason in each)
+        reasons = dict.fromkeys(reason for causes in missing.values() for reason in causes)
         lines.append("Why: " + "; ".join(reasons) + ".")
         example = next(iter(missing)).file
         lines.append(

@@ -38,20 +38,20 @@ def recorded(path: Path, source: SourceFile) -> str | None:
     Raises:
         UserError: the record cannot be read, or belongs to another file or URL.
     """
-    place = receipt_path(path)
-    if not place.exists():
+    receipt = receipt_path(path)
+    if not receipt.exists():
         return None
     try:
-        known = parsed_json(place.read_bytes())
+        known = parsed_json(receipt.read_bytes())
         sha256, of = re.fullmatch("[0-9a-f]{64}", known["sha256"])[0], (known["file"], known["url"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
-            f"{place}: cannot be read as the record of a first use ({error!r}); restore it, or "
+            f"{receipt}: cannot be read as the record of a first use ({error!r}); restore it, or "
             "remove it to record the file as it is now"
         ) from error
     if of != (source.file, source.url):
         raise UserError(
-            f"{place}: found the record of {of[0]} from {of[1]}, expected one of {source.file} "
+            f"{receipt}: found the record of {of[0]} from {of[1]}, expected one of {source.file} "
             f"from {source.url}; remove both the file and its record to fetch it anew"
         )
     return sha256

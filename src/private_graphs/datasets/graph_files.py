@@ -80,12 +80,12 @@ def users_graph(
     edges: UndirectedEdges,
     labels: np.ndarray,
     masks: Mapping[str, np.ndarray],
-    **told: Any,
+    **fields: Any,
 ) -> GraphDataset:
     """Return a graph that a user brings.
 
     ``features`` (N, F), ``labels`` (N,) integers from 0, -1 for none. ``masks``: three of (N,) bool
-    by the names of a dataset's. ``told``: further fields of ``DatasetInfo``.
+    by the names of a dataset's. ``fields``: further fields of ``DatasetInfo``.
     """
     sparse = isinstance(features, SparseFeatures)
     info = {
@@ -99,7 +99,7 @@ def users_graph(
             "the train, validation and test masks",
             "all validation and test nodes with their features, labels and mutual edges",
         ],
-    } | told
+    } | fields
     return GraphDataset(
         features=features,
         edge_index=edges.edge_index,
@@ -136,9 +136,9 @@ def split_masks(
         for key in MASKS:
             mask = given.get(key)
             if mask is None or mask.shape != (n,) or mask.dtype != np.bool_:
-                found = "none" if mask is None else f"{mask.dtype} of shape {mask.shape}"
+                actual = "none" if mask is None else f"{mask.dtype} of shape {mask.shape}"
                 raise UserError(
-                    f"{where}: {key}: found {found}, expected bool of shape ({n},) for each of "
+                    f"{where}: {key}: found {actual}, expected bool of shape ({n},) for each of "
                     f"{', '.join(MASKS)}, or no mask at all"
                 )
         validation, test = given["val_mask"], given["test_mask"]
@@ -155,7 +155,7 @@ def keep_graph(dataset: GraphDataset, folder: Path, max_edges: int | None) -> No
     dataset.save(folder)
     write_json(folder / BOUND_FILE, {"max_edges": max_edges})
     names = (dataset.tensors_file, INFO_FILE, BOUND_FILE)
-    write_json(folder / MANIFEST, {"sha256": {each: sha256_of(folder / each) for each in names}})
+    write_json(folder / MANIFEST, {"sha256": {name: sha256_of(folder / name) for name in names}})
 
 
 def bound_of(folder: Path) -> int | None:

@@ -64,9 +64,9 @@ def _read(stream: BinaryIO, n_dimensions: int, limit: int, path: Path) -> np.nda
     return np.frombuffer(content, dtype=np.uint8).reshape(shape)
 
 
-def _wrong(path: Path, found: str, expected: str) -> UserError:
+def _wrong(path: Path, actual: str, expected: str) -> UserError:
     return UserError(
-        f"{path}: not the idx file that is expected here: found {found}, expected {expected}; "
+        f"{path}: not the idx file that is expected here: found {actual}, expected {expected}; "
         "supply the raw file again"
     )
 

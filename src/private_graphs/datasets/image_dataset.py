@@ -122,12 +122,12 @@ def _check(arrays: dict[str, np.ndarray], info: ImageInfo, where: str, info_wher
 
 
 def image_dataset(
-    parsed: ParsedImages, told: dict[str, Any], arrays: dict[str, np.ndarray], view: str | None
+    parsed: ParsedImages, fields: dict[str, Any], arrays: dict[str, np.ndarray], view: str | None
 ) -> ImageDataset:
     """Return the dataset of what a reader parsed, with the fields that all datasets have."""
     n_images, channels, height, width = parsed.images.shape
     info = ImageInfo(
-        **told,
+        **fields,
         n_images=n_images,
         channels=channels,
         height=height,

@@ -20,10 +20,10 @@ class Checker:
     def __init__(self, where: str) -> None:
         self.where = where
 
-    def require(self, holds: bool | np.bool_, key: str, found: object, expected: str) -> None:
+    def require(self, holds: bool | np.bool_, key: str, actual: object, expected: str) -> None:
         if not holds:
             raise UserError(
-                f"{self.where}: {key}: found {found}, expected {expected}; "
+                f"{self.where}: {key}: found {actual}, expected {expected}; "
                 "build the dataset again from its raw files"
             )
 
@@ -31,14 +31,14 @@ class Checker:
         self, array: np.ndarray, key: str, dtype: type, shape: tuple[int | None, ...]
     ) -> None:
         fits = array.ndim == len(shape) and all(
-            size is None or size == found for size, found in zip(shape, array.shape, strict=True)
+            size is None or size == length for size, length in zip(shape, array.shape, strict=True)
         )
-        wanted = "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
+        sizes = "(" + ", ".join("any" if size is None else str(size) for size in shape) + ")"
         self.require(
             fits and array.dtype == np.dtype(dtype),
             key,
             f"{array.dtype} of shape {array.shape}",
-            f"{np.dtype(dtype)} of shape {wanted}",
+            f"{np.dtype(dtype)} of shape {sizes}",
         )
 
 
@@ -76,8 +76,8 @@ def check_graph(
 def check_keys(check: Checker, arrays: dict[str, np.ndarray], expected: set[str]) -> None:
     """Require exactly the expected keys."""
     for key in sorted(expected ^ set(arrays)):
-        there = "a key that does not belong here" if key in arrays else "no such key"
-        check.require(False, key, there, f"exactly the keys {sorted(expected)}")
+        problem = "a key that does not belong here" if key in arrays else "no such key"
+        check.require(False, key, problem, f"exactly the keys {sorted(expected)}")
 
 
 def _check_sparse(

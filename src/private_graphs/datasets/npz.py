@@ -124,7 +124,7 @@ def _checked_labels(
         )
     labels = labels.astype(np.int64)
     present = np.unique(labels[labels != -1])
-    found = f"{archive.path}: labels other than -1 (none) span " + (
+    message = f"{archive.path}: labels other than -1 (none) span " + (
         f"{present[0]}..{present[-1]} with {len(present)} distinct values"
         if len(present)
         else "nothing"
@@ -132,9 +132,9 @@ def _checked_labels(
     if n_classes is None:
         n_classes = int(present[-1]) + 1 if len(present) else 0
         if not np.array_equal(present, np.arange(n_classes)) or n_classes == 0:
-            raise UserError(f"{found}, expected every class from 0 to the largest")
+            raise UserError(f"{message}, expected every class from 0 to the largest")
     elif len(present) and (present[0] < 0 or present[-1] >= n_classes):
-        raise UserError(f"{found}, expected the {n_classes} declared classes 0..{n_classes - 1}")
+        raise UserError(f"{message}, expected the {n_classes} declared classes 0..{n_classes - 1}")
     return labels, n_classes
 
 

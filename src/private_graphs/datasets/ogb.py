@@ -76,7 +76,7 @@ class _Tables:
         import pyarrow
         import pyarrow.csv  # the import takes a tenth of a second
 
-        found = member(self._archive, f"{RAW}/{table}.csv.gz", str(self._path))
+        entry = member(self._archive, f"{RAW}/{table}.csv.gz", str(self._path))
         names = [str(number) for number in range(columns)]
         types = dict.fromkeys(names, pyarrow.from_numpy_dtype(dtype))
         how = {
@@ -86,7 +86,7 @@ class _Tables:
             "parse_options": pyarrow.csv.ParseOptions(quote_char=False),
             "convert_options": pyarrow.csv.ConvertOptions(column_types=types, null_values=[]),
         }
-        with readable(self._where(table)), self._archive.open(found) as packed:
+        with readable(self._where(table)), self._archive.open(entry) as packed:
             stream = pyarrow.CompressedInputStream(pyarrow.PythonFile(packed, "r"), "gzip")
             for batch in pyarrow.csv.open_csv(stream, **how):
                 yield np.column_stack([column.to_numpy() for column in batch.columns])
@@ -102,25 +102,25 @@ class _Tables:
                     break
                 yield block
         if rows != expected:
-            found = f"more than {expected:,}" if rows > expected else f"{rows:,}"
+            count = f"more than {expected:,}" if rows > expected else f"{rows:,}"
             raise UserError(
-                f"{self._where(table)}: found {found} rows, expected {expected:,}, as the numbers "
+                f"{self._where(table)}: found {count} rows, expected {expected:,}, as the numbers "
                 "beside it say; supply the original file"
             )
 
     def _count(self, table: str, most: int) -> int:
         """Return the single number in a table."""
-        found = np.zeros((0, 1), np.int64)
+        numbers = np.zeros((0, 1), np.int64)
         for block in self._blocks(table, 1, "int64"):
-            found = np.concatenate([found, block])
-            if len(found) > 1:
+            numbers = np.concatenate([numbers, block])
+            if len(numbers) > 1:
                 break
-        if len(found) != 1 or not 1 <= found[0, 0] <= most:
+        if len(numbers) != 1 or not 1 <= numbers[0, 0] <= most:
             raise UserError(
-                f"{self._where(table)}: found {found.ravel().tolist()[:5]}, expected one number "
+                f"{self._where(table)}: found {numbers.ravel().tolist()[:5]}, expected one number "
                 f"from 1 to {most:,}; supply the original file"
             )
-        return int(found[0, 0])
+        return int(numbers[0, 0])
 
     def labels(self, n_classes: int) -> np.ndarray:
         """Return the labels (N,) int64 of all nodes."""
@@ -155,9 +155,9 @@ class _Tables:
             end += len(chosen)
         return features
 
-    def _check_range(self, table: str, found: np.ndarray, bound: int) -> None:
-        if found.min() < 0 or found.max() >= bound:
+    def _check_range(self, table: str, numbers: np.ndarray, bound: int) -> None:
+        if numbers.min() < 0 or numbers.max() >= bound:
             raise UserError(
-                f"{self._where(table)}: numbers span {found.min()}..{found.max()}, expected "
+                f"{self._where(table)}: numbers span {numbers.min()}..{numbers.max()}, expected "
                 f"0..{bound - 1}; supply the original file"
             )

@@ -97,5 +97,5 @@ def outline_of(sizes: Mapping[str, Any]) -> GraphOutline | ImageOutline:
 def masks_of(n_records: int, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
     """Return disjoint masks of the given sizes, by their names in a dataset."""
     ends = np.cumsum([sizes[name.removesuffix("_mask")] for name in MASKS])
-    place = np.searchsorted(ends, np.arange(n_records), side="right")
-    return {name: place == number for number, name in enumerate(MASKS)}
+    parts = np.searchsorted(ends, np.arange(n_records), side="right")
+    return {name: parts == number for number, name in enumerate(MASKS)}

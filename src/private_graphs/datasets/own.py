@@ -121,9 +121,9 @@ class OwnGraph(BaseModel):
         names = [name for _, name in roles if name is not None]
         for name in names:
             if names.count(name) > 1:
-                found = " and ".join(role for role, each in roles if each == name)
+                duplicates = " and ".join(role for role, column in roles if column == name)
                 raise ValueError(
-                    f"column {name!r} is named twice ({found}), expected one role per column"
+                    f"column {name!r} is named twice ({duplicates}), expected one role per column"
                 )
         if self.source == self.target:
             raise ValueError(f"source and target are both {self.source!r}, expected two columns")
@@ -144,7 +144,7 @@ def declare(values: Mapping[str, Any], where: str) -> OwnGraph:
         return OwnGraph.model_validate(dict(values))
     except ValidationError as error:
         fields = wrong_fields(error.errors(), OwnGraph.model_fields)
-        lines = [": ".join(filter(None, (where, *each))) for each in fields]
+        lines = [": ".join(filter(None, (where, *field))) for field in fields]
         raise UsageError("\n".join(lines)) from None
 
 
@@ -189,13 +189,13 @@ def known(folder: str | os.PathLike[str]) -> dict[str, OwnGraph]:
     An unreadable declaration must not block the others: it is left out, with a warning on standard
     error.
     """
-    found = {}
+    graphs = {}
     for name, path in declarations(folder).items():
         try:
-            found[name] = read_declaration(path)
+            graphs[name] = read_declaration(path)
         except UserError as error:
             _warn(str(error))
-    return found
+    return graphs
 
 
 @cache
@@ -231,8 +231,8 @@ def keyed_split(ids: list[str], seed: int) -> np.ndarray:
     """
     key = f"private-graphs own split {seed}".encode()
     digests = [
-        hashlib.blake2b(each.encode(), key=key, digest_size=16).digest() + each.encode()
-        for each in ids
+        hashlib.blake2b(node_id.encode(), key=key, digest_size=16).digest() + node_id.encode()
+        for node_id in ids
     ]
     order = sorted(range(len(ids)), key=digests.__getitem__)
     share = max(1, round(len(ids) / 10))
@@ -325,18 +325,18 @@ def _not_seen_around(column: pa.ChunkedArray) -> int:
     import pyarrow.compute as pc
 
     blank = pc.utf8_trim_whitespace(column)
-    more = pc.not_equal(pc.utf8_trim(blank, characters=NOT_SEEN), blank)
-    return pc.sum(more).as_py() or 0
+    mask = pc.not_equal(pc.utf8_trim(blank, characters=NOT_SEEN), blank)
+    return pc.sum(mask).as_py() or 0
 
 
 def _alike(ids: list[str]) -> int:
     """Return how many ids look exactly like an earlier one; pure ASCII ids never do."""
-    others = [each for each in ids if not (each.isascii() and each.isprintable())]
-    if not others:
+    non_ascii = [node_id for node_id in ids if not (node_id.isascii() and node_id.isprintable())]
+    if not non_ascii:
         return 0
-    plain = {each for each in ids if each.isascii() and each.isprintable()}
-    shown = [seen(each) for each in others]
-    return len(shown) - len(set(shown) - plain)
+    plain = {node_id for node_id in ids if node_id.isascii() and node_id.isprintable()}
+    renderings = [seen(node_id) for node_id in non_ascii]
+    return len(renderings) - len(set(renderings) - plain)
 
 
 def _split(nodes: OwnTable, spec: OwnGraph, ids: list[str]) -> np.ndarray:
@@ -348,16 +348,16 @@ def _split(nodes: OwnTable, spec: OwnGraph, ids: list[str]) -> np.ndarray:
     column = nodes.columns[spec.split]
     values = pc.fill_null(pc.utf8_lower(pc.utf8_trim(column, characters=NOT_SEEN)), "")
     names = list(_SPLIT_NAMES)
-    found = np.asarray(pc.fill_null(pc.index_in(values, pa.array(names)), -1))
-    if (found < 0).any():
-        rows, more = first_rows(found < 0)
+    codes = np.asarray(pc.fill_null(pc.index_in(values, pa.array(names)), -1))
+    if (codes < 0).any():
+        rows, suffix = first_rows(codes < 0)
         value = column[rows[0]].as_py()
         raise nodes.error(
             rows,
-            f"{spec.split!r} is {value or ''!r}{more}, expected train, validation or test"
+            f"{spec.split!r} is {value or ''!r}{suffix}, expected train, validation or test"
             f"{_split_meant(value or '')}",
         )
-    return np.asarray(list(_SPLIT_NAMES.values()))[found]
+    return np.asarray(list(_SPLIT_NAMES.values()))[codes]
 
 
 def _split_meant(value: str) -> str:
@@ -374,22 +374,22 @@ def _labels(nodes: OwnTable, spec: OwnGraph, split: np.ndarray) -> tuple[list[st
     column = pc.utf8_trim(nodes.columns[spec.label], characters=NOT_SEEN)
     blank = is_blank(column)
     if (blank & (split == 0)).any():
-        rows, more = first_rows(blank & (split == 0))
+        rows, suffix = first_rows(blank & (split == 0))
         raise nodes.error(
             rows,
-            f"training node without a label in {spec.label!r}{more}; label it, leave it out, or "
+            f"training node without a label in {spec.label!r}{suffix}; label it, leave it out, or "
             "put it outside the training nodes with a split column",
         )
     for number, mask in enumerate(MASKS):
         if not (~blank & (split == number)).any():
             if (split == number).any():
-                found, advice = "no node with a label", f"label some in {spec.label!r}"
+                fault, advice = "no node with a label", f"label some in {spec.label!r}"
             else:
-                found, advice = "no node", f"write {mask} in some rows"
+                fault, advice = "no node", f"write {mask} in some rows"
             if spec.split is not None:
                 advice += ", or leave --split out"
             raise UserError(
-                f"{nodes.path}: {found} for {mask} (column {spec.split or spec.label!r}), expected "
+                f"{nodes.path}: {fault} for {mask} (column {spec.split or spec.label!r}), expected "
                 f"at least one: {advice}"
             )
     values = pc.if_else(pa.array(blank), pa.scalar(None, pa.string()), column)
@@ -407,18 +407,18 @@ def _texts(nodes: OwnTable, spec: OwnGraph) -> pa.Table:
     """Return the text columns; UserError for a node without any text."""
     blank = np.logical_and.reduce([is_blank(nodes.columns[name]) for name in spec.text])
     if blank.any():
-        rows, more = first_rows(blank)
+        rows, suffix = first_rows(blank)
         columns = ", ".join(repr(name) for name in spec.text)
         raise nodes.error(
-            rows, f"empty text in {columns}{more}; write a text, or leave out the node"
+            rows, f"empty text in {columns}{suffix}; write a text, or leave out the node"
         )
     return pa.table({name: nodes.columns[name] for name in spec.text})
 
 
-def _count(texts: pa.Table, found: Callable[[str], bool]) -> int:
-    """Return the number of texts for which ``found`` is true."""
+def _count(texts: pa.Table, predicate: Callable[[str], bool]) -> int:
+    """Return the number of texts for which ``predicate`` is true."""
     columns = (texts[name].to_pylist() for name in texts.column_names)
-    return sum(found(text) for column in columns for text in column if text)
+    return sum(predicate(text) for column in columns for text in column if text)
 
 
 def _edges(table: OwnTable, spec: OwnGraph, nodes: OwnTable) -> UndirectedEdges:
@@ -428,54 +428,54 @@ def _edges(table: OwnTable, spec: OwnGraph, nodes: OwnTable) -> UndirectedEdges:
     ids = nodes.columns[spec.id].combine_chunks()
     ends = []
     for name in (spec.source, spec.target):
-        found = np.asarray(pc.fill_null(pc.index_in(table.columns[name], ids, skip_nulls=True), -1))
-        if (found < 0).any():
-            rows, more = first_rows(found < 0)
+        codes = np.asarray(pc.fill_null(pc.index_in(table.columns[name], ids, skip_nulls=True), -1))
+        if (codes < 0).any():
+            rows, suffix = first_rows(codes < 0)
             value = table.columns[name][rows[0]].as_py()
-            near = None if value is None else _near_id(value, ids.to_pylist())
+            guess = None if value is None else _near_id(value, ids.to_pylist())
             what = "no id" if value is None else f"{value!r} is the id of no node"
             advice = "correct the id, add the node, or remove the edge"
             if value is None:
                 advice = "write the id, or remove the empty line"
             raise table.error(
                 rows,
-                f"{what} ({name!r}){more}, expected ids of the column {spec.id!r} of {nodes.path}"
-                f"{f'; did you mean {near!r}?' if near else ''}; {advice}",
+                f"{what} ({name!r}){suffix}, expected ids of the column {spec.id!r} of {nodes.path}"
+                f"{f'; did you mean {guess!r}?' if guess else ''}; {advice}",
             )
-        ends.append(found)
+        ends.append(codes)
     return undirected_edges(*ends, nodes.n_rows)  # type: ignore[call-arg]
 
 
 def _near_id(value: str, ids: list[str]) -> str | None:
     """Return an id that looks like this one, or is the same number; None if there is none."""
-    return next((each for each in ids if looks(each) == looks(value)), None)
+    return next((node_id for node_id in ids if looks(node_id) == looks(value)), None)
 
 
-def own_spec(own: OwnGraph) -> DatasetSpec:
+def own_spec(graph: OwnGraph) -> DatasetSpec:
     """Return the entry of a user's graph: size from the declared files, columns a guess."""
-    nodes, edges = _rows(own.nodes), _rows(own.edges)
-    kinds = (own.features, *(each for each in TEXT_FEATURES if each != own.features))
+    nodes, edges = _rows(graph.nodes), _rows(graph.edges)
+    kinds = (graph.features, *(kind for kind in TEXT_FEATURES if kind != graph.features))
     columns = {"bow": (5000, 60 * nodes), "fasttext": (300, 300 * nodes)}
     columns |= {"bert": (768, 768 * nodes), "sbert": (512, 512 * nodes)}
-    default, nonzeros = columns[own.features]
+    default, nonzeros = columns[graph.features]
     models = {
         "bert": "bert-base-multilingual-cased",
         "sbert": "distiluse-base-multilingual-cased-v2",
     }
-    if own.model is not None:  # a model belongs to the declared features alone
-        models.pop(own.features, None)
+    if graph.model is not None:  # a model belongs to the declared features alone
+        models.pop(graph.features, None)
     return DatasetSpec(
-        own.name,
-        own.title or own.name,
-        own.nodes.as_posix(),
+        graph.name,
+        graph.title or graph.name,
+        graph.nodes.as_posix(),
         ("to be read",),
         GraphSize(nodes, edges, nonzeros, default, 2, max(1, nodes * 8 // 10)),
         features=kinds,
         sizes=columns,
-        models={} if own.model == EMBEDDED else models,
+        models={} if graph.model == EMBEDDED else models,
         views=("released", "paper", "sound"),
-        max_edges=own.max_edges,
-        own=own,
+        max_edges=graph.max_edges,
+        own=graph,
     )
 
 

@@ -68,13 +68,13 @@ class OwnTable:
 
     def error(self, rows: int | Iterable[int], message: str) -> UserError:
         """Return a UserError that names the file and the lines (Parquet: rows from 1)."""
-        wanted = [rows] if isinstance(rows, int | np.integer) else [int(row) for row in rows]
+        indices = [rows] if isinstance(rows, int | np.integer) else [int(row) for row in rows]
         if self._data is None:
-            places, unit = [row + 1 for row in wanted], "row"
+            places, unit = [row + 1 for row in indices], "row"
         else:
-            places, unit = _lines_of(self._data, wanted, self._delimiter), "line"
-        named = " and ".join(str(place) for place in places[-2:])
-        named = ", ".join([*(str(place) for place in places[:-2]), named])
+            places, unit = _lines_of(self._data, indices, self._delimiter), "line"
+        named = " and ".join(str(number) for number in places[-2:])
+        named = ", ".join([*(str(number) for number in places[:-2]), named])
         return UserError(f"{self.path}: {unit}{'s' if len(places) > 1 else ''} {named}: {message}")
 
 
@@ -127,64 +127,64 @@ def column_names(path: Path, encoding: str = "utf-8") -> list[str]:
         if data[:4] == b"PAR1":
             return pyarrow.parquet.ParquetFile(pa.BufferReader(data)).schema_arrow.names
         text = _checked_text(path, data, encoding)
-        return max((next(_rows(text, each), (0, []))[1] for each in _DELIMITERS), key=len)
+        return max((next(_rows(text, delimiter), (0, []))[1] for delimiter in _DELIMITERS), key=len)
     except (UserError, OSError, ValueError, csv.Error, pa.ArrowException):
         return []
 
 
-def _columns_of(path: Path, found: list[str], roles: Mapping[str, str]) -> dict[str, str]:
-    """Return, for each name, the column among ``found`` that it refers to.
+def _columns_of(path: Path, columns: list[str], roles: Mapping[str, str]) -> dict[str, str]:
+    """Return, for each name, the column among ``columns`` that it refers to.
 
     An exact match wins; otherwise a name matches up to invisible characters around it.
     """
     meant = {}
     for role, name in roles.items():
-        count = found.count(name)
-        alike = [each for each in found if each.strip(NOT_SEEN) == name.strip(NOT_SEEN)]
-        if count == 1 or (not count and len(alike) == 1):
-            meant[name] = name if count else alike[0]
+        count = columns.count(name)
+        matches = [column for column in columns if column.strip(NOT_SEEN) == name.strip(NOT_SEEN)]
+        if count == 1 or (not count and len(matches) == 1):
+            meant[name] = name if count else matches[0]
             continue
-        shown = _shown(found)
+        listing = _shown(columns)
         if count > 1:
             raise UserError(
                 f"{path}: {count} columns are called {name!r} ({role}), expected one: rename them"
             )
-        hint = _column_hint(role, name, found)
-        if len(found) == 1 and "|" in found[0]:
+        hint = _column_hint(role, name, columns)
+        if len(columns) == 1 and "|" in columns[0]:
             hint = "; expected commas, semicolons or tabs between the fields: save the file so"
-        raise UserError(f"{path}: no column {name!r} ({role}), found {shown}{hint}")
+        raise UserError(f"{path}: no column {name!r} ({role}), found {listing}{hint}")
     for name, actual in meant.items():
-        if others := [each for each, other in meant.items() if other == actual and each != name]:
+        if rivals := [key for key, column in meant.items() if column == actual and key != name]:
             raise UserError(
-                f"{path}: {name!r} and {others[0]!r} are both the column {actual!r}, expected one "
+                f"{path}: {name!r} and {rivals[0]!r} are both the column {actual!r}, expected one "
                 "role per column"
             )
     return meant
 
 
-def _shown(found: list[str]) -> str:
+def _shown(columns: list[str]) -> str:
     """Return column names for a message; a long one is private text of a file without a header."""
     named = [
         repr(name) if len(name) <= _SHOWN_LENGTH else f"one of {len(name)} characters"
-        for name in found[:_SHOWN_COLUMNS]
+        for name in columns[:_SHOWN_COLUMNS]
     ]
-    more = f" and {len(found) - len(named)} more" if len(found) > len(named) else ""
-    return ", ".join(named) + more
+    suffix = f" and {len(columns) - len(named)} more" if len(columns) > len(named) else ""
+    return ", ".join(named) + suffix
 
 
-def _column_hint(role: str, name: str, found: list[str]) -> str:
+def _column_hint(role: str, name: str, columns: list[str]) -> str:
     """Return a hint which column may be meant, and which flag names it."""
     if role.endswith(OF_MODEL):
         return f", expected the column that the model reads: rename yours to {name!r}"
     flag = f"--{role.split()[0]}"
-    same = [each for each in found if looks(each) == looks(name)]
+    same = [column for column in columns if looks(column) == looks(name)]
     if same:
         return f"; did you mean {same[0]!r}? ({flag} {shlex.quote(same[0])})"
-    near = suggest(name, [each for each in found if len(each) <= _SHOWN_LENGTH])
+    hint = suggest(name, [column for column in columns if len(column) <= _SHOWN_LENGTH])
     if role in ("source", "target"):
-        return f"{near}; name the columns of the edges with --source and --target of 'declare'"
+        return f"{hint}; name the columns of the edges with --source and --target of 'declare'"
     also = " or 'predict'" if role == "label" else ""
-    return near or f"; name the column with {flag} of 'declare'{also}"
+    return hint or f"; name the column with {flag} of 'declare'{also}"
 
 
 def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table:
@@ -252,11 +252,11 @@ def _content(path: Path) -> bytes:
 
 def _delimiter(data: bytes, roles: Mapping[str, str]) -> str:
     """Return the separator under which the header has most of the columns, else most fields."""
-    wanted = {name.strip(NOT_SEEN) for name in roles.values()}
+    names = {name.strip(NOT_SEEN) for name in roles.values()}
 
     def found(delimiter: str) -> tuple[int, int]:
         header = next((row for _, row in _rows(data, delimiter)), [])
-        return len(wanted & {name.strip(NOT_SEEN) for name in header}), len(header)
+        return len(names & {name.strip(NOT_SEEN) for name in header}), len(header)
 
     return max(_DELIMITERS, key=found)
 
@@ -349,15 +349,15 @@ def _rows(data: bytes, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
         csv.field_size_limit(before)
 
 
-def _lines_of(data: bytes, wanted: Sequence[int], delimiter: str) -> list[int]:
+def _lines_of(data: bytes, rows: Sequence[int], delimiter: str) -> list[int]:
     """Return the lines (from 1) where rows (from 0, header not counted) start."""
     lines: dict[int, int] = {}
-    last = max(wanted)
+    last = max(rows)
     for number, (line, _) in enumerate(_rows(data, delimiter), start=-1):
         if number > last:
             break
         lines[number] = line
-    return [lines[row] for row in wanted]
+    return [lines[row] for row in rows]
 
 
 def _check_rows(path: Path, data: bytes, n_fields: int, delimiter: str) -> None:
@@ -413,8 +413,8 @@ def _as_text(path: Path, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
 def first_rows(wrong: np.ndarray) -> tuple[list[int], str]:
     """Return the first rows of (rows,) bool, and ``" (12 in all)"`` if there are more."""
     rows = np.flatnonzero(wrong)
-    more = f" ({len(rows):,} in all)" if len(rows) > NAMED_ROWS else ""
-    return rows[:NAMED_ROWS].tolist(), more
+    suffix = f" ({len(rows):,} in all)" if len(rows) > NAMED_ROWS else ""
+    return rows[:NAMED_ROWS].tolist(), suffix
 
 
 def is_blank(column: pa.ChunkedArray) -> np.ndarray:
@@ -432,10 +432,10 @@ def distinct_ids(table: OwnTable, name: str) -> list[str]:
     column = table.columns[name]
     blank = is_blank(column)
     if blank.any():
-        rows, more = first_rows(blank)
+        rows, suffix = first_rows(blank)
         raise table.error(
             rows,
-            f"no id in the column {name!r}{more}; give every node an id, or remove empty lines",
+            f"no id in the column {name!r}{suffix}; give every node an id, or remove empty lines",
         )
     encoded = pc.dictionary_encode(column.combine_chunks())
     encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
@@ -447,10 +447,10 @@ def distinct_ids(table: OwnTable, name: str) -> list[str]:
         second = int(np.flatnonzero(repeated)[0])
         rows = [int(np.flatnonzero(codes == codes[second])[0]), second]
         count = int(repeated.sum())
-        more = f" ({count:,} repeated ids in all)" if count > 1 else ""
+        suffix = f" ({count:,} repeated ids in all)" if count > 1 else ""
         raise table.error(
             rows,
-            f"both have the id {column[second].as_py()!r}{more}, expected each id once; keep one "
+            f"both have the id {column[second].as_py()!r}{suffix}, expected each id once; keep one "
             "of them",
         )
     return column.to_pylist()

@@ -39,35 +39,35 @@ def warnings_about(statistics: dict[str, Any]) -> list[str]:
 
     They count training nodes, so they are for the owner of the graph alone.
     """
-    found = [*warnings_about_texts(statistics), *_counted(_OF_NAMES, statistics)]
+    warnings = [*warnings_about_texts(statistics), *_counted(_OF_NAMES, statistics)]
     untrained = statistics["classes_missing"]["train"]
     if untrained:
-        found.append(f"no training node has the class {_some(untrained)}: it cannot be learnt")
+        warnings.append(f"no training node has the class {_some(untrained)}: it cannot be learnt")
     spellings = defaultdict(list)
     for name in statistics["train_class_counts"]:
         spellings[looks(name)].append(name)
     for same in spellings.values():
         if len(same) > 1:
-            found.append(
+            warnings.append(
                 f"the classes {_some(same, alike=True)} differ in case, blanks, characters that "
                 "nobody sees or another way to write the same alone: one class?"
             )
     for name in statistics["train_class_counts"]:
         if is_missing(name):
-            found.append(
+            warnings.append(
                 f"the class {name!r} looks like a missing label: leave the field empty where there "
                 "is none"
             )
     classes, nodes = statistics["classes"], statistics["nodes"]
     if 2 * classes > nodes:
-        found.append(f"{classes:,} classes of {nodes:,} nodes: is this the label column?")
+        warnings.append(f"{classes:,} classes of {nodes:,} nodes: is this the label column?")
     tested = statistics["labelled"]["test"]
     if 0 < tested < FEW_TEST_NODES:
-        found.append(
+        warnings.append(
             f"only {counted(tested, 'labelled test node')}: each is {100 / tested:.0f} points of "
             "the score"
         )
-    return found
+    return warnings
 
 
 def warnings_about_texts(statistics: dict[str, Any]) -> list[str]:
@@ -85,5 +85,5 @@ def _counted(sentences: dict[str, str], statistics: dict[str, Any]) -> list[str]
 
 
 def _some(names: list[str], alike: bool = False) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(ascii(name) if alike else repr(name) for name in names[:3]) + more
+    suffix = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(ascii(name) if alike else repr(name) for name in names[:3]) + suffix

@@ -66,9 +66,9 @@ def split(photographs: np.ndarray, view: DataView, copies: int) -> ParsedImages:
         n_test = held_out - n_validation
     else:
         n_validation = n_test = max(1, m // 10)
-    place = np.tile(np.arange(m), people)
-    test = place >= m - n_test
-    validation = (place >= m - n_test - n_validation) & ~test
+    positions = np.tile(np.arange(m), people)
+    test = positions >= m - n_test
+    validation = (positions >= m - n_test - n_validation) & ~test
     return ParsedImages(
         images=images.reshape(-1, 1, height, width),
         labels=np.repeat(np.arange(people), m),

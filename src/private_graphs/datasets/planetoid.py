@@ -33,7 +33,7 @@ def listed() -> set[str | None]:
     """Return the sha256 hashes of the files that may be unpickled."""
     from private_graphs.datasets.sources import load_sources
 
-    known = {file.sha256 for each in load_sources().values() for file in each.files}
+    known = {file.sha256 for source in load_sources().values() for file in source.files}
     return known | {*checksums().values()}
 
 
@@ -46,10 +46,10 @@ def unpickled(path: Path) -> Any:
         UserError: the file has another content.
     """
     content = path.read_bytes()
-    found = hashlib.sha256(content).hexdigest()
-    if found not in listed():
+    digest = hashlib.sha256(content).hexdigest()
+    if digest not in listed():
         raise UserError(
-            f"{path}: found sha256 {found}, expected one that data/sources.yaml lists, since a "
+            f"{path}: found sha256 {digest}, expected one that data/sources.yaml lists, since a "
             "pickle is a program; supply the published file"
         )
     with warnings.catch_warnings():  # the pickles name NumPy and SciPy modules of 2016

@@ -63,24 +63,24 @@ class _Rows:
     def add(self, wrong: np.ndarray, first_line: int) -> None:
         """Count the rows of a block; ``wrong`` is a mask, ``first_line`` counts from 1."""
         self.seen += len(wrong)
-        found = np.flatnonzero(wrong)
-        self.malformed += len(found)
-        self.lines += (found[: N_LINES_NAMED - len(self.lines)] + first_line).tolist()
+        indices = np.flatnonzero(wrong)
+        self.malformed += len(indices)
+        self.lines += (indices[: N_LINES_NAMED - len(self.lines)] + first_line).tolist()
 
     def finish(self) -> None:
         """Warn about malformed rows; UserError where they are too many."""
         if not self.malformed:
             return
-        found = (
+        message = (
             f"{self.path}: {self.malformed} of {self.seen} rows are not {self.expected}, the "
             f"first in line{'s' if len(self.lines) > 1 else ''} {', '.join(map(str, self.lines))}"
         )
         if self.malformed > self.limit * self.seen:
             raise UserError(
-                f"{found}; expected at most {self.limit:.0%}: this is not the published file, "
+                f"{message}; expected at most {self.limit:.0%}: this is not the published file, "
                 "supply that"
             )
-        _log.warning("%s; they are skipped", found)
+        _log.warning("%s; they are skipped", message)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,13 +131,13 @@ def _scan(path: Path, header: bool, limit: float, progress: Progress) -> tuple[_
         lines = np.flatnonzero(right) + first
         skipped = int(header and first == 0)
         taken = lines >= skipped if first == 0 else slice(None)
-        parts.append([each[taken] for each in (*values, lines)])
+        parts.append([column[taken] for column in (*values, lines)])
         rows.add(~right[skipped:], first + skipped + 1)
         first += block.n_lines
     rows.finish()
     if not parts:
         raise UserError(f"{path}: the file is empty, expected profiles; supply the published file")
-    return _Profiles(*(np.concatenate(each) for each in zip(*parts, strict=True))), rows
+    return _Profiles(*(np.concatenate(blocks) for blocks in zip(*parts, strict=True))), rows
 
 
 def _select(
@@ -146,22 +146,22 @@ def _select(
     """Return, per class, the rows of its most complete users in order of rank; and counts."""
     users, first, times = np.unique(profiles.user, return_index=True, return_counts=True)
     claims = [profiles.user[profiles.label == label] for label in range(len(CLASSES))]
-    both = np.intersect1d(*claims)
-    label = np.where(np.isin(users, both), -1, profiles.label[first])
+    overlap = np.intersect1d(*claims)
+    label = np.where(np.isin(users, overlap), -1, profiles.label[first])
     ranking = (
         profiles.non_null if view.profile_ranking == "non_null_columns" else profiles.completion
     )
-    counts = {"duplicate_users": int(np.sum(times > 1)), "users_with_both": len(both)}
+    counts = {"duplicate_users": int(np.sum(times > 1)), "users_with_both": len(overlap)}
     chosen = []
-    for each, name in enumerate(CLASSES):
-        candidates = first[label == each]  # by ascending user id, which breaks ties
+    for code, name in enumerate(CLASSES):
+        candidates = first[label == code]  # by ascending user id, which breaks ties
         counts[f"candidates_{name}"] = len(candidates)
         order = np.argsort(-ranking[candidates], kind="stable")
         chosen.append(candidates[order[:per_class]])
     if min(len(rows) for rows in chosen) < per_class:
-        found = ", ".join(f"{counts[f'candidates_{name}']} {name}s" for name in CLASSES)
+        sizes = ", ".join(f"{counts[f'candidates_{name}']} {name}s" for name in CLASSES)
         raise UserError(
-            f"{path}: found {found} by the column {LABEL_COLUMN!r}, expected at least {per_class} "
+            f"{path}: found {sizes} by the column {LABEL_COLUMN!r}, expected at least {per_class} "
             "of each; supply the complete file or select fewer per class"
         )
     return chosen, counts
@@ -175,18 +175,18 @@ def _read_texts(
     A row that is not UTF-8 is read with replacement characters and counted.
     """
     order = np.argsort(lines)
-    wanted, first = lines[order], 0
-    found: list[bytes] = []
+    targets, first = lines[order], 0
+    rows: list[bytes] = []
     for data in line_blocks(path, TEXTS, progress):
         block = FieldBlock(data)
-        here = wanted[np.searchsorted(wanted, first) :]
+        here = targets[np.searchsorted(targets, first) :]
         here = here[: np.searchsorted(here, first + block.n_lines)]
-        found += block.lines(here - first)
+        rows += block.lines(here - first)
         first += block.n_lines
     invalid = 0
     known: dict[str, str | None] = {}  # many answers repeat
     columns: list[list[str | None]] = [[None] * len(lines) for _ in TEXT_COLUMNS]
-    for node, row in zip(order.tolist(), found, strict=True):
+    for node, row in zip(order.tolist(), rows, strict=True):
         try:
             text = row.decode("utf-8")
         except UnicodeDecodeError:
@@ -197,12 +197,12 @@ def _read_texts(
             if cell not in known:
                 known[cell] = clean_text(cell)
             column[node] = known[cell]
-    kept = {
+    arrays = {
         name: pa.array(column, pa.string())
         for name, column in zip(TEXT_COLUMNS, columns, strict=True)
         if view.label_column == "kept" or name != LABEL_COLUMN
     }
-    return pa.table(kept), invalid
+    return pa.table(arrays), invalid
 
 
 def _read_friendships(
@@ -363,7 +363,7 @@ def read_pokec(
     passes = {PROFILES: size, TEXTS: size, FRIENDSHIPS: relationships.stat().st_size}
     with _metered(progress, passes) as meter:
         scanned, rows = _scan(profiles, header, max_malformed, meter)
-        chosen, found = _select(scanned, view, per_class, profiles)
+        chosen, counts = _select(scanned, view, per_class, profiles)
         order = np.concatenate(chosen)
         if view.profile_reading == "exact":
             order = order[np.argsort(scanned.user[order])]
@@ -391,7 +391,7 @@ def read_pokec(
             "rows_taken_as_header": int(header),
             "malformed_rows": rows.malformed,
             "invalid_utf8_rows": invalid,
-            **found,
+            **counts,
             "edge_rows": edge_rows.seen,
             "malformed_edge_rows": edge_rows.malformed,
             **edge_counts,

@@ -123,9 +123,9 @@ class FieldBlock:
         lengths = ends - starts
         valid = (lengths >= 1) & (lengths <= MAX_DIGITS)
         values = np.zeros(len(starts), dtype=np.int64)
-        for place in range(int(lengths[valid].max(initial=0))):
-            inside = valid & (place < lengths)
-            digits = self.bytes[np.where(inside, starts + place, 0)] - np.uint8(_ZERO)
+        for offset in range(int(lengths[valid].max(initial=0))):
+            inside = valid & (offset < lengths)
+            digits = self.bytes[np.where(inside, starts + offset, 0)] - np.uint8(_ZERO)
             valid &= ~inside | (digits <= 9)
             values = np.where(inside, values * 10 + digits, values)
         return values, valid
@@ -135,8 +135,8 @@ class FieldBlock:
         equal = ends - starts == len(word)
         at = starts[equal]
         same = np.ones(len(at), dtype=bool)
-        for place, byte in enumerate(word):
-            same &= self.bytes[at + place] == byte
+        for offset, byte in enumerate(word):
+            same &= self.bytes[at + offset] == byte
         equal[equal] = same
         return equal
 

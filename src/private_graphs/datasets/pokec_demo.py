@@ -116,7 +116,7 @@ class _Draws:
             ]
             made_up.append("".join(syllables) + _ENDINGS[rng.randint(len(_ENDINGS))])
         taken = {
-            word for answers in (*PETS, _OTHER_PETS) for each in answers for word in each.split()
+            word for answers in (*PETS, _OTHER_PETS) for reply in answers for word in reply.split()
         }
         known = [word for word in _WORDS.split() if word == "mam" or word not in taken]
         return list(dict.fromkeys([*known, *(word for word in made_up if word not in taken)]))
@@ -125,15 +125,15 @@ class _Draws:
         """Draw one word for each entry of ``topics`` (words,), -1 being no topic."""
         size = len(topics)
         ids = _draw_cumulative(self.rng, self._common, size)
-        own = self.topics[topics, _draw_cumulative(self.rng, self._topical, size)]
-        return np.where((self.rng.random_sample(size) < TOPICAL) & (topics >= 0), own, ids)
+        topic_ids = self.topics[topics, _draw_cumulative(self.rng, self._topical, size)]
+        return np.where((self.rng.random_sample(size) < TOPICAL) & (topics >= 0), topic_ids, ids)
 
     def texts(self, topics: np.ndarray, lengths: np.ndarray) -> list[str]:
         """Draw texts of ``lengths`` (texts,) words about ``topics`` (texts,)."""
         ids = self.word_ids(np.repeat(topics, lengths)).tolist()
         ends = np.cumsum(lengths).tolist()
         return [
-            " ".join([self.words[each] for each in ids[end - length : end]])
+            " ".join([self.words[word_id] for word_id in ids[end - length : end]])
             for end, length in zip(ends, lengths.tolist(), strict=True)
         ]
 
@@ -148,9 +148,9 @@ def _topics_of(draws: _Draws, classes: np.ndarray, users: np.ndarray) -> np.ndar
     rng = draws.rng
     likes = np.empty((len(classes), N_LIKES), dtype=np.int64)
     for label, taste in enumerate((TASTE, TASTE[::-1])):
-        mine = np.flatnonzero(classes == label)
+        rows = np.flatnonzero(classes == label)
         ends = np.cumsum(np.repeat(taste, N_TOPICS // len(TASTE)))
-        likes[mine] = _draw_cumulative(rng, ends, len(mine) * N_LIKES).reshape(-1, N_LIKES)
+        likes[rows] = _draw_cumulative(rng, ends, len(rows) * N_LIKES).reshape(-1, N_LIKES)
     liked = likes[users, rng.randint(0, N_LIKES, len(users))]
     anything = rng.randint(0, N_TOPICS, len(users))
     return np.where(rng.random_sample(len(users)) < LIKED, liked, anything)
@@ -177,7 +177,7 @@ def _club_links(draws: _Draws, count: int) -> list[str]:
     chosen = (400 * rng.random_sample((count, 3)) ** 2).astype(np.int64).tolist()
     sizes = rng.randint(1, 4, count).tolist()
     return [
-        f"<div> {' &bull;  '.join(links[each] for each in clubs[:size])} </div>"
+        f"<div> {' &bull;  '.join(links[club] for club in clubs[:size])} </div>"
         for clubs, size in zip(chosen, sizes, strict=True)
     ]
 
@@ -201,8 +201,8 @@ def _answers(draws: _Draws, classes: np.ndarray, filled: np.ndarray) -> np.ndarr
     usual = rng.random_sample(size) < STOCK_SHARE
     answers[usual] = stock[columns[usual], rng.randint(0, STOCK_ANSWERS, int(usual.sum()))]
     odd = np.flatnonzero(rng.random_sample(size) < 0.01)
-    for place, form in zip(odd.tolist(), rng.randint(0, len(_ODD), len(odd)).tolist(), strict=True):
-        answers[place] = _ODD[form].format(answers[place], answers[place - 1])
+    for row, form in zip(odd.tolist(), rng.randint(0, len(_ODD), len(odd)).tolist(), strict=True):
+        answers[row] = _ODD[form].format(answers[row], answers[row - 1])
     links = np.flatnonzero((columns >= 28) & (rng.random_sample(size) < 0.6))
     answers[links] = _club_links(draws, len(links))
     cells = np.full(filled.shape, "null", dtype=object)
@@ -215,9 +215,9 @@ def _pets(draws: _Draws, classes: np.ndarray, answered: np.ndarray) -> np.ndarra
     rng = draws.rng
     cells = np.full(len(classes), "null", dtype=object)
     for label, (answers, weights) in enumerate(zip(PETS, _PETS_WEIGHTS, strict=True)):
-        mine = np.flatnonzero(answered & (classes == label))
-        chosen = _draw_cumulative(rng, np.cumsum(weights), len(mine))
-        cells[mine] = np.array(answers, dtype=object)[chosen]
+        rows = np.flatnonzero(answered & (classes == label))
+        chosen = _draw_cumulative(rng, np.cumsum(weights), len(rows))
+        cells[rows] = np.array(answers, dtype=object)[chosen]
     vague = np.flatnonzero(answered & (rng.random_sample(len(classes)) < 0.2))
     cells[vague] = np.array(_OTHER_PETS, dtype=object)[rng.randint(0, len(_OTHER_PETS), len(vague))]
     spaced = np.flatnonzero(answered & (rng.random_sample(len(classes)) < 0.02))
@@ -285,13 +285,13 @@ def demo_tables() -> tuple[list[str], np.ndarray]:
     filled[:, label] = False
     cells = _answers(draws, classes, filled)
     cells[:, label] = _pets(draws, classes, answered)
-    more = np.where(rng.random_sample(N_PROFILES) < 0.15, "pridem :)", "null")
+    remarks = np.where(rng.random_sample(N_PROFILES) < 0.15, "pridem :)", "null")
     share = (cells != "null").mean(axis=1)
     completion = np.clip(10 + 85 * share + 6 * rng.random_sample(N_PROFILES), 12, 100)
     heads = _head(draws, user, completion.astype(np.int64))
     rows = [
         "\t".join([*head, *text, last, ""])
-        for head, text, last in zip(heads, cells.tolist(), more.tolist(), strict=True)
+        for head, text, last in zip(heads, cells.tolist(), remarks.tolist(), strict=True)
     ]
     return rows, user[_friendships(draws, classes, fullness)].T
 

@@ -64,18 +64,18 @@ def _without_markup(raw: str) -> str:
 
     The time is linear in the length of the cell, however many comments begin and never end.
     """
-    kept, begin, place = [], 0, 0
+    pieces, begin, position = [], 0, 0
     last_end = raw.rfind(_END_OF_COMMENT)
-    while found := _MARKUP.search(raw, place):
-        place = found.end()
-        if found[0] == _COMMENT:
-            if place > last_end:  # an unclosed comment is text
+    while match := _MARKUP.search(raw, position):
+        position = match.end()
+        if match[0] == _COMMENT:
+            if position > last_end:  # an unclosed comment is text
                 continue
-            place = raw.find(_END_OF_COMMENT, place) + len(_END_OF_COMMENT)
-        kept.append(raw[begin : found.start()])
-        kept.append("" if (found[1] or "").lower() in _INLINE else " ")
-        begin = place
-    return "".join([*kept, raw[begin:]])
+            position = raw.find(_END_OF_COMMENT, position) + len(_END_OF_COMMENT)
+        pieces.append(raw[begin : match.start()])
+        pieces.append("" if (match[1] or "").lower() in _INLINE else " ")
+        begin = position
+    return "".join([*pieces, raw[begin:]])
 
 
 def clean_text(raw: str) -> str | None:

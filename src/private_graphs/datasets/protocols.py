@@ -68,5 +68,5 @@ PAPER = Protocol(
 )
 SOUND = Protocol(name="sound", summary="what can be proved", data=views.SOUND)
 
-PROTOCOLS: dict[str, Protocol] = {each.name: each for each in (RELEASED, PAPER, SOUND)}
+PROTOCOLS: dict[str, Protocol] = {protocol.name: protocol for protocol in (RELEASED, PAPER, SOUND)}
 """Protocols by name, in the order of tables; a study's own methods define theirs in their files."""

@@ -51,11 +51,11 @@ def to_pyg(dataset: GraphDataset) -> Data:
     )  # fmt: skip
 
 
-def from_pyg(data: Data, name: str, **told: Any) -> GraphDataset:
+def from_pyg(data: Data, name: str, **fields: Any) -> GraphDataset:
     """Return the graph in a ``Data`` with x, edge_index and y.
 
     Masks are those of ``graph_files.split_masks``. Features of which less than a third is non-zero
-    are stored as CSR. ``told``: fields of
+    are stored as CSR. ``fields``: fields of
     ``DatasetInfo``.
 
     Raises:
@@ -91,7 +91,7 @@ def from_pyg(data: Data, name: str, **told: Any) -> GraphDataset:
     masks, split = split_masks(arrays, n, where)
     return users_graph(
         name, _features(data.x), edges, labels.numpy(), masks,
-        **told | {"preprocessing": [*told.get("preprocessing", []), split]},
+        **fields | {"preprocessing": [*fields.get("preprocessing", []), split]},
     )  # fmt: skip
 
 
@@ -102,9 +102,9 @@ _KINDS = {"x": "numbers", "edge_index": "whole numbers", "y": "whole numbers"}
 def _check_tensor(value: Any, key: str, where: str) -> None:
     """Raise UserError for what is no tensor of numbers in memory, of the kind that ``key`` has."""
     kind = _KINDS.get(key, "true and false")
-    found = type(value).__name__
+    actual = type(value).__name__
     if isinstance(value, torch.Tensor):
-        found = f"{value.dtype} of shape {tuple(value.shape)} on {value.device}"
+        actual = f"{value.dtype} of shape {tuple(value.shape)} on {value.device}"
         dense = value.layout == torch.strided or key == "x"
         plain = value.device.type == "cpu" and dense and not value.is_quantized
         number = not value.is_complex() and value.dtype != torch.bool
@@ -115,7 +115,7 @@ def _check_tensor(value: Any, key: str, where: str) -> None:
         }[kind]
         if plain and fits and (key != "edge_index" or value.dim() == 2 and len(value) == 2):
             return
-    raise UserError(f"{where}: {key}: found {found}, expected a tensor of {kind} in memory")
+    raise UserError(f"{where}: {key}: found {actual}, expected a tensor of {kind} in memory")
 
 
 def _features(x: torch.Tensor) -> SparseFeatures | np.ndarray:
@@ -142,7 +142,7 @@ def read(name: str, spec: str, raw_dir: Path) -> GraphDataset:
             ``from_pyg`` refuses.
     """
     kind, _, part = spec.partition(":")
-    offered = [each for each in torch_geometric.datasets.__all__ if _is_offered(each)]
+    offered = [entry for entry in torch_geometric.datasets.__all__ if _is_offered(entry)]
     if kind not in offered:
         raise UsageError(
             f"--pyg is {spec!r}; expected a class of torch_geometric.datasets and, after a colon, "
@@ -167,7 +167,7 @@ def read(name: str, spec: str, raw_dir: Path) -> GraphDataset:
                 for path in map(Path, self.raw_paths):
                     file = path.relative_to(raw_dir).as_posix()
                     sources.append(RawFile(file=file, sha256=sha256_of(path), url=None))
-                pinned = {each.sha256 for each in sources} <= listed()
+                pinned = {source.sha256 for source in sources} <= listed()
                 with nullcontext() if pinned else _without_pickles(spec):
                     super().process()
 
@@ -175,7 +175,7 @@ def read(name: str, spec: str, raw_dir: Path) -> GraphDataset:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found = Checked(**{key: each for key, each in given.items() if key in takes})
+                graphs = Checked(**{key: option for key, option in given.items() if key in takes})
         except UserError:
             raise
         except Exception as error:  # readers and downloads raise errors of many kinds
@@ -184,9 +184,9 @@ def read(name: str, spec: str, raw_dir: Path) -> GraphDataset:
                 f"({type(error).__name__}: {error}); check the name, or supply its raw files below "
                 f"{given['root']}"
             ) from error
-    if len(found) != 1:
-        raise UserError(f"--pyg {spec}: found {len(found)} graphs, expected one of labelled nodes")
-    data = found[0]
+    if len(graphs) != 1:
+        raise UserError(f"--pyg {spec}: found {len(graphs)} graphs, expected one of labelled nodes")
+    data = graphs[0]
     splits = first_split(data)
     return from_pyg(
         data, name, title=f"{spec} of PyTorch Geometric", sources=sources,
@@ -217,20 +217,20 @@ def saved_graph(path: Path) -> Data:
     """
     try:
         with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
-            found = torch.load(path, map_location="cpu", weights_only=True)
+            content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a malformed file can raise almost anything
         raise _unreadable(path, error) from error
-    if isinstance(found, tuple) and any(each is not None for each in found[1:2]):
+    if isinstance(content, tuple) and any(part is not None for part in content[1:2]):
         raise UserError(f"{path}: holds several graphs, expected one of labelled nodes")
     try:
-        if isinstance(found, tuple):  # of an InMemoryDataset: graph, where graphs begin, class
-            found = found[0]
-        if isinstance(found, dict):
-            found = Data.from_dict(found)
-        found.to_dict()  # a tensor may lack its storage
+        if isinstance(content, tuple):  # of an InMemoryDataset: graph, where graphs begin, class
+            content = content[0]
+        if isinstance(content, dict):
+            content = Data.from_dict(content)
+        content.to_dict()  # a tensor may lack its storage
     except Exception as error:
         raise _unreadable(path, error) from error
-    return found
+    return content
 
 
 def _unreadable(path: Path, error: Exception) -> UserError:

@@ -163,11 +163,11 @@ def _hashed_stratified_sample(nodes: np.ndarray, labels: np.ndarray, fraction: f
     ]
     order = np.array(sorted(range(len(nodes)), key=digests.__getitem__), dtype=np.int64)
     nodes, labels = nodes[order], labels[order]
-    kept = [nodes[:0]]
+    parts = [nodes[:0]]
     for label in np.unique(labels):
         members = nodes[labels == label]
-        kept.append(members[: int(len(members) * fraction + 1e-9)])  # floor, tolerant of 2.999…
-    return np.sort(np.concatenate(kept))
+        parts.append(members[: int(len(members) * fraction + 1e-9)])  # floor, tolerant of 2.999…
+    return np.sort(np.concatenate(parts))
 
 
 @contextlib.contextmanager
@@ -183,15 +183,15 @@ def _unpacked(path: Path) -> Iterator[tuple[Path, Path]]:
         try:
             prefix = f".{path.name}."
             folder = tempfile.TemporaryDirectory(prefix=prefix, dir=path.parent)
-            places = [Path(stack.enter_context(folder)) / each.filename for each in members]
-            for each, place in zip(members, places, strict=True):
-                with readable(f"{path}: {each.filename}"), outer.open(each) as packed:
-                    with open(place, "wb") as unpacked:
+            places = [Path(stack.enter_context(folder)) / entry.filename for entry in members]
+            for entry, target in zip(members, places, strict=True):
+                with readable(f"{path}: {entry.filename}"), outer.open(entry) as packed:
+                    with open(target, "wb") as unpacked:
                         shutil.copyfileobj(packed, unpacked, 1 << 20)
         except OSError as error:
             raise UserError(
                 f"{path}: cannot be unpacked in its folder ({error}); make room for "
-                f"{sum(each.file_size for each in members):,} bytes there"
+                f"{sum(entry.file_size for entry in members):,} bytes there"
             ) from error
         yield places[0], places[1]
 
@@ -213,8 +213,8 @@ class _ArchiveBlocks:
     @contextlib.contextmanager
     def _open(self, key: str) -> Iterator[tuple[IO[bytes], tuple[int, ...], np.dtype]]:
         """Yield the stream of an array after its header, its shape and its type."""
-        found = member(self._archive, f"{key}.npy", self.where)
-        with readable(f"{self.where}: {key}"), self._archive.open(found) as stream:
+        entry = member(self._archive, f"{key}.npy", self.where)
+        with readable(f"{self.where}: {key}"), self._archive.open(entry) as stream:
             version = np.lib.format.read_magic(stream)
             read_header = {
                 (1, 0): np.lib.format.read_array_header_1_0,
@@ -227,9 +227,9 @@ class _ArchiveBlocks:
                     "expected numbers, row by row; supply the original file"
                 )
             size = int(np.prod([*shape, dtype.itemsize], dtype=object))
-            if size != found.file_size - stream.tell():
+            if size != entry.file_size - stream.tell():
                 raise UserError(
-                    f"{self.where}: {key} has {found.file_size - stream.tell()} bytes, expected "
+                    f"{self.where}: {key} has {entry.file_size - stream.tell()} bytes, expected "
                     f"{size} for {dtype} of shape {shape}; supply the original file"
                 )
             yield stream, shape, dtype
@@ -276,13 +276,13 @@ def _labels_and_kinds(data: _ArchiveBlocks) -> tuple[np.ndarray, np.ndarray]:
             f"{data.where}: found {len(labels)} entries of label and {len(kinds)} of node_types, "
             "expected one of each per node; supply the original file"
         )
-    for key, found, low, high in (
+    for key, codes, low, high in (
         ("label", labels, 0, N_CLASSES - 1),
         ("node_types", kinds, TRAIN, TEST),
     ):
-        if found.min() < low or found.max() > high:
+        if codes.min() < low or codes.max() > high:
             raise UserError(
-                f"{data.where}: {key} spans {found.min()}..{found.max()}, expected {low}..{high}; "
+                f"{data.where}: {key} spans {codes.min()}..{codes.max()}, expected {low}..{high}; "
                 "supply the original file"
             )
     return labels, kinds

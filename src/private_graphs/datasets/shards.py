@@ -68,9 +68,9 @@ class ShardsInfo(BaseModel):
 
     @model_validator(mode="after")
     def _nothing_twice(self) -> ShardsInfo:
-        ranges = sorted((each.first, each.end) for each in self.shards)
+        ranges = sorted((shard.first, shard.end) for shard in self.shards)
         overlap = any(end > first for (_, end), (first, _) in pairwise(ranges))
-        if len({each.file for each in self.shards}) < len(self.shards) or overlap:
+        if len({shard.file for shard in self.shards}) < len(self.shards) or overlap:
             raise ValueError("shards: expected distinct files with ranges that do not overlap")
         return self
 
@@ -164,10 +164,10 @@ class ShardedGraph:
                 batch["values"].flatten().to_numpy() if "values" in batch.schema.names else None
             )
             features = self._rows(shard, batch["columns"], self.info.n_features, values)
-            near = None
+            neighbours = None
             if self.info.scenario == "graph":
-                near = self._rows(shard, batch["neighbours"], n_public, None)
-            yield features, labels, near
+                neighbours = self._rows(shard, batch["neighbours"], n_public, None)
+            yield features, labels, neighbours
 
     def _rows(
         self, shard: int, lists: Any, width: int, values: np.ndarray | None
@@ -235,7 +235,7 @@ def write_graph(
             with temporary.open("wb") as stream:
                 np.save(stream, array)
         hashes[name] = sha256_of(folder / "public" / f"{name}.npy")
-    files = [{**each, "sha256": sha256_of(folder / each["file"])} for each in shards]
+    files = [{**shard, "sha256": sha256_of(folder / shard["file"])} for shard in shards]
     whole = hashlib.sha256(json.dumps([about["name"], hashes, files]).encode()).hexdigest()
     info = ShardsInfo(**{"fingerprint": whole, **about}, public=hashes, shards=files)
     write_json(folder / GRAPH_FILE, info.model_dump(mode="json"))

@@ -128,9 +128,9 @@ def _wanted(names: Iterable[str]) -> tuple[list[SourceFile], list[str]]:
         elif name in DATASETS and DATASETS[name].write is not None:
             generated.append(name)
         elif name in DATASETS and (part := DATASETS[name].part_of):
-            files |= {each.file: each for each in sources[part[0]].files if each.file == part[1]}
+            files |= {file.file: file for file in sources[part[0]].files if file.file == part[1]}
         else:
-            known = [*sources, *(each for each in DATASETS if DATASETS[each].write is not None)]
+            known = [*sources, *(key for key in DATASETS if DATASETS[key].write is not None)]
             raise UserError(
                 f"unknown dataset {name!r}, expected one of {', '.join(known)}"
                 f"{suggest(name, known)}"

@@ -34,7 +34,7 @@ def seen(name: str) -> str:
 
 def shown(name: str) -> str:
     """Return a name in quotes: letters as they are, control and invisible characters escaped."""
-    return _IGNORED.sub(lambda found: ascii(found[0])[1:-1], repr(name))
+    return _IGNORED.sub(lambda match: ascii(match[0])[1:-1], repr(name))
 
 
 def looks(name: str) -> str:

@@ -189,7 +189,7 @@ def build_texts(
         return read_own(spec.own, view)
     if spec.read_texts is None:
         raise UsageError(f"{name} has no texts; its features are in its raw files")
-    told = told_of(spec, raw_records(name, raw_dir))
+    fields = told_of(spec, raw_records(name, raw_dir))
     return spec.read_texts(
-        raw_dir / spec.raw, view, **told, public_facts=PUBLIC_FACTS, progress=progress
+        raw_dir / spec.raw, view, **fields, public_facts=PUBLIC_FACTS, progress=progress
     )

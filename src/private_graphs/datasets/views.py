@@ -87,6 +87,6 @@ SOUND_WITH_LABEL = replace(SOUND, name="sound-with-label", label_column="kept")
 """SOUND with the column that defines the label, to measure the effect of this leak."""
 
 VIEWS: dict[str, DataView] = {
-    each.name: each for each in (RELEASED, PAPER, SOUND, SOUND_WITH_LABEL)
+    view.name: view for view in (RELEASED, PAPER, SOUND, SOUND_WITH_LABEL)
 }
 """Every view by name."""

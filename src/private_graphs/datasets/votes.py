@@ -20,17 +20,17 @@ def read_integers(path: Path, n_dimensions: int) -> np.ndarray:
         UserError: names the file, what was found and what was expected.
     """
     try:
-        found = np.load(path, mmap_mode="r", allow_pickle=False)
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # malformed headers raise errors of many kinds
         raise UserError(
             f"{path}: cannot be read as an .npy file of numbers ({error}); supply the raw file "
             "again"
         ) from error
-    fits = isinstance(found, np.ndarray) and found.dtype.kind in "iu"
-    if not fits or found.ndim != n_dimensions:
-        shape = f"{found.dtype} of shape {found.shape}" if hasattr(found, "dtype") else "an archive"
+    fits = isinstance(array, np.ndarray) and array.dtype.kind in "iu"
+    if not fits or array.ndim != n_dimensions:
+        shape = f"{array.dtype} of shape {array.shape}" if hasattr(array, "dtype") else "an archive"
         raise _wrong(path, shape, f"integers of {n_dimensions} dimensions")
-    return found
+    return array
 
 
 def read_votes(path: Path, n_queries: int, n_classes: int) -> np.ndarray:
@@ -40,11 +40,11 @@ def read_votes(path: Path, n_queries: int, n_classes: int) -> np.ndarray:
         UserError: the file is malformed, has other queries, names an unknown class, or lacks votes
             of some teachers on a query.
     """
-    found = read_integers(path, 2)
-    if found.shape == (n_queries, n_classes):
-        if found.max() >= 2**31:
-            raise _wrong(path, f"{found.max()} votes for a class", "less than 2^31")
-        votes = np.asarray(found, np.int64)
+    array = read_integers(path, 2)
+    if array.shape == (n_queries, n_classes):
+        if array.max() >= 2**31:
+            raise _wrong(path, f"{array.max()} votes for a class", "less than 2^31")
+        votes = np.asarray(array, np.int64)
         totals = votes.sum(axis=1)
         if votes.min() < 0 or totals[0] < 1 or (totals != totals[0]).any():
             raise _wrong(
@@ -52,18 +52,18 @@ def read_votes(path: Path, n_queries: int, n_classes: int) -> np.ndarray:
                 "as many of every teacher on every query, none negative",
             )  # fmt: skip
         return votes.astype(np.int32)
-    if found.shape[1] != n_queries or not len(found):
+    if array.shape[1] != n_queries or not len(array):
         raise _wrong(
-            path, f"shape {found.shape}",
+            path, f"shape {array.shape}",
             f"({n_queries} queries, {n_classes} classes) or (teachers, {n_queries} queries)",
         )  # fmt: skip
-    if found.min() < 0 or found.max() >= n_classes:
-        raise _wrong(path, f"classes {found.min()} to {found.max()}", f"0 to {n_classes - 1}")
+    if array.min() < 0 or array.max() >= n_classes:
+        raise _wrong(path, f"classes {array.min()} to {array.max()}", f"0 to {n_classes - 1}")
     votes = np.zeros((n_queries, n_classes), np.int32)
-    for answers in found:
+    for answers in array:
         votes[np.arange(n_queries), answers] += 1
     return votes
 
 
-def _wrong(path: Path, found: str, expected: str) -> UserError:
-    return UserError(f"{path}: found {found}, expected {expected}; supply the raw file again")
+def _wrong(path: Path, actual: str, expected: str) -> UserError:
+    return UserError(f"{path}: found {actual}, expected {expected}; supply the raw file again")

@@ -31,10 +31,10 @@ def member(archive: zipfile.ZipFile, name: str, where: str) -> zipfile.ZipInfo:
     """Return the only member with this name, bounded in size; UserError if there is none."""
     members = [member for member in archive.infolist() if member.filename == name]
     if len(members) != 1:
-        found = sorted({member.filename for member in archive.infolist()})[:10]
+        names = sorted({member.filename for member in archive.infolist()})[:10]
         raise UserError(
             f"{where}: {name} is there {len(members)} times, expected once; found "
-            f"{', '.join(found) or 'nothing'}; supply the original file"
+            f"{', '.join(names) or 'nothing'}; supply the original file"
         )
     if members[0].file_size > MAX_MEMBER_BYTES:
         raise UserError(

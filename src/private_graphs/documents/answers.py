@@ -91,17 +91,17 @@ class ClassAnswers:
 
     def by_class(self, names: Sequence[str]) -> tuple[ClassScore, ...]:
         """Return the recall of each class."""
-        found = []
+        scores = []
         for name, right, wrong in zip(names, self.right, self.wrong, strict=True):
             size, least = float(right + wrong), max(1.0, 2 * math.sqrt(3) * self.noise_std)
             if size < least:
-                found.append(ClassScore(name, None, None))
+                scores.append(ClassScore(name, None, None))
                 continue
             share = min(max(float(right) / size, 0.0), 1.0)
             noise = self.noise_std**2 * ((1 - share) ** 2 + 2 * share**2) / size
             spread = max(share * (1 - share), 1 / size)
-            found.append(ClassScore(name, share, math.sqrt((spread + noise) / size)))
-        return tuple(found)
+            scores.append(ClassScore(name, share, math.sqrt((spread + noise) / size)))
+        return tuple(scores)
 
     @property
     def macro_f1(self) -> float:
@@ -112,12 +112,12 @@ class ClassAnswers:
 
 def recall_words(scores: Sequence[ClassScore], macro_f1: float) -> str:
     """Return macro-F1, and the recall of each class with its error."""
-    told = listed(
-        f"{each.name} " + ("?" if each.recall is None or each.error is None else
-                           f"{each.recall:.2f} ± {each.error:.2f}")
-        for each in scores
+    words = listed(
+        f"{score.name} " + ("?" if score.recall is None or score.error is None else
+                           f"{score.recall:.2f} ± {score.error:.2f}")
+        for score in scores
     )  # fmt: skip
-    return f"macro-F1 {macro_f1:.3f}; right answers by class: {told}"
+    return f"macro-F1 {macro_f1:.3f}; right answers by class: {words}"
 
 
 @dataclass(frozen=True)
@@ -135,16 +135,16 @@ class ClassSize:
 def size_words(sizes: Sequence[ClassSize], unit: str) -> list[str]:
     """Return the sizes, and which classes are too small."""
 
-    def shown(each: ClassSize) -> str:
-        return f"{each.name} {max(0.0, each.units):,.0f}"
+    def shown(size: ClassSize) -> str:
+        return f"{size.name} {max(0.0, size.units):,.0f}"
 
     if not sizes:
         return []
     lines = [f"class sizes (± {sizes[0].error:,.0f}): {listed(map(shown, sizes))}"]
-    small = [each for each in sizes if not each.learned]
+    small = [size for size in sizes if not size.learned]
     if small:
         lines.append("cannot be learned at this epsilon: " + listed(
-            f"{each.name}, {max(0.0, each.units):,.0f} ± {counted(round(each.error), unit)}"
-            for each in small
+            f"{size.name}, {max(0.0, size.units):,.0f} ± {counted(round(size.error), unit)}"
+            for size in small
         ))  # fmt: skip
     return lines

@@ -132,7 +132,7 @@ def ledger(name: str | None = None, *, data: str | Path = DATA) -> Spent | list[
     """
     data = Path(data)
     if name is None:
-        return [_spent(each, data) for each in known_names(data)]
+        return [_spent(graph, data) for graph in known_names(data)]
     return _spent(name, data)
 
 
@@ -151,15 +151,15 @@ def _spent(name: str, data: Path) -> Spent:
     delta = delta_of(spec, protected)
     spent = most_spent(entries, people, delta, (TRAINING, TEST))
     links = most_spent_on_links(entries, people, delta)
-    own = [each for each in entries if each.graph == name]
-    for each in own:  # units of earlier tables under this name
-        spent = max(spent, most_spent(entries, each.people, delta, each.protected))
-        links = max(links, most_spent_on_links(entries, each.people, delta))
+    releases = [entry for entry in entries if entry.graph == name]
+    for entry in releases:  # units of earlier tables under this name
+        spent = max(spent, most_spent(entries, entry.people, delta, entry.protected))
+        links = max(links, most_spent_on_links(entries, entry.people, delta))
     held = [
-        each.told()
-        for each in entries
-        if each.graph == name or np.isin(each.people.documents, people.documents).any()
-        or np.isin(each.people.units, people.units).any()
+        entry.told()
+        for entry in entries
+        if entry.graph == name or np.isin(entry.people.documents, people.documents).any()
+        or np.isin(entry.people.units, people.units).any()
     ]  # fmt: skip
     return Spent(name, unit, delta, spec.budget, spent, links, held)
 
@@ -185,7 +185,7 @@ def explain(*folders: str | Path, full: bool = False) -> Explained:
     Raises:
         UserError: a folder without a statement, or with damaged files.
     """
-    return explained([Path(each) for each in folders], full)
+    return explained([Path(folder) for folder in folders], full)
 
 
 def epsilon(

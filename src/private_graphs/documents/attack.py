@@ -87,28 +87,28 @@ class Attacked:
     def lines(self) -> list[str]:
         """Return what was seen, and what that cannot rule out."""
 
-        def with_interval(found: tuple[float, float, float], digits: int) -> str:
-            value, low, high = (f"{each:.{digits}f}" for each in found)
+        def with_interval(estimate: tuple[float, float, float], digits: int) -> str:
+            value, low, high = (f"{number:.{digits}f}" for number in estimate)
             return f"{value} ({low} to {high})"
 
-        found = [
+        lines = [
             f"models      {self.models:,} classifiers like the release of {self.graph!r} at "
             f"epsilon {self.epsilon:g}, each of a random half of {self.units:,} {self.unit}s with "
             "a class" + (f" and always of {self.always_in:,} others" if self.always_in else ""),
             "accuracy    "
             + ("no labelled test unit" if self.accuracy is None else f"{self.accuracy:.3f}"),
             *(
-                f"{each.what:11} AUC {with_interval(each.auc, 3)}, true positives at 1 % false "
-                f"positives {with_interval(each.tpr_01, 4)}, AUC of the most exposed 1 % "
-                f"{each.most_exposed:.3f}"
-                for each in self.seen
+                f"{view.what:11} AUC {with_interval(view.auc, 3)}, true positives at 1 % false "
+                f"positives {with_interval(view.tpr_01, 4)}, AUC of the most exposed 1 % "
+                f"{view.most_exposed:.3f}"
+                for view in self.seen
             ),
             f"proved      AUC at most {at_most(self.auc_allowed, 3)}, true positives at most "
             f"{at_most(self.tpr_allowed, 4)}, for any attack on one {self.unit}",
             *LIMITS,
             f"file        {self.file}",
         ]
-        return found
+        return lines
 
 
 LIMITS = (
@@ -140,22 +140,22 @@ def attack(
     name, folder = load(folder).graph, _owners(Path(folder))
     spec, (epsilon, method) = needed(name, Path(data)), _released(folder)
     plan = planned_release(spec, read_documents(spec), BudgetLedger(Path(data)), epsilon, method)
-    own = terms_of(plan.docs, TRAINING)
-    units = np.unique(own.unit_of[own.labels >= 0])
+    docs = terms_of(plan.docs, TRAINING)
+    units = np.unique(docs.unit_of[docs.labels >= 0])
     if len(units) < 2:
         raise UserError(f"{spec.name}: fewer than two training units have a class; expected more")
     generator = np.random.default_rng([seed, 43])
     order = generator.permutation(len(units))
-    asked, rest = np.sort(order[:_MOST_UNITS]), order[_MOST_UNITS:]
+    targets, rest = np.sort(order[:_MOST_UNITS]), order[_MOST_UNITS:]
     if isinstance(plan.training, ClassSums):
-        scores, weights = _of_sums(plan, plan.training, asked, rest, models, generator, seed)
+        scores, weights = _of_sums(plan, plan.training, targets, rest, models, generator, seed)
     else:
-        scores, weights = _of_steps(plan, units[asked], models, generator, seed)
+        scores, weights = _of_steps(plan, units[targets], models, generator, seed)
     allowed = most_of_gaussian(mu_of(plan.training.queries), {"01": 0.01})
     result = Attacked(
         graph=name, unit=spec.unit or "document", epsilon=plan.epsilon, delta=plan.delta,
-        models=models, units=len(asked), always_in=len(rest),
-        seen=tuple(_seen(what, *each) for what, each in scores.items()),
+        models=models, units=len(targets), always_in=len(rest),
+        seen=tuple(_seen(what, *pair) for what, pair in scores.items()),
         auc_allowed=allowed["auc"], tpr_allowed=allowed["tpr_01"],
         accuracy=_accuracy(plan, weights), file=folder / "private" / FILE,
     )  # fmt: skip
@@ -168,10 +168,10 @@ def attack(
 
 def _owners(folder: Path) -> Path:
     """Return the owner's folder of a release; what is found may not lie in what is given away."""
-    place = folder.resolve()
-    own = place.parent if place.name == "release" and not (place / "release").is_dir() else folder
-    if all((own / part).is_dir() for part in ("release", "private")):
-        return own
+    path = folder.resolve()
+    root = path.parent if path.name == "release" and not (path / "release").is_dir() else folder
+    if all((root / part).is_dir() for part in ("release", "private")):
+        return root
     raise UsageError(
         f"{folder}: has no folders 'release' and 'private', expected DIR of 'private-graphs "
         "classify NAME --out DIR': what an attack finds is private, and would be written into what "
@@ -183,7 +183,7 @@ def _released(folder: Path) -> tuple[float, str]:
     """Return the ε for which the release in a folder was calibrated, and its method."""
     from private_graphs.report.explained import statements_of
 
-    (statement,) = (each.statement for each in statements_of(folder))
+    (statement,) = (entry.statement for entry in statements_of(folder))
     if statement["epsilon_target"] is None:
         raise UserError(f"{folder}: a release without a target epsilon; expected one of classify")
     return float(statement["epsilon_target"]), statement["method"]
@@ -194,22 +194,22 @@ Scored = dict[str, tuple[np.ndarray, np.ndarray]]
 
 
 def _of_sums(
-    plan: PlannedRelease, training: ClassSums, asked: np.ndarray, rest: np.ndarray, models: int,
+    plan: PlannedRelease, training: ClassSums, targets: np.ndarray, rest: np.ndarray, models: int,
     generator: np.random.Generator, seed: int,
 ) -> tuple[Scored, list[np.ndarray]]:  # fmt: skip
     """Release sums of random halves, a matrix product for all, and decode them."""
-    own, known = terms_of(plan.docs, TRAINING), terms_of(plan.docs, KNOWN)
-    names, terms = _terms(training, own)
-    _, without = _terms(training, _without_rare_words(own))
+    docs, known = terms_of(plan.docs, TRAINING), terms_of(plan.docs, KNOWN)
+    names, terms = _terms(training, docs)
+    _, without = _terms(training, _without_rare_words(docs))
     lattice, public = training.lattice, training.public_sums(known)
     scores: Scored = {}
     weights: list[np.ndarray] = []
     for what, moved, always in (
-        ("sums", terms[asked], terms[rest].sum(axis=0)),
-        ("rare words", (terms - without)[asked],
-         without[asked].sum(axis=0) + terms[rest].sum(axis=0)),
+        ("sums", terms[targets], terms[rest].sum(axis=0)),
+        ("rare words", (terms - without)[targets],
+         without[targets].sum(axis=0) + terms[rest].sum(axis=0)),
     ):  # fmt: skip
-        coins = generator.random((models, len(asked))) < 0.5
+        coins = generator.random((models, len(targets))) < 0.5
         base = np.asarray(always).ravel()
         exact = (coins.astype(np.int64) @ moved + base).astype(np.int64)
         door = _door(plan, models, {"seed": seed, "of": what})
@@ -220,33 +220,33 @@ def _of_sums(
         flat = noisy.reshape(models, -1) - base * lattice.spacing
         scores[what] = decoded(moved * lattice.spacing, flat, lattice.noise_std), coins
         if what == "sums":
-            weights = [training.read_out(each, public)[0] for each in noisy]
-            ratios = Shadows(_margins(plan, weights, names[asked]), coins).ratios()
+            weights = [training.read_out(sums, public)[0] for sums in noisy]
+            ratios = Shadows(_margins(plan, weights, names[targets]), coins).ratios()
             scores["classifier"] = ratios["online"], coins
     return scores, weights
 
 
 def _of_steps(
-    plan: PlannedRelease, asked: np.ndarray, models: int, generator: np.random.Generator, seed: int
+    plan: PlannedRelease, units: np.ndarray, models: int, generator: np.random.Generator, seed: int
 ) -> tuple[Scored, list[np.ndarray]]:
     """Train a classifier of each random half, one after the other."""
-    own, known = terms_of(plan.docs, TRAINING), terms_of(plan.docs, KNOWN)
-    coins = generator.random((models, len(asked))) < 0.5
+    docs, known = terms_of(plan.docs, TRAINING), terms_of(plan.docs, KNOWN)
+    coins = generator.random((models, len(units))) < 0.5
     weights = []
-    for number, each in enumerate(coins):
-        out = np.isin(own.unit_of, asked[~each])
-        half = replace(own, labels=np.where(out, -1, own.labels))
+    for number, flips in enumerate(coins):
+        out = np.isin(docs.unit_of, units[~flips])
+        half = replace(docs, labels=np.where(out, -1, docs.labels))
         door = _door(plan, 1, {"seed": seed, "number": number})
         weights.append(plan.training.weights(half, known, door)[0])
         door.close()
-    ratios = Shadows(_margins(plan, weights, asked), coins).ratios()
+    ratios = Shadows(_margins(plan, weights, units), coins).ratios()
     return {"classifier": (ratios["online"], coins)}, weights
 
 
-def _door(plan: PlannedRelease, models: int, told: dict[str, Any]) -> Door:
+def _door(plan: PlannedRelease, models: int, fields: dict[str, Any]) -> Door:
     """Return a door with seeded noise: what passes it stays private."""
     return Door.of([
-        Streams.of({"attack": plan.spec.name, "model": place, **told}) for place in range(models)
+        Streams.of({"attack": plan.spec.name, "model": model, **fields}) for model in range(models)
     ])  # fmt: skip
 
 
@@ -263,11 +263,11 @@ def _without_rare_words(terms: Terms) -> Terms:
     return replace(terms, texts=texts)
 
 
-def _terms(training: ClassSums, own: Terms) -> tuple[np.ndarray, sp.csr_matrix]:
+def _terms(training: ClassSums, docs: Terms) -> tuple[np.ndarray, sp.csr_matrix]:
     """Return the numbers of the units with a class, and their rounded terms in a row."""
     columns, n_classes = training.features.columns + 1, training.n_classes
     rows, places, values = [], [], []
-    for units, label, terms in own.blocks(training.features, training.lattice, training.SHARE):
+    for units, label, terms in docs.blocks(training.features, training.lattice, training.SHARE):
         of_class = terms.tocoo()
         rows.append(units[of_class.row])
         places.append(of_class.col.astype(np.int64) * n_classes + label)
@@ -279,13 +279,13 @@ def _terms(training: ClassSums, own: Terms) -> tuple[np.ndarray, sp.csr_matrix]:
 
 def _margins(plan: PlannedRelease, weights: Sequence[np.ndarray], units: np.ndarray) -> np.ndarray:
     """Return (R, units) mean margins of the labelled documents of each unit."""
-    own = terms_of(plan.docs, TRAINING)
-    rows = np.flatnonzero((own.labels >= 0) & np.isin(own.unit_of, units))
-    scores = _scores(plan, weights, [own.texts[row] for row in rows.tolist()])
-    found = margins(scores, own.labels[rows])  # (R, documents)
-    _, place = np.unique(own.unit_of[rows], return_inverse=True)
-    mean = sp.csr_matrix((1 / np.bincount(place)[place], (np.arange(len(rows)), place)))
-    return np.asarray(found @ mean)
+    docs = terms_of(plan.docs, TRAINING)
+    rows = np.flatnonzero((docs.labels >= 0) & np.isin(docs.unit_of, units))
+    scores = _scores(plan, weights, [docs.texts[row] for row in rows.tolist()])
+    logits = margins(scores, docs.labels[rows])  # (R, documents)
+    _, inverse = np.unique(docs.unit_of[rows], return_inverse=True)
+    mean = sp.csr_matrix((1 / np.bincount(inverse)[inverse], (np.arange(len(rows)), inverse)))
+    return np.asarray(logits @ mean)
 
 
 def _scores(
@@ -298,17 +298,17 @@ def _scores(
 
 def _accuracy(plan: PlannedRelease, weights: Sequence[np.ndarray]) -> float | None:
     """Return the share of right answers on test units, in the mean over the classifiers."""
-    own = terms_of(plan.docs, TEST, PUBLIC_TEST)
-    rows = np.flatnonzero(own.labels >= 0)
+    docs = terms_of(plan.docs, TEST, PUBLIC_TEST)
+    rows = np.flatnonzero(docs.labels >= 0)
     if not len(rows):
         return None
-    labels, units = own.labels[rows], own.unit_of[rows]
-    answers = _scores(plan, weights, [own.texts[row] for row in rows.tolist()]).argmax(axis=2)
-    right = [cells_of(each, each, labels, units)[:, 0].mean() for each in answers]
+    labels, units = docs.labels[rows], docs.unit_of[rows]
+    answers = _scores(plan, weights, [docs.texts[row] for row in rows.tolist()]).argmax(axis=2)
+    right = [cells_of(answer, answer, labels, units)[:, 0].mean() for answer in answers]
     return float(np.mean(right))
 
 
 def _seen(what: str, scores: np.ndarray, coins: np.ndarray) -> Seen:
-    found = rates(scores, coins)
+    metrics = rates(scores, coins)
     exposed = cross_checked(scores, coins, max(1, math.ceil(_EXPOSED * scores.shape[1])))
-    return Seen(what, found["auc"], found["tpr_01"], exposed)
+    return Seen(what, metrics["auc"], metrics["tpr_01"], exposed)

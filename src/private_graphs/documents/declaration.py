@@ -108,11 +108,11 @@ class Declaration(BaseModel):
     @classmethod
     def _text(cls, value: Any) -> Any:
         """Refuse bytes of the command line that are no text: JSON cannot hold them."""
-        for each in value if isinstance(value, list | tuple) else (value,):
+        for entry in value if isinstance(value, list | tuple) else (value,):
             try:
-                str(each).encode()
+                str(entry).encode()
             except UnicodeEncodeError:
-                raise ValueError(_why_no_text(str(each))) from None
+                raise ValueError(_why_no_text(str(entry))) from None
         return value
 
     @field_validator("name")
@@ -172,9 +172,9 @@ class Declaration(BaseModel):
     @property
     def roles(self) -> dict[str, str]:
         """Return role -> column of the table of documents."""
-        found = {"id": self.id, "label": self.label} | text_roles(self.text)
-        more = {"unit": self.unit, "public": self.public}
-        return found | {role: column for role, column in more.items() if column}
+        roles = {"id": self.id, "label": self.label} | text_roles(self.text)
+        options = {"unit": self.unit, "public": self.public}
+        return roles | {role: column for role, column in options.items() if column}
 
 
 def checked(values: dict[str, Any]) -> Declaration:
@@ -222,14 +222,14 @@ def known_names(data: Path) -> list[str]:
 
 def needed(name: str, data: Path) -> Declaration:
     """Return the declaration called ``name``; UsageError if there is none."""
-    found = declared(name, data)
-    if found is None:
+    declaration = declared(name, data)
+    if declaration is None:
         names = known_names(data)
         raise UsageError(
             f"{name!r} is not declared in {folder_of(data)}{suggest(name, names)}; declare it "
             "first: private-graphs declare NAME --nodes FILE --text COLUMN --label COLUMN"
         )
-    return found
+    return declaration
 
 
 def keep(declaration: Declaration, data: Path) -> Path:

@@ -26,7 +26,7 @@ def earlier_releases(
         UserError: a document is public now, and an earlier release protected it or its person; or
             the other way round.
     """
-    found = []
+    releases = []
     public = np.isin(docs.sides, (KNOWN, PUBLIC_TEST))
     for entry in entries:
         before = units_on(entry, entry.protected, people)
@@ -49,5 +49,5 @@ def earlier_releases(
                     "they are other documents, give them other ids"
                 )
         if before.any():
-            found.append(entry)
-    return found
+            releases.append(entry)
+    return releases

@@ -42,7 +42,7 @@ def predictions_text(
 ) -> tuple[str, list[str], np.ndarray]:
     """Return ``id,class,score`` as CSV, and (documents,) predicted classes and their scores."""
     shares = model.predict_proba(texts)
-    names, scores = [model.classes[each] for each in shares.argmax(axis=1)], shares.max(axis=1)
+    names, scores = [model.classes[code] for code in shares.argmax(axis=1)], shares.max(axis=1)
     rounded = scores.astype(float).round(4).tolist()
     table = table_text(["id", "class", "score"], zip(ids, names, rounded, strict=True))
     return table, names, scores
@@ -104,7 +104,7 @@ def write_run(
 
 def _predictions(model: ReleasedModel, docs: Documents, sides: tuple[int, ...], path: Path) -> None:
     rows = np.sort(docs.on(*sides))
-    ids, texts = ([every[row] for row in rows] for every in (docs.ids, docs.texts))
+    ids, texts = ([column[row] for row in rows] for column in (docs.ids, docs.texts))
     write_text(path, predictions_text(model, ids, texts)[0])
 
 
@@ -122,7 +122,7 @@ def page(
     from private_graphs.privacy.rounding import at_most
 
     unit, proved, of_links = result.unit, statement.epsilon_proved, result.unit == LINK
-    told = sentences(statement)
+    wording = sentences(statement)
     whom = ["Protected: " + (
         "each link between two documents, by itself: it may be there or not" if of_links else
         f"{counted(result.units, unit)}, each by itself: texts, labels and links of one {unit} may "
@@ -154,7 +154,7 @@ def page(
             f"({result.method}); columns {', '.join(spec.text)}. There is no model to predict with."
         ]
         unprotected = ["texts and labels: they are public"]
-        released = str(told["against"][-1])
+        released = str(wording["against"][-1])
     else:
         card = [
             f"A linear classifier of texts (columns {', '.join(spec.text)}) into "
@@ -191,18 +191,18 @@ def page(
     card += _sentences(size_words(result.sizes, unit))
     return [
         ("Who is protected", whom),
-        ("From whom", [str(told["against"][0]), released]),
+        ("From whom", [str(wording["against"][0]), released]),
         ("How strongly", strength),
         ("What is public, and not protected", _sentences(
             [*statement.public_facts,
              *([] if spec.public or spec.public_files else ["no document is public"])])),
         ("What is not covered", _sentences(
-            [thing for each in told["not_covered"] for thing in each.things] + unprotected)),
+            [thing for gap in wording["not_covered"] for thing in gap.things] + unprotected)),
         ("What was spent before", spent),
         ("The model", card),
         ("What it supposes", _sentences([
             "other releases of the same documents stand in the same ledger, and are counted above"
-            if each == ONLY_THIS_FILE else words for each, words in
+            if assumption == ONLY_THIS_FILE else words for assumption, words in
             zip(statement.assumptions, supposed_by(statement), strict=True)
         ])),
         ("Contact", [contact or "the owner of the documents"]),
@@ -212,7 +212,7 @@ def page(
 
 
 def _sentences(texts: Iterable[str]) -> list[str]:
-    return [f"{each[:1].upper()}{each[1:]}." for each in texts]
+    return [f"{text[:1].upper()}{text[1:]}." for text in texts]
 
 
 def _markdown(title: str, parts: list[Part]) -> str:
@@ -221,14 +221,14 @@ def _markdown(title: str, parts: list[Part]) -> str:
     blocks = [f"# {markdown_text(title)}"]
     for heading, sentences in parts:
         blocks.append(f"## {heading}")
-        blocks += ["\n".join(f"- {markdown_text(each)}" for each in sentences)]
+        blocks += ["\n".join(f"- {markdown_text(sentence)}" for sentence in sentences)]
     return "\n\n".join(blocks) + "\n"
 
 
 def _html(title: str, parts: list[Part]) -> str:
     body = "".join(
         f"<h2>{html.escape(heading)}</h2><ul>"
-        + "".join(f"<li>{html.escape(each)}</li>" for each in sentences)
+        + "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences)
         + "</ul>\n"
         for heading, sentences in parts
     )

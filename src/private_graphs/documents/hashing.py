@@ -36,13 +36,13 @@ def tokens(text: str) -> list[str]:
     words = _WORD.findall(text.lower())
     if not _WITHOUT_BLANKS.search(text):
         return words
-    found = []
+    pieces = []
     for word in words:
         if _WITHOUT_BLANKS.search(word):
-            found += [word[at : at + 2] for at in range(max(1, len(word) - 1))]
+            pieces += [word[at : at + 2] for at in range(max(1, len(word) - 1))]
         else:
-            found.append(word)
-    return found
+            pieces.append(word)
+    return pieces
 
 
 class _Columns(dict[str, int]):
@@ -57,8 +57,8 @@ class _Columns(dict[str, int]):
         number = int.from_bytes(
             hashlib.blake2b(token.encode(errors="replace"), key=key, digest_size=8).digest(), "big"
         )
-        self[token] = found = 2 * ((number >> 1) % self.columns) + (number & 1)
-        return found
+        self[token] = code = 2 * ((number >> 1) % self.columns) + (number & 1)
+        return code
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +107,8 @@ class PublicWords:
         """Learn words and weights from public texts, without axes."""
         listed = [dict.fromkeys(tokens(text)) for text in texts]
         counts: dict[str, int] = {}
-        for each in listed:
-            for word in each:
+        for document in listed:
+            for word in document:
                 counts[word] = counts.get(word, 0) + 1
         words = tuple(sorted(word for word, count in counts.items() if count > 1)) or ("",)
         share = np.array([counts.get(word, 1) for word in words])
@@ -141,9 +141,9 @@ class PublicWords:
         projected = np.asarray(self.weighted(texts) @ self.directions)
         projected -= np.einsum("i,ij->j", self.centre, self.directions)
         norms = np.sqrt(np.einsum("ij,ij->i", projected, projected))[:, None]
-        kept = norms > 1e-9
+        mask = norms > 1e-9
         return scipy.sparse.csr_matrix(
-            np.divide(projected, norms, out=np.zeros_like(projected), where=kept)
+            np.divide(projected, norms, out=np.zeros_like(projected), where=mask)
         )
 
     def unknown(self, texts: Sequence[str]) -> float | None:
@@ -187,10 +187,10 @@ def _unit_counts(
             else [known[word] for word in words if word in known]
         )  # fmt: skip
         ends.append(len(codes))
-    found = np.frombuffer(codes, dtype=np.int64) if len(codes) else np.zeros(0, np.int64)
-    values = 1.0 - 2.0 * (found & 1) if signed else np.ones(len(found))
+    entries = np.frombuffer(codes, dtype=np.int64) if len(codes) else np.zeros(0, np.int64)
+    values = 1.0 - 2.0 * (entries & 1) if signed else np.ones(len(entries))
     shape = (len(ends) - 1, columns)
-    rows = scipy.sparse.csr_matrix((values, found >> 1, np.asarray(ends)), shape)
+    rows = scipy.sparse.csr_matrix((values, entries >> 1, np.asarray(ends)), shape)
     rows.sum_duplicates()
     rows.eliminate_zeros()
     if present:

@@ -78,8 +78,8 @@ def declare(
         from private_graphs.documents.vectors import ModelVectors
 
         vectors = ModelVectors.find(str(model), data)
-    own = data.parent / OWN_FOLDER
-    if name in dataset_names([name], own):
+    folder = data.parent / OWN_FOLDER
+    if name in dataset_names([name], folder):
         raise UsageError(f"{name!r} is the name of another dataset; choose another name")
     spec = checked(
         dict(
@@ -103,7 +103,7 @@ def declare(
             )
         protected, kind = max_edges, LINK
     if docs.outside and not (docs.labels >= 0).any():
-        hints = (suggest(each, docs.outside) for each in docs.classes)
+        hints = (suggest(class_name, docs.outside) for class_name in docs.classes)
         raise UserError(
             f"{spec.nodes}: no label in {spec.label!r} is a class: found labels such as "
             f"{', '.join(map(shown, docs.outside[:3]))}, expected "
@@ -118,7 +118,7 @@ def declare(
     earlier = earlier_releases(spec, docs, people, entries) if people else []
     path = keep(spec.model_copy(update={"ledger": ledger.state()}), data)
     warnings = list(docs.warnings)
-    promised = min((each.budget for each in earlier if each.budget), default=math.inf)
+    promised = min((entry.budget for entry in earlier if entry.budget), default=math.inf)
     if promised < (budget or math.inf):
         warnings.append(
             f"earlier releases of some of these ids had a budget of {promised:g}, the new one is "

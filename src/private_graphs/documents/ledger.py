@@ -231,18 +231,18 @@ class BudgetLedger:
             return None
         with self._locked():
             hashed = _hashes_of_documents(self._key(), ids)
-        found = np.zeros(len(hashed), bool)
+        mask = np.zeros(len(hashed), bool)
         for entry in entries:
             sides = entry.people.sides[entry.people.unit_of]
-            found |= np.isin(hashed, entry.people.documents[np.isin(sides, entry.protected)])
-        return int(found.sum())
+            mask |= np.isin(hashed, entry.people.documents[np.isin(sides, entry.protected)])
+        return int(mask.sum())
 
     def _lines(self) -> list[dict[str, Any]]:
         """Return the checked lines; the lock is held."""
         raw = self._path.read_bytes() if self._path.exists() else b""
         complete, _, torn = raw.rpartition(b"\n")
         written = complete.split(b"\n") if complete else []
-        found, key = [], self._key() if raw else b""
+        lines, key = [], self._key() if raw else b""
         for number, text in enumerate(written, start=1):
             try:
                 line = parsed_json(text)
@@ -256,26 +256,26 @@ class BudgetLedger:
                 )
             if line["line"] != number:
                 raise self._damaged(number, f"is missing: line {line['line']} stands in its place")
-            found.append(line | {"digest": digest})
-        self._check_count(len(found))
-        self._check_states(found)
+            lines.append(line | {"digest": digest})
+        self._check_count(len(lines))
+        self._check_states(lines)
         if torn:  # a killed process; its release read nothing, as the line was never finished
             os.truncate(self._path, len(complete) + (1 if complete else 0))
-        return found
+        return lines
 
-    def _check_count(self, found: int) -> None:
+    def _check_count(self, count: int) -> None:
         """Raise UserError unless as many lines were found as were written.
 
         A process that is killed between the two files leaves one line more than is counted.
         """
         path = self.folder / _LINES
-        told = path.read_bytes() if path.exists() else b"0"
-        written = int(told) if told.isdigit() and len(told) < 20 else -1
-        if written < 0 or not 0 <= found - written <= 1:
-            if found < written:
-                raise self._damaged(found + 1, f"is missing: {written} lines were written")
+        digits = path.read_bytes() if path.exists() else b"0"
+        written = int(digits) if digits.isdigit() and len(digits) < 20 else -1
+        if written < 0 or not 0 <= count - written <= 1:
+            if count < written:
+                raise self._damaged(count + 1, f"is missing: {written} lines were written")
             raise UserError(
-                f"{path}: is gone, or is no number of the {found} lines in {_RELEASES}; what was "
+                f"{path}: is gone, or is no number of the {count} lines in {_RELEASES}; what was "
                 "spent is not known any more: restore both files from one copy"
             )
 
@@ -331,12 +331,12 @@ class BudgetLedger:
             account = entries, people, delta, costs, links
             before, after = spent_by_accounts(*account), spent_by_accounts(*account, asked=True)
             if budget is not None and over_budget(before, after, budget, epsilon):
-                held = (each for each in entries if units_on(each, tuple(each.costs), people).any())
-                others = sorted({repr(each.graph) for each in held} - {repr(about["graph"])})
-                named = f" (releases of {', '.join(others)} had some of these ids)"
+                held = (line for line in entries if units_on(line, tuple(line.costs), people).any())
+                graphs = sorted({repr(line.graph) for line in held} - {repr(about["graph"])})
+                named = f" (releases of {', '.join(graphs)} had some of these ids)"
                 raise OverBudget(
                     f"{about['graph']}: epsilon {epsilon:g} is over the budget: "
-                    f"{left_words(before, budget)}{named if others else ''}; nothing was read or "
+                    f"{left_words(before, budget)}{named if graphs else ''}; nothing was read or "
                     "drawn. A release may ask "
                     "for at most what is left, although all together would be "
                     f"{at_most(after)}. Ask for less, or use a release that is paid for: "
@@ -525,11 +525,11 @@ def spent_by_accounts(
 
 def most_spent(
     entries: Sequence[RecordedRelease], people: People, delta: float, sides: Sequence[int],
-    more: dict[int, Cost] | None = None,
+    extra: dict[int, Cost] | None = None,
 ) -> float:  # fmt: skip
     """Return the ε that the most used unit on some sides has spent, at one δ.
 
-    ``more`` is a release that is asked for. δ is the smallest of the releases that held one of the
+    ``extra`` is a release that is asked for. δ is the smallest of the releases that held one of the
     units, and of the account.
     """
     chosen = np.flatnonzero(np.isin(people.sides, sides))
@@ -542,18 +542,18 @@ def most_spent(
                 held = True
                 _add(totals, cost, count)
         delta = min(delta, entry.delta) if held else delta
-    for side, cost in (more or {}).items():
+    for side, cost in (extra or {}).items():
         _add(totals, cost, (people.sides == side).astype(float))
     return _largest(totals[:, chosen], delta)
 
 
 def most_spent_on_links(
-    entries: Sequence[RecordedRelease], people: People, delta: float, more: Cost | None = None
+    entries: Sequence[RecordedRelease], people: People, delta: float, extra: Cost | None = None
 ) -> float:
     """Return the ε that the most used link between some documents has spent, at one δ.
 
     A link is charged to the releases that held a document of its ends: never fewer than those that
-    held both, and hence itself. ``more`` is a release that is asked for.
+    held both, and hence itself. ``extra`` is a release that is asked for.
     """
     totals = np.zeros((2, len(people.units)))
     for entry in entries:
@@ -562,8 +562,8 @@ def most_spent_on_links(
         held = units_on(entry, tuple(entry.costs), people)
         _add(totals, entry.links, held.astype(float))
         delta = min(delta, entry.delta) if held.any() else delta
-    if more is not None:
-        _add(totals, more, np.ones(len(people.units)))
+    if extra is not None:
+        _add(totals, extra, np.ones(len(people.units)))
     return _largest(totals, delta)
 
 
@@ -575,10 +575,10 @@ def _largest(totals: np.ndarray, delta: float) -> float:
 
 def units_on(entry: RecordedRelease, sides: Sequence[int], people: People) -> np.ndarray:
     """Return (U,) bool: units with a document or a person that a release had on some sides."""
-    found = np.zeros(len(people.units), dtype=bool)
+    mask = np.zeros(len(people.units), dtype=bool)
     for side in sides:
-        found |= _held(entry.people, side, people) > 0
-    return found
+        mask |= _held(entry.people, side, people) > 0
+    return mask
 
 
 def _add(totals: np.ndarray, cost: Cost, count: np.ndarray) -> None:
@@ -600,8 +600,8 @@ def _held(then: People, side: int, now: People) -> np.ndarray:
     """Return how many units on ``side`` of an earlier release belong to each unit of today."""
     was = then.sides == side
     owner = np.concatenate([now.unit_of, np.arange(len(now.units))])
-    found = _places(then.documents, now.documents)
-    earlier = np.where(found >= 0, then.unit_of[found], -1)
+    indices = _places(then.documents, now.documents)
+    earlier = np.where(indices >= 0, then.unit_of[indices], -1)
     units = _places(then.units, now.units)
     pairs = np.stack([owner, np.concatenate([earlier, units])])
     pairs = np.unique(pairs[:, pairs[1] >= 0], axis=1)
@@ -609,23 +609,23 @@ def _held(then: People, side: int, now: People) -> np.ndarray:
     return np.bincount(pairs[0], minlength=len(now.units)).astype(float)
 
 
-def _places(among: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Return where each of ``wanted`` stands in ``among``, or -1."""
+def _places(among: np.ndarray, hashes: np.ndarray) -> np.ndarray:
+    """Return where each of ``hashes`` stands in ``among``, or -1."""
     if not len(among):
-        return np.full(len(wanted), -1)
+        return np.full(len(hashes), -1)
     order = np.argsort(among, kind="stable")
-    place = np.minimum(np.searchsorted(among[order], wanted), len(among) - 1)
-    found = order[place]
-    return np.where(among[found] == wanted, found, -1)
+    ranks = np.minimum(np.searchsorted(among[order], hashes), len(among) - 1)
+    indices = order[ranks]
+    return np.where(among[indices] == hashes, indices, -1)
 
 
 def _hashes(key: bytes, kind: str, ids: Sequence[str]) -> np.ndarray:
     """Return (ids,) uint64 keyed hashes."""
     person = kind.encode()
     raw = b"".join(
-        hashlib.blake2b(each.encode(errors="surrogatepass"), key=key, digest_size=8,
+        hashlib.blake2b(name.encode(errors="surrogatepass"), key=key, digest_size=8,
                         person=person).digest()
-        for each in ids
+        for name in ids
     )  # fmt: skip
     return np.frombuffer(raw, dtype="<u8")
 
@@ -657,15 +657,15 @@ def _forced(path: Path, how: int, data: bytes) -> None:
 
 def _packed(people: People) -> dict[str, str]:
     """Return arrays as text; units are left out where each document is one."""
-    alone = len(people.units) == len(people.documents) and bool(
+    per_document = len(people.units) == len(people.documents) and bool(
         (people.units[people.unit_of] == people.documents).all()
     )
     arrays = {
         "documents": people.documents.astype("<u8"),
         "unit_of": people.unit_of.astype("<u4"),
         "sides": people.sides,
-    } | ({} if alone else {"units": people.units.astype("<u8")})
-    return {name: base64.b64encode(each.tobytes()).decode() for name, each in arrays.items()}
+    } | ({} if per_document else {"units": people.units.astype("<u8")})
+    return {name: base64.b64encode(array.tobytes()).decode() for name, array in arrays.items()}
 
 
 def _entry(line: dict[str, Any], finished: bool) -> RecordedRelease:
@@ -683,6 +683,6 @@ def _entry(line: dict[str, Any], finished: bool) -> RecordedRelease:
         epsilon=line["epsilon"], delta=line["delta"], unit=line["unit"],
         budget=line.get("budget"), finished=finished,
         people=People(units, documents, unit_of, sides),
-        costs={int(side): Cost(**each) for side, each in line["costs"].items()},
+        costs={int(side): Cost(**cost) for side, cost in line["costs"].items()},
         links=Cost(**line["links"]) if line.get("links") else None, state=_state(line),
     )  # fmt: skip

@@ -100,9 +100,9 @@ class PlannedVotes:
         order, task = _task(spec, docs, delta)
         request = _request(spec, epsilon, Streams.of({"public": spec.name}))
         voters = draw_voters(task, request.streams.generator("voters"))
-        asked = {"asked_training_nodes": int(voters.asked[: task.n_train].sum())}
-        told = method_named(LINK_METHOD).stated(task, request, ALONE, asked)
-        return cls(spec, docs, people, epsilon, delta, spec.max_edges, task, order, told["events"])
+        counts = {"asked_training_nodes": int(voters.asked[: task.n_train].sum())}
+        facts = method_named(LINK_METHOD).stated(task, request, ALONE, counts)
+        return cls(spec, docs, people, epsilon, delta, spec.max_edges, task, order, facts["events"])
 
     @property
     def queries(self) -> tuple[tuple[GaussianQuery, ...], tuple[GaussianQuery, ...]]:
@@ -117,7 +117,7 @@ class PlannedVotes:
     @property
     def links(self) -> Cost:
         """Cost for a link."""
-        return Cost(mu_of(self.events), sum(each.total_variation for each in self.events))
+        return Cost(mu_of(self.events), sum(event.total_variation for event in self.events))
 
     def trees(self) -> list[dict[str, Any]]:
         """Return the planned mechanisms as event trees of dp-accounting."""
@@ -156,16 +156,16 @@ class PlannedVotes:
         return Drawn(
             quality and replace(quality, of="links"),
             None,
-            tuple((self.docs.ids[row], classes[each])
-                  for row, each in zip(rows, predicted, strict=True)),
+            tuple((self.docs.ids[row], classes[code])
+                  for row, code in zip(rows, predicted, strict=True)),
         )  # fmt: skip
 
     @property
     def room(self) -> tuple[int]:
         """Return the bytes of the classes in ``release``."""
         ids = [self.docs.ids[row] for row in self.order[self.task.n_train :]]
-        longest = max(self.docs.classes, key=lambda each: len(each.encode()))
-        return (len(table_text(["id", "class"], ((each, longest) for each in ids)).encode()),)
+        longest = max(self.docs.classes, key=lambda label: len(label.encode()))
+        return (len(table_text(["id", "class"], ((name, longest) for name in ids)).encode()),)
 
     def statement(self, method: str, secret: bytes | None = None) -> PrivacyStatement:
         """Return the privacy statement of the release; ``secret`` keys the hash of its table."""
@@ -209,9 +209,9 @@ def _task(spec: Declaration, docs: Documents, delta: float) -> tuple[np.ndarray,
     texts = [docs.texts[row] for row in order]
     features = PublicWords.counted(texts).weighted(texts)
     edges, _ = read_links(spec, docs.ids)
-    place = np.full(len(docs.ids), -1)
-    place[order] = np.arange(size)
-    first, second = place[edges[:, (place[edges] >= 0).all(axis=0)]]
+    positions = np.full(len(docs.ids), -1)
+    positions[order] = np.arange(size)
+    first, second = positions[edges[:, (positions[edges] >= 0).all(axis=0)]]
     ends = np.r_[first, second], np.r_[second, first]
     none = scipy.sparse.csr_matrix((0, features.shape[1]))
     return order, GraphTask(

@@ -102,9 +102,9 @@ def load(
     if not path.is_file():
         inner = path.parent / "release" / MODEL_FILE
         if not inner.is_file():
-            there = path.parent.is_dir()
+            exists = path.parent.is_dir()
             raise UserError(
-                f"{path if there else path.parent}: no such {'file' if there else 'folder'}; "
+                f"{path if exists else path.parent}: no such {'file' if exists else 'folder'}; "
                 "expected the folder 'release' of 'private-graphs classify NAME --out DIR' with a "
                 "model (word_sums, class_sums and dp_linear have one; gcn and edge_votes predict "
                 "by reading private links, so that no model can be given away)"
@@ -142,7 +142,7 @@ def load(
 
 def _names(value: Any) -> tuple[str, ...]:
     """Return a JSON list of names as a tuple; ValueError for anything else."""
-    if not (isinstance(value, list) and value and all(isinstance(each, str) for each in value)):
+    if not (isinstance(value, list) and value and all(isinstance(name, str) for name in value)):
         raise ValueError("a list of names is damaged")
     "".join(value).encode()  # half of a character would end the writing of predictions
     return tuple(value)

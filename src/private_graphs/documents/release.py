@@ -132,7 +132,7 @@ class Quality:
     @property
     def sentence(self) -> str:
         """Return the verdict in words, with its numbers."""
-        other = "the largest class" if self.public_alone is None or (
+        rival = "the largest class" if self.public_alone is None or (
             self.majority >= self.public_alone) else "public documents alone"  # fmt: skip
         margin = f"{100 * self.gain:+.1f} points, standard error {100 * self.error:.1f}"
         tested = f"about {self.tested:,.0f}" if self.noisy else f"{self.tested:,.0f}"
@@ -140,9 +140,9 @@ class Quality:
             wide = min(100.0, 200 * self.error)
             return f"Cannot tell: {tested} labelled test units, ± {wide:.0f} points."
         words = {
-            "gain": f"Private {self.of} were worth it: better than {other}",
-            "none": f"No clear gain over {other}",
-            "loss": f"Not worth it: worse than {other}",
+            "gain": f"Private {self.of} were worth it: better than {rival}",
+            "none": f"No clear gain over {rival}",
+            "loss": f"Not worth it: worse than {rival}",
         }[self.verdict]
         return f"{words} ({margin}, {tested} labelled test units)."
 
@@ -214,7 +214,7 @@ class PlannedRelease:
     def costs(self) -> dict[int, Cost]:
         """Return side -> cost: no unit trains and tests, and public documents are published."""
         private = {
-            side: Cost(mu_of(queries), sum(each.total_variation for each in queries))
+            side: Cost(mu_of(queries), sum(query.total_variation for query in queries))
             for side, queries in zip((TRAINING, TEST), self.queries, strict=True) if queries
         }  # fmt: skip
         public = (KNOWN, PUBLIC_TEST) if len(self.docs.units_on(KNOWN, PUBLIC_TEST)) else ()
@@ -233,8 +233,8 @@ class PlannedRelease:
     def _room(self, *sides: int) -> int:
         """Return the most bytes of predicted classes of documents."""
         ids = [self.docs.ids[row] for row in self.docs.on(*sides)]
-        longest = max(self.docs.classes, key=lambda each: len(each.encode()))
-        return len(table_text(["id", "class", "score"], ((each, longest, 0.1234) for each in ids))
+        longest = max(self.docs.classes, key=lambda label: len(label.encode()))
+        return len(table_text(["id", "class", "score"], ((name, longest, 0.1234) for name in ids))
                    .encode())  # fmt: skip
 
     def _model(self, weights: np.ndarray) -> ReleasedModel:
@@ -254,7 +254,7 @@ class PlannedRelease:
 
     def free_row(self) -> np.ndarray | None:
         """Return the classes of public test documents by public documents alone, if any."""
-        known, asked = terms_of(self.docs, KNOWN), terms_of(self.docs, PUBLIC_TEST)
+        known, test = terms_of(self.docs, KNOWN), terms_of(self.docs, PUBLIC_TEST)
         if not known.texts:
             return None
         import scipy.sparse
@@ -273,7 +273,7 @@ class PlannedRelease:
             delta=self.delta, train_features=scipy.sparse.csr_matrix((0, rows.shape[1])),
             train_labels=np.zeros(0, np.int64), validation_features=rows[labelled],
             validation_labels=known.labels[labelled],
-            test_features=features.weighted(asked.texts),
+            test_features=features.weighted(test.texts),
         )  # fmt: skip
         streams = Streams.of({"public": self.spec.name})
         request = Request(0.0, 0, np.arange(len(labelled)), streams.public)
@@ -302,12 +302,12 @@ class PlannedRelease:
         weights, sizes = training.weights(terms_of(docs, TRAINING), terms_of(docs, KNOWN), door)
         model = self._model(weights)
         majority = int(sizes.argmax())
-        asked = terms_of(docs, PUBLIC_TEST if self.count_lattice is None else TEST)
-        predicted = scores_of(weights, training.features, asked.texts).argmax(axis=1)
+        test = terms_of(docs, PUBLIC_TEST if self.count_lattice is None else TEST)
+        predicted = scores_of(weights, training.features, test.texts).argmax(axis=1)
         quality = (
-            public_quality(docs.classes, asked, predicted, majority, free)
+            public_quality(docs.classes, test, predicted, majority, free)
             if self.count_lattice is None
-            else self._noisy_quality(asked, predicted, majority, door)
+            else self._noisy_quality(test, predicted, majority, door)
         )
         door.close()
         least, error = training.least_class, training.size_noise
@@ -317,13 +317,13 @@ class PlannedRelease:
         ))  # fmt: skip
 
     def _noisy_quality(
-        self, asked: Terms, predicted: np.ndarray, majority: int, door: Door
+        self, test: Terms, predicted: np.ndarray, majority: int, door: Door
     ) -> Quality:
         """Release noisy counts of private test units, and compare with the largest class."""
         lattice = self.count_lattice
         assert lattice is not None
         classes = self.docs.classes
-        cells = answers_of(predicted, asked.labels, asked.unit_of, len(classes))
+        cells = answers_of(predicted, test.labels, test.unit_of, len(classes))
         exact = lattice.rounded(cells).sum(axis=0)
         [query] = self.queries[1]
         part = door.part(_TESTED)
@@ -449,7 +449,7 @@ def classify(
                 say("--device cuda has no effect: no model reads these texts, and words are hashed "
                     "and counted on the CPU")  # fmt: skip
             account = plan.people, plan.delta, plan.costs, plan.links
-            told: dict[str, Any] = dict(
+            base: dict[str, Any] = dict(
                 name=name, method=method, epsilon=epsilon, delta=plan.delta, unit=plan.unit_name,
                 units=plan.protected, budget=spec.budget,
             )  # fmt: skip
@@ -458,7 +458,7 @@ def classify(
                 before, after = (spent_by_accounts(ledger.entries(), *account, asked=asked)
                                  for asked in (False, True))  # fmt: skip
                 return Classified(
-                    **told, spent_before=before, spent=after, quality=None, statement=None,
+                    **base, spent_before=before, spent=after, quality=None, statement=None,
                     release=None, private=None,
                     plan=(*plan.lines(before, after, free), *([_PAID] if noise.release else [])),
                 )  # fmt: skip
@@ -468,7 +468,7 @@ def classify(
                 ledger.check(seen)
             room = plan.room
             result = partial(
-                Classified, **told, statement=statement.model_dump(mode="json"),
+                Classified, **base, statement=statement.model_dump(mode="json"),
                 release=folder / "release", private=folder / "private" if room[1:] else None,
             )  # fmt: skip
             page(result(spent_before=0.0, spent=epsilon, quality=None), statement, spec,
@@ -497,14 +497,14 @@ def classify(
                     raise ReleaseMismatch("other events were drawn than the ledger was charged for")
                 ledger.draw(noise.release, answers.mark(noise))
                 entries = BudgetLedger(data).entries()
-                place = [each.release for each in entries].index(noise.release)
-                before, after = (spent_by_accounts(entries[:place], *account, asked=asked)
+                index = [entry.release for entry in entries].index(noise.release)
+                before, after = (spent_by_accounts(entries[:index], *account, asked=asked)
                                  for asked in (False, True))  # fmt: skip
                 found = result(
                     spent_before=before, spent=after, quality=drawn.quality, sizes=drawn.sizes
                 )
                 write_run(
-                    found, statement, drawn, docs, spec, contact, entries[place], ledger.folder
+                    found, statement, drawn, docs, spec, contact, entries[index], ledger.folder
                 )
                 ledger.finish(noise.release, statement=statement.statement_id)
             return found
@@ -565,12 +565,12 @@ def _computation(
     spec: Declaration, docs: Documents, settings: dict[str, Any], device: str
 ) -> bytes:
     """Return the digest of everything that a release depends on."""
-    files = [each for each in (spec.nodes, spec.edges, spec.vocabulary) if each]
+    files = [path for path in (spec.nodes, spec.edges, spec.vocabulary) if path]
     files += sorted(spec.public_files.iterdir()) if spec.public_files else []
     settings = settings | {
         "declaration": spec.model_dump(mode="json", exclude={"ledger"}),
         "device": device if spec.model else None,
-        "files": {str(each): sha256_of(each) for each in files if each.is_file()},
+        "files": {str(path): sha256_of(path) for path in files if path.is_file()},
     }
     return computation_of(
         settings, docs.ids, docs.units, docs.unit_of, docs.sides, docs.texts, docs.labels,
@@ -617,18 +617,18 @@ def _reserved(out: str | Path | None) -> Iterator[Path]:
         raise UserError(
             f"--out is {out}: it cannot be made or written; choose a folder of your own"
         )
-    ours = False
+    same_folder = False
     try:
         with suppress(BlockingIOError), naming(out):
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # another process may have removed the folder, or made it anew, since it was opened
-            ours = out.exists() and os.path.samestat(os.stat(out), os.fstat(held))
-        if not ours:
+            same_folder = out.exists() and os.path.samestat(os.stat(out), os.fstat(held))
+        if not same_folder:
             raise UsageError(f"{out}: another process writes a release there; choose another --out")
         yield out
     finally:
         with suppress(OSError):  # not empty: something was written
-            if ours:  # an empty folder of another process is one that it holds
+            if same_folder:  # an empty folder of another process is one that it holds
                 out.rmdir()
         os.close(held)
 
@@ -669,7 +669,7 @@ def planned_release(
         spec=spec, docs=docs, people=people, epsilon=epsilon, delta=delta,
         protected=protected, trained=trained, training=training, unit=unit,
         count_lattice=calibrated_answers(epsilon, delta, n_classes) if tested else None,
-        told_numbers=spec.unit is not None and any(each.unit == "document" for each in earlier),
+        told_numbers=spec.unit is not None and any(entry.unit == "document" for entry in earlier),
     )  # fmt: skip
 
 
@@ -716,30 +716,30 @@ def plan_lines(
     return tuple(lines)
 
 
-def right_share(asked: Terms, predicted: np.ndarray) -> float:
+def right_share(test: Terms, predicted: np.ndarray) -> float:
     """Return the share of right answers on public units; NaN without a labelled one."""
-    cells = cells_of(predicted, predicted, asked.labels, asked.unit_of)
+    cells = cells_of(predicted, predicted, test.labels, test.unit_of)
     return float(cells[:, 0].mean()) if len(cells) else math.nan
 
 
 def public_quality(
-    classes: Sequence[str], asked: Terms, predicted: np.ndarray, majority: int,
+    classes: Sequence[str], test: Terms, predicted: np.ndarray, majority: int,
     free: np.ndarray | None,
 ) -> Quality | None:  # fmt: skip
     """Compare exact answers on public test units with public documents alone and the majority."""
-    if free is None or not (asked.labels >= 0).any():
+    if free is None or not (test.labels >= 0).any():
         return None
     rivals: dict[str, tuple[Counts, str]] = {}
-    for name, other in (("public", free), ("majority", np.full(len(predicted), majority))):
-        cells = cells_of(predicted, other, asked.labels, asked.unit_of)
+    for name, baseline in (("public", free), ("majority", np.full(len(predicted), majority))):
+        cells = cells_of(predicted, baseline, test.labels, test.unit_of)
         counts = Counts(tuple(cells.sum(axis=0).tolist()), 0.0, len(cells))
         rivals[name] = counts, _exact_verdict(cells)
     verdicts = {verdict for _, verdict in rivals.values()}
-    counts, _ = max(rivals.values(), key=lambda each: each[0].other)
-    verdict: str = next(each for each in ("loss", "none", "gain") if each in verdicts)
+    counts, _ = max(rivals.values(), key=lambda rival: rival[0].other)
+    verdict: str = next(outcome for outcome in ("loss", "none", "gain") if outcome in verdicts)
     if counts.labelled < FEWEST:
         verdict = "cannot tell"
-    cells = answers_of(predicted, asked.labels, asked.unit_of, len(classes))
+    cells = answers_of(predicted, test.labels, test.unit_of, len(classes))
     answers = ClassAnswers.of(cells.sum(axis=0), 0.0)
     return Quality(
         counts.score, rivals["majority"][0].other, classes[majority],
@@ -754,13 +754,13 @@ def event_trees(
     """Return planned mechanisms as event trees of dp-accounting."""
     from private_graphs.privacy.dp_events import dp_events
 
-    return [each.model_dump(mode="json") for each in dp_events(events, apart, claim, True)]
+    return [tree.model_dump(mode="json") for tree in dp_events(events, apart, claim, True)]
 
 
 def statement_of(
     spec: Declaration, events: Sequence[Event], apart: Sequence[Event],
     claim: tuple[Unit, Relation, float, int], epsilon: float, method: str, secret: bytes, *,
-    scenario: str, features: str, **more: Any,
+    scenario: str, features: str, **fields: Any,
 ) -> PrivacyStatement:  # fmt: skip
     """Return the statement of one release of declared documents; no hash of its data is kept."""
     from private_graphs.privacy.prices import SearchRuns, price_file
@@ -777,5 +777,5 @@ def statement_of(
             data_fingerprint=published_fingerprint(sha256_of(spec.nodes), secret),
         ),
         file=price_file(claim, (SearchRuns(tuple(events), 1, tuple(apart)),), 0),
-        noise_source="os_entropy", noise_generator="discrete_gaussian", **more,
+        noise_source="os_entropy", noise_generator="discrete_gaussian", **fields,
     )  # fmt: skip

@@ -84,7 +84,7 @@ def read_documents(spec: Declaration) -> Documents:
     """
     table = read_table(spec.nodes, spec.roles, encoding=spec.encoding).trimmed(spec.id, spec.label)
     ids = distinct_ids(table, spec.id)
-    own = _distinct(table, ids)
+    rows = _distinct(table, ids)
     texts, blank = _texts(table, spec)
     labels = _column(table, spec.label)
     units = _units(table, spec, ids)
@@ -92,26 +92,26 @@ def read_documents(spec: Declaration) -> Documents:
     warnings += _missing_warnings(units, spec)
     warnings += _decimal_warnings(table, spec)
     public = _public(table, spec)
-    for more in _public_tables(spec):
-        more_texts, more_blank = _texts(more, spec)
-        more_ids = distinct_ids(more, spec.id)
-        _refuse_known(more, more_ids, own, spec)
+    for extra in _public_tables(spec):
+        more_texts, more_blank = _texts(extra, spec)
+        more_ids = distinct_ids(extra, spec.id)
+        _refuse_known(extra, more_ids, rows, spec)
         ids += more_ids
-        units += [f"{more.path.name}\0{each}" for each in more_ids]
+        units += [f"{extra.path.name}\0{doc_id}" for doc_id in more_ids]
         texts, blank = texts + more_texts, np.concatenate([blank, more_blank])
-        labels += _column(more, spec.label)
-        public = np.concatenate([public, np.ones(more.n_rows, dtype=bool)])
+        labels += _column(extra, spec.label)
+        public = np.concatenate([public, np.ones(extra.n_rows, dtype=bool)])
     names, unit_of = _numbered(units)
     private = np.zeros(len(names), dtype=bool)
     private[unit_of[~public]] = True  # a unit is public only as a whole
     classes = spec.classes or _classes_of(
-        [label for label, own in zip(labels, ~private[unit_of], strict=True) if own], spec
+        [label for label, known in zip(labels, ~private[unit_of], strict=True) if known], spec
     )
     codes, outside, spelt = _codes(labels, classes)
     warnings += spelt
-    kept = ~blank
-    kept[kept] = _kept_of_units(names, unit_of[kept], np.asarray(ids, object)[kept], spec)
-    crowded = int((~blank & ~kept).sum())
+    mask = ~blank
+    mask[mask] = _kept_of_units(names, unit_of[mask], np.asarray(ids, object)[mask], spec)
+    crowded = int((~blank & ~mask).sum())
     mixed = int((public & private[unit_of]).sum())
     if mixed:
         warnings.append(
@@ -121,7 +121,7 @@ def read_documents(spec: Declaration) -> Documents:
     return Documents(
         ids=ids, unit_of=unit_of, units=names,
         sides=_sides(names, private, bool(public.any()), spec.test_share),
-        texts=texts, labels=codes, kept=kept, classes=tuple(classes), outside=outside,
+        texts=texts, labels=codes, kept=mask, classes=tuple(classes), outside=outside,
         dropped={
             "document without text": int(blank.sum()),
             f"document beyond {spec.max_per_unit} of one {spec.unit or 'unit'}": crowded,
@@ -150,16 +150,16 @@ def read_links(spec: Declaration, ids: Sequence[str]) -> tuple[np.ndarray, dict[
 
     def places(name: str) -> np.ndarray:
         column = table.columns[name].combine_chunks().dictionary_encode()
-        found = pc.index_in(pa.array(map(seen, column.dictionary.to_pylist()), pa.string()), known)
-        return np.asarray(pc.fill_null(found.take(column.indices), -1))
+        codes = pc.index_in(pa.array(map(seen, column.dictionary.to_pylist()), pa.string()), known)
+        return np.asarray(pc.fill_null(codes.take(column.indices), -1))
 
     source, target = places(spec.source), places(spec.target)
     unknown = (source < 0) | (target < 0)
     if unknown.any() and spec.unknown_edges == "refuse":
-        rows, more = first_rows(unknown)
+        rows, suffix = first_rows(unknown)
         raise table.error(
             rows,
-            f"the link leads to the id of no document{more}; correct it, or drop such links with "
+            f"the link leads to the id of no document{suffix}; correct it, or drop such links with "
             "--unknown-edges drop",
         )
     links = undirected_edges(source[~unknown], target[~unknown], len(ids))
@@ -180,23 +180,23 @@ def keyed(purpose: str, parts: Iterable[str]) -> list[int]:
     """Return a 64-bit keyed hash of each text: fixed in advance, a function of the text alone."""
     key = f"private-graphs documents: {purpose}".encode()
     return [
-        int.from_bytes(hashlib.blake2b(each.encode(), key=key, digest_size=8).digest(), "big")
-        for each in parts
+        int.from_bytes(hashlib.blake2b(part.encode(), key=key, digest_size=8).digest(), "big")
+        for part in parts
     ]
 
 
 def _column(table: OwnTable, name: str) -> list[str]:
-    return [each or "" for each in table.columns[name].to_pylist()]
+    return [cell or "" for cell in table.columns[name].to_pylist()]
 
 
 def _texts(table: OwnTable, spec: Declaration) -> tuple[list[str], np.ndarray]:
     """Return joined texts, and which documents have none."""
     blank = np.logical_and.reduce([is_blank(table.columns[name]) for name in spec.text])
     if blank.any() and not spec.drop_empty:
-        rows, more = first_rows(blank)
+        rows, suffix = first_rows(blank)
         raise table.error(
             rows,
-            f"no text in {', '.join(map(repr, spec.text))}{more}; write one, or leave such "
+            f"no text in {', '.join(map(repr, spec.text))}{suffix}; write one, or leave such "
             "documents out with --drop-empty",
         )
     columns = [_column(table, name) for name in spec.text]
@@ -206,23 +206,23 @@ def _texts(table: OwnTable, spec: Declaration) -> tuple[list[str], np.ndarray]:
 def _distinct(table: OwnTable, ids: list[str]) -> dict[str, int]:
     """Return visible form of an id -> row; the ledger keeps one account of each."""
     rows: dict[str, int] = {}
-    for row, each in enumerate(ids):
-        if (first := rows.setdefault(seen(each), row)) != row:
+    for row, key in enumerate(ids):
+        if (first := rows.setdefault(seen(key), row)) != row:
             raise table.error(
                 (first, row),
-                f"the ids {ids[first]!a} and {each!a} look the same, expected each id once; keep "
+                f"the ids {ids[first]!a} and {key!a} look the same, expected each id once; keep "
                 "one of them",
             )
     return rows
 
 
-def _refuse_known(table: OwnTable, ids: list[str], own: dict[str, int], spec: Declaration) -> None:
+def _refuse_known(table: OwnTable, ids: list[str], rows: dict[str, int], spec: Declaration) -> None:
     """Refuse a public table with ids of the owner's: these documents would be published."""
-    for row, each in enumerate(ids):
-        if seen(each) in own:
+    for row, key in enumerate(ids):
+        if seen(key) in rows:
             raise table.error(
                 row,
-                f"the id {each!r} is in {spec.nodes.name} too, and would be public here; take the "
+                f"the id {key!r} is in {spec.nodes.name} too, and would be public here; take the "
                 "table out of the folder of public files, or rename the ids of public documents",
             )
 
@@ -231,22 +231,22 @@ def _units(table: OwnTable, spec: Declaration, ids: list[str]) -> list[str]:
     """Return the unit of each document; a document without one is its own unit."""
     if spec.unit is None:
         return list(ids)
-    names = (seen(each) for each in _column(table, spec.unit))
-    return [f"unit\0{name}" if name else each for name, each in zip(names, ids, strict=True)]
+    names = (seen(cell) for cell in _column(table, spec.unit))
+    return [f"unit\0{name}" if name else doc_id for name, doc_id in zip(names, ids, strict=True)]
 
 
 def _alone_warnings(units: list[str], spec: Declaration) -> list[str]:
     """Return a warning about documents without a person."""
-    alone = sum(not each.startswith("unit\0") for each in units) if spec.unit else 0
+    count = sum(not unit.startswith("unit\0") for unit in units) if spec.unit else 0
     return [
-        f"{counted(alone, 'document')} without {spec.unit!r}: each counts as a person of its own, "
+        f"{counted(count, 'document')} without {spec.unit!r}: each counts as a person of its own, "
         "and who has several of them is protected less; fill the column where the person is known"
-    ] if alone else []  # fmt: skip
+    ] if count else []  # fmt: skip
 
 
 def _missing_warnings(units: list[str], spec: Declaration) -> list[str]:
     """Return a warning about persons whose name is a spelling of a missing value."""
-    counts = Counter(each.removeprefix("unit\0") for each in units if each.startswith("unit\0"))
+    counts = Counter(unit.removeprefix("unit\0") for unit in units if unit.startswith("unit\0"))
     return [
         f"{counted(counts[name], 'document')} with {spec.unit!r} {shown(name)}, which looks like a "
         f"missing value: they count as one person, of whom at most {spec.max_per_unit} documents "
@@ -259,8 +259,8 @@ def _alike_warnings(units: list[str], spec: Declaration) -> list[str]:
     """Return a warning about units that may be one person."""
     if spec.unit is None:
         return []
-    distinct = {each.removeprefix("unit\0") for each in units}
-    several = len(distinct) - len({each.casefold().lstrip("0") for each in distinct})
+    distinct = {unit.removeprefix("unit\0") for unit in units}
+    several = len(distinct) - len({name.casefold().lstrip("0") for name in distinct})
     return [
         f"{counted(several, 'value', f'of {spec.unit!r}')} unlike another one only in case or "
         "leading zeros: each counts as a person of its own, and who has several is protected less; "
@@ -271,12 +271,12 @@ def _alike_warnings(units: list[str], spec: Declaration) -> list[str]:
 def _decimal_warnings(table: OwnTable, spec: Declaration) -> list[str]:
     """Return a warning about whole numbers that a program has written as decimals."""
     columns = (name for name in (spec.id, spec.unit) if name)
-    found = {name: next(filter(_DECIMAL.fullmatch, _column(table, name)), None) for name in columns}
+    cells = {name: next(filter(_DECIMAL.fullmatch, _column(table, name)), None) for name in columns}
     return [
         f"{name!r} is {value!r} and the like: missing values turn whole numbers into decimals; the "
         f"ledger takes {value.partition('.')[0]} and {value} for two people: write the column as "
         "it was in earlier tables"
-        for name, value in found.items() if value
+        for name, value in cells.items() if value
     ]  # fmt: skip
 
 
@@ -284,16 +284,16 @@ def _public(table: OwnTable, spec: Declaration) -> np.ndarray:
     """Return (N,) bool: documents that the column of the declaration calls public."""
     if spec.public is None:
         return np.zeros(table.n_rows, dtype=bool)
-    values = [each.strip(NOT_SEEN).lower() for each in _column(table, spec.public)]
-    wrong = np.array([each not in _YES | _NO for each in values])
+    values = [cell.strip(NOT_SEEN).lower() for cell in _column(table, spec.public)]
+    wrong = np.array([answer not in _YES | _NO for answer in values])
     if wrong.any():
-        rows, more = first_rows(wrong)
+        rows, suffix = first_rows(wrong)
         raise table.error(
             rows,
-            f"{spec.public!r} is {values[rows[0]]!r}{more}, expected yes or no: only documents "
+            f"{spec.public!r} is {values[rows[0]]!r}{suffix}, expected yes or no: only documents "
             "that say yes (or 1, true, public) are public",
         )
-    return np.array([each in _YES for each in values])
+    return np.array([answer in _YES for answer in values])
 
 
 def _public_tables(spec: Declaration) -> list[OwnTable]:
@@ -328,16 +328,16 @@ def _numbered(names: Sequence[str]) -> tuple[list[str], np.ndarray]:
 def _classes_of(labels: list[str], spec: Declaration) -> tuple[str, ...]:
     """Return the names of the classes of public documents, one for each that looks the same."""
     counts = Counter(labels)
-    found: dict[str, str] = {}
-    for label in sorted(counts, key=lambda each: (-counts[each], each)):
+    names: dict[str, str] = {}
+    for label in sorted(counts, key=lambda text: (-counts[text], text)):
         if label.strip(NOT_SEEN) and not is_missing(label):
-            found.setdefault(looks(label), label)
-    if len(found) < 2:
+            names.setdefault(looks(label), label)
+    if len(names) < 2:
         raise UserError(
-            f"{spec.nodes}: public documents have {len(found)} classes in {spec.label!r}, expected "
+            f"{spec.nodes}: public documents have {len(names)} classes in {spec.label!r}, expected "
             "at least two: name the classes with --classes a,b,c"
         )
-    return tuple(sorted(found.values()))
+    return tuple(sorted(names.values()))
 
 
 def _codes(
@@ -345,28 +345,28 @@ def _codes(
 ) -> tuple[np.ndarray, tuple[str, ...], list[str]]:
     """Return (N,) classes, frequent labels that are none, and warnings about labels."""
     exact = {name: number for number, name in enumerate(classes)}
-    alike: dict[str, int] = {}
+    lookalikes: dict[str, int] = {}
     for name, number in exact.items():
-        alike.setdefault(looks(name), number)
+        lookalikes.setdefault(looks(name), number)
     counts = Counter(labels)
-    kinds = {label: exact.get(label, alike.get(looks(label), -1)) if label else -1
+    kinds = {label: exact.get(label, lookalikes.get(looks(label), -1)) if label else -1
              for label in counts}  # fmt: skip
     none = {label for label, kind in kinds.items() if label and kind < 0}
     absent = set(filter(is_missing, none))
 
-    def some(found: set[str]) -> str:
-        return ", ".join(map(shown, sorted(found)[:3]))
+    def some(texts: set[str]) -> str:
+        return ", ".join(map(shown, sorted(texts)[:3]))
 
-    other = none - absent
-    often = tuple(sorted(other, key=lambda each: (-counts[each], each))[:_MOST_OUTSIDE])
+    extra = none - absent
+    often = tuple(sorted(extra, key=lambda text: (-counts[text], text))[:_MOST_OUTSIDE])
     warnings = []
-    if other:
+    if extra:
         warnings.append(
-            f"{counted(sum(counts[each] for each in other), 'label')} outside the classes (such as "
-            f"{some(other)}): these documents stay protected, and count as unlabelled"
+            f"{counted(sum(counts[text] for text in extra), 'label')} outside the classes (such as "
+            f"{some(extra)}): these documents stay protected, and count as unlabelled"
         )
     if absent:
-        count = sum(counts[each] for each in absent)
+        count = sum(counts[text] for text in absent)
         warnings.append(f"{counted(count, 'label')} {some(absent)}: read as no label")
     if respelt := {label for label, kind in kinds.items() if kind >= 0} - set(classes):
         warnings.append(
@@ -391,7 +391,7 @@ def _kept_of_units(
     The hash is of the unit's and the document's id, so that no unit changes what is kept of
     another one.
     """
-    kept = np.ones(len(unit_of), dtype=bool)
+    mask = np.ones(len(unit_of), dtype=bool)
     sizes = np.bincount(unit_of, minlength=len(names))
     crowded = np.flatnonzero((sizes > spec.max_per_unit)[unit_of])
     if len(crowded):
@@ -399,9 +399,9 @@ def _kept_of_units(
         ranks = np.array(keyed("kept documents", pairs), dtype=np.uint64)
         order = crowded[np.lexsort((ranks, unit_of[crowded]))]
         first = np.r_[0, np.flatnonzero(np.diff(unit_of[order])) + 1]
-        place = np.arange(len(order)) - np.repeat(first, np.diff(np.r_[first, len(order)]))
-        kept[order[place >= spec.max_per_unit]] = False
-    return kept
+        rank = np.arange(len(order)) - np.repeat(first, np.diff(np.r_[first, len(order)]))
+        mask[order[rank >= spec.max_per_unit]] = False
+    return mask
 
 
 def _sides(

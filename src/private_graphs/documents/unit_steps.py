@@ -173,13 +173,13 @@ class ResidualSums:
         labelled = np.flatnonzero(terms.labels >= 0)
         blocks, norms = [], np.zeros(len(labelled))
         for start in range(0, len(labelled), _BLOCK):
-            some = slice(start, start + _BLOCK)
-            rows = features.rows([terms.texts[int(row)] for row in labelled[some]])
+            block = slice(start, start + _BLOCK)
+            rows = features.rows([terms.texts[int(row)] for row in labelled[block]])
             constant = np.full((rows.shape[0], 1), BIAS)
             rows = scipy.sparse.hstack([rows, constant], format="csr")
             rows.data = on_grid(rows.data, ROW_BITS)
             squares = np.add.reduceat(np.square(rows.data), rows.indptr[:-1])
-            norms[some] = np.sqrt(squares) / 2.0**ROW_BITS
+            norms[block] = np.sqrt(squares) / 2.0**ROW_BITS
             blocks.append(rows)
         units = np.unique(terms.unit_of[labelled], return_inverse=True)[1]
         shares = 1.0 / np.bincount(units)[units]
@@ -197,9 +197,9 @@ class ResidualSums:
         """
         total = np.zeros(weights.shape, np.int64)
         for start, rows in zip(range(0, len(self.labels), _BLOCK), self.rows, strict=True):
-            some = slice(start, start + _BLOCK)
+            block = slice(start, start + _BLOCK)
             logits = (rows @ weights) * 2.0**-ROW_BITS
-            terms = clipped_residuals(logits[:, None], self.labels[some], self.norms[some])[:, 0]
-            terms = on_grid(terms * self.shares[some], RESIDUAL_BITS)
+            terms = clipped_residuals(logits[:, None], self.labels[block], self.norms[block])[:, 0]
+            terms = on_grid(terms * self.shares[block], RESIDUAL_BITS)
             total += (rows.T @ terms).astype(np.int64)
         return total

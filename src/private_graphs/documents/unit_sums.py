@@ -52,9 +52,9 @@ def columns_for(
 
     ``per_signal`` is the number of columns for each unit of the signal n·μ/K.
     """
-    wanted = per_signal * n_units * gdp_mu(epsilon, delta) / n_classes
+    target = per_signal * n_units * gdp_mu(epsilon, delta) / n_classes
     low, high = COLUMNS
-    return int(min(high, max(low, 2 ** round(math.log2(max(1.0, wanted))))))
+    return int(min(high, max(low, 2 ** round(math.log2(max(1.0, target))))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +111,8 @@ class Terms:
         weights = 1.0 / np.bincount(units)[units]
         shape = (units.max() + 1, len(rows))
         for label in np.unique(self.labels[rows]):
-            own = np.flatnonzero(self.labels[rows] == label)
-            mean = scipy.sparse.csr_matrix((weights[own], (units[own], own)), shape) @ z
+            members = np.flatnonzero(self.labels[rows] == label)
+            mean = scipy.sparse.csr_matrix((weights[members], (units[members], members)), shape) @ z
             terms = lattice.rounded(mean.data)
             whole = (terms, mean.indices, mean.indptr)
             yield names, label, scipy.sparse.csr_matrix(whole, mean.shape)
@@ -128,9 +128,9 @@ def calibrated(epsilon: float, delta: float, columns: int, n_classes: int) -> La
 
 def query_of(lattice: LatticeGaussian, unit: str, reason: str, count: int = 1) -> GaussianQuery:
     """Return the event of ``count`` releases."""
-    found = lattice.query(unit=unit, relation="replace", reason=reason, clipping="row", count=count)
-    assert found is not None  # budgets are finite
-    return found
+    query = lattice.query(unit=unit, relation="replace", reason=reason, clipping="row", count=count)
+    assert query is not None  # budgets are finite
+    return query
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +156,7 @@ class PublicTexts:
 
 def mu_of(queries: Sequence[GaussianQuery]) -> float:
     """Return μ of all releases together: their μ² add up."""
-    return math.sqrt(sum(each.count * (each.sensitivity / each.noise_std) ** 2 for each in queries))
+    return math.sqrt(sum(term.count * (term.sensitivity / term.noise_std) ** 2 for term in queries))
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,18 +273,18 @@ def weights_of(private: ClassMeans, known: ClassMeans | None, variance: float | 
     are a second observation of the same means.
     """
     parts = [private] if known is None else [private, known]
-    sizes: Any = sum(each.sizes for each in parts)
-    centre: Any = sum(each.sums.sum(axis=1) for each in parts) / sizes.sum()
+    sizes: Any = sum(part.sizes for part in parts)
+    centre: Any = sum(part.sums.sum(axis=1) for part in parts) / sizes.sum()
     if variance is None:
         noise = len(sizes) * len(centre) * (private.noise_std / sizes.sum()) ** 2
         around = 1 - max(float(centre @ centre) - noise, 0.0)
         variance = max(around, _LEAST_AROUND) / len(centre)
     precision = np.full(len(sizes), 1 / (_SPREAD * variance))
     means = np.zeros_like(private.sums)
-    for each in parts:
-        uncertain = variance / each.sizes + (each.noise_std / each.sizes) ** 2  # (K,)
+    for part in parts:
+        uncertain = variance / part.sizes + (part.noise_std / part.sizes) ** 2  # (K,)
         precision += 1 / uncertain
-        means += (each.sums / each.sizes - centre[:, None]) / uncertain
+        means += (part.sums / part.sizes - centre[:, None]) / uncertain
     means /= precision
     slopes = means / variance
     constants = np.log(sizes / sizes.sum()) - centre @ slopes - (means * slopes).sum(axis=0) / 2
@@ -302,11 +302,11 @@ def scores_of(weights: np.ndarray, features: Map, texts: Sequence[str]) -> np.nd
 
 
 def cells_of(
-    predicted: np.ndarray, other: np.ndarray, labels: np.ndarray, unit_of: np.ndarray
+    predicted: np.ndarray, baseline: np.ndarray, labels: np.ndarray, unit_of: np.ndarray
 ) -> np.ndarray:
     """Return (units, 4): shares of a unit's labelled documents in the cells of ``Counts``."""
     labelled = labels >= 0
-    cell = 2 * (predicted != labels) + (other != labels)
+    cell = 2 * (predicted != labels) + (baseline != labels)
     return unit_shares(cell[labelled], unit_of[labelled], 4)
 
 

@@ -53,20 +53,20 @@ class ModelVectors:
 
     @classmethod
     def find(
-        cls, model: str, data: Path, wanted: str | None = None, device: str = "auto"
+        cls, model: str, data: Path, expected: str | None = None, device: str = "auto"
     ) -> ModelVectors:
         """Return the model in a folder or file, or of a name in ``data/sources.yaml``.
 
-        ``wanted`` is the digest that it has to have.
+        ``expected`` is the digest that it has to have.
 
         Raises:
-            UserError: no model, or one that differs from the ``wanted`` one.
+            UserError: no model, or one that differs from the ``expected`` one.
         """
         path = _path_of(model, data)
         name, digest = path.name, _digest(path)
-        if wanted is not None and digest != wanted:
+        if expected is not None and digest != expected:
             raise UserError(
-                f"{path}: the sha256 of its files is {digest[:16]}…, expected {wanted[:16]}…: "
+                f"{path}: the sha256 of its files is {digest[:16]}…, expected {expected[:16]}…: "
                 f"another model than the one that read the documents; give that one"
             )
         return cls(name, digest, path, device)
@@ -100,8 +100,8 @@ class ModelVectors:
         """Return (texts, columns) rows of norm 1 or zero."""
         new = [text for text in dict.fromkeys(texts) if text not in self._kept]
         self._kept.update(zip(new, self._means(new), strict=True))
-        found = np.array([self._kept[text] for text in texts]).reshape(len(texts), self.columns)
-        return scipy.sparse.csr_matrix(found)
+        vectors = np.array([self._kept[text] for text in texts]).reshape(len(texts), self.columns)
+        return scipy.sparse.csr_matrix(vectors)
 
     weighted = rows
 
@@ -119,7 +119,7 @@ class ModelVectors:
     def _means(self, texts: list[str]) -> np.ndarray:
         """Return (texts, columns) vectors of norm 1 or 0: of long texts the mean over windows."""
         reader = self._reader
-        found = np.zeros((len(texts), reader.width))
+        means = np.zeros((len(texts), reader.width))
         left = list(enumerate(texts))
         while left:
             places, parts = zip(*left, strict=True)
@@ -127,14 +127,14 @@ class ModelVectors:
             cut = sizes > (reader.longest or np.inf)
             cut &= np.array([len(part) > 1 for part in parts])
             whole = np.flatnonzero(~cut)
-            vectors = reader.encode([parts[at] for at in whole]) if len(whole) else found[:0]
-            np.add.at(found, np.array(places)[whole],
+            vectors = reader.encode([parts[at] for at in whole]) if len(whole) else means[:0]
+            np.add.at(means, np.array(places)[whole],
                       sizes[whole, None] * vectors.astype(np.float64))  # fmt: skip
             again = np.flatnonzero(cut)
             left = [(places[at], half) for at in again for half in _halves(parts[at])]
-        found[~np.isfinite(found).all(axis=1)] = 0.0
-        norms = np.sqrt(np.einsum("ij,ij->i", found, found))[:, None]
-        return np.divide(found, norms, out=np.zeros_like(found), where=norms > 0)
+        means[~np.isfinite(means).all(axis=1)] = 0.0
+        norms = np.sqrt(np.einsum("ij,ij->i", means, means))[:, None]
+        return np.divide(means, norms, out=np.zeros_like(means), where=norms > 0)
 
 
 def _halves(text: str) -> tuple[str, str]:
@@ -142,7 +142,7 @@ def _halves(text: str) -> tuple[str, str]:
     middle = len(text) // 2
     before, after = text.rfind(" ", 1, middle), text.find(" ", middle, len(text) - 1)
     blanks = [at for at in (before, after) if at > 0]
-    at = min(blanks, key=lambda each: abs(each - middle), default=middle)
+    at = min(blanks, key=lambda blank: abs(blank - middle), default=middle)
     return text[:at], text[at:]
 
 
@@ -153,7 +153,7 @@ def _path_of(model: str, data: Path) -> Path:
     path = Path(model).expanduser()
     if not path.exists() and model in load_models():
         supply([model], data)
-        files = [data / each.file for each in raw_records(model, data)]
+        files = [data / record.file for record in raw_records(model, data)]
         path = files[0] if len(files) == 1 else data / "models" / model
     if not _kind(path):
         raise UserError(
@@ -183,7 +183,7 @@ def _digest(path: Path) -> str:
         parts = [sha256_of(unpacked(path))]
     else:
         files = {"bert": files_of_model, "sbert": files_of_sentence_model}[kind](path)
-        parts = [f"{each.file} {each.sha256}" for each in files]
+        parts = [f"{record.file} {record.sha256}" for record in files]
     text = "\n".join([f"private-graphs vectors {_VERSION} {kind}", *parts])
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -208,8 +208,8 @@ def _sentence(folder: Path, device: str) -> TextReader:
     encoder = SentenceEncoder(folder, device)
 
     def encode(texts: list[str]) -> np.ndarray:
-        found = encoder.encode(texts)
-        return found["sentence"] * found["filled"][:, None]
+        output = encoder.encode(texts)
+        return output["sentence"] * output["filled"][:, None]
 
     return TextReader(encode, encoder.width, encoder.token_counts, encoder.longest)
 
@@ -221,11 +221,11 @@ def _words(file: Path, device: str) -> TextReader:
     width = model.get_dimension()
 
     def encode(texts: list[str]) -> np.ndarray:
-        found = np.zeros((len(texts), width))
+        sums = np.zeros((len(texts), width))
         for row, text in enumerate(texts):
             for word in tokens(text):
-                found[row] += model.get_word_vector(word)
-        return found
+                sums[row] += model.get_word_vector(word)
+        return sums
 
     return TextReader(encode, width)
 

@@ -47,12 +47,12 @@ def lost_of(texts: list[str], tokenizer: Any, longest: int) -> dict[str, int]:
 
 def token_counts(texts: list[str], tokenizer: Any) -> np.ndarray:
     """Return (texts,) numbers of tokens, special ones included, of which a model may read fewer."""
-    found: list[int] = []
+    counts: list[int] = []
     for start in range(0, len(texts), 1_000):
         with quiet_transformers():
             read = tokenizer(texts[start : start + 1_000], truncation=False)["input_ids"]
-        found += map(len, read)
-    return np.array(found, dtype=np.int64)
+        counts += map(len, read)
+    return np.array(counts, dtype=np.int64)
 
 
 class BertEncoder:
@@ -99,14 +99,14 @@ class BertEncoder:
         self.packed = packed_bert(self.model, self.tokens_per_batch) if on_cpu else None
         parts = [f"bert pooling {POOLING_VERSION}", str(precision)]
         parts.append(f"{'packed' if self.packed else LADDER} {self.tokens_per_batch}")
-        parts += [f"{each.file} {each.sha256}" for each in self.files]
+        parts += [f"{record.file} {record.sha256}" for record in self.files]
         self.fingerprint = hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def _check_sizes(self, folder: Path) -> None:
-        found, expected = len(self.tokenizer), self.model.config.vocab_size
-        if found > expected:
+        n_tokens, expected = len(self.tokenizer), self.model.config.vocab_size
+        if n_tokens > expected:
             raise UserError(
-                f"{folder}: vocab.txt has {found} tokens, the model has vectors for {expected}; "
+                f"{folder}: vocab.txt has {n_tokens} tokens, the model has vectors for {expected}; "
                 "expected files of one and the same model: fetch them again"
             )
 
@@ -130,7 +130,7 @@ class BertEncoder:
             return_token_type_ids=False,
         )["input_ids"]
         lengths = np.array([len(ids) for ids in token_ids], dtype=np.int64)
-        found = {
+        means = {
             "all_tokens": np.empty((len(texts), self.width), dtype=np.float32),
             "words": np.empty((len(texts), self.width), dtype=np.float32),
             "filled": lengths > 2,  # [CLS] and [SEP] enclose every text
@@ -138,8 +138,8 @@ class BertEncoder:
         states = self._packed_states if self.packed else self._padded_states
         with torch.inference_mode():
             for batch, hidden in states(token_ids, lengths):
-                found["all_tokens"][batch], found["words"][batch] = _means(hidden, lengths[batch])
-        return found
+                means["all_tokens"][batch], means["words"][batch] = _means(hidden, lengths[batch])
+        return means
 
     def _packed_states(
         self, token_ids: list[list[int]], lengths: np.ndarray
@@ -162,12 +162,12 @@ class BertEncoder:
             present = np.arange(longest) < lengths[filled_up][:, None]  # (rows, longest)
             padded = np.full(present.shape, self.tokenizer.pad_token_id, dtype=np.int64)
             padded[present] = _joined([token_ids[i] for i in filled_up], lengths[filled_up])
-            there = torch.from_numpy(present).to(self.device)
+            mask = torch.from_numpy(present).to(self.device)
             hidden = self.model(
-                input_ids=torch.from_numpy(padded).to(self.device), attention_mask=there.long()
+                input_ids=torch.from_numpy(padded).to(self.device), attention_mask=mask.long()
             )
             n = len(batch)
-            yield batch, hidden.last_hidden_state[:n][there[:n]]
+            yield batch, hidden.last_hidden_state[:n][mask[:n]]
 
 
 def _joined(token_ids: list[list[int]], lengths: np.ndarray) -> np.ndarray:

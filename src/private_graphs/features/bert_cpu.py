@@ -101,8 +101,8 @@ class PackedBert:
         for length, count in runs:
             end = start + length * count
             parts = joined[start:end].view(count, length, 3, self.heads, width // self.heads)
-            found = scaled_dot_product_attention(*parts.permute(2, 0, 3, 1, 4))
-            mixed[start:end] = found.transpose(1, 2).reshape(end - start, width)
+            context = scaled_dot_product_attention(*parts.permute(2, 0, 3, 1, 4))
+            mixed[start:end] = context.transpose(1, 2).reshape(end - start, width)
             start = end
         return mixed
 
@@ -138,6 +138,6 @@ def _same_states(model: Any, packed: PackedBert, longest: int) -> bool:
     ]
     with torch.inference_mode():
         expected = torch.cat([model(input_ids=text[None]).last_hidden_state[0] for text in texts])
-        found = packed(torch.cat(texts), lengths)
+        actual = packed(torch.cat(texts), lengths)
     # Non-finite states count as different.
-    return bool((found - expected).abs().max() <= TOLERANCE * expected.abs().max())
+    return bool((actual - expected).abs().max() <= TOLERANCE * expected.abs().max())

@@ -96,8 +96,8 @@ def load_model(folder: Path) -> Any:
             f"{folder}: cannot be read as a BERT model ({error}); expected config.json and "
             "model.safetensors that belong together: fetch the files again"
         ) from error
-    model, found = loaded
-    if missing := sorted(found["missing_keys"]):  # the library would initialise them at random
+    model, info = loaded
+    if missing := sorted(info["missing_keys"]):  # the library would initialise them at random
         raise UserError(
             f"{folder}: the weights lack {len(missing)} tensors, such as {missing[0]}; expected "
             "those of a BERT model with the shape in config.json: fetch the files again"

@@ -81,7 +81,7 @@ def _model_records(spec: DatasetSpec, kind: str, model: Path) -> list[RawFile]:
     try:
         if kind == "fasttext":
             _check_fasttext(model)
-        return [RawFile(file=each, sha256=sha256_of(each), url=None) for each in files]
+        return [RawFile(file=file, sha256=sha256_of(file), url=None) for file in files]
     except (OSError, EOFError) as error:
         raise UserError(
             f"{model}: cannot be read ({error}); the features {kind} of {spec.name!r} need it: "
@@ -92,8 +92,8 @@ def _model_records(spec: DatasetSpec, kind: str, model: Path) -> list[RawFile]:
 def _check_fasttext(model: Path) -> None:
     """Raise UserError for a file that the fastText library cannot read, before it tries."""
     with (gzip.open if model.suffix == ".gz" else open)(model, "rb") as stream:
-        found = stream.read(len(FASTTEXT_MAGIC))
-    if found != FASTTEXT_MAGIC:
+        magic = stream.read(len(FASTTEXT_MAGIC))
+    if magic != FASTTEXT_MAGIC:
         raise UserError(
             f"{model}: is no binary fastText model, expected one such as cc.en.300.bin (vectors "
             "as text, .vec, cannot be used): name another with --model"
@@ -116,9 +116,9 @@ def build_or_load(
         spec, kind, raw_dir, cache_of(folder), threads=threads, device=device, progress=progress
     )
     sources = source_records(spec.own) if spec.own else raw_records(name, raw_dir)
-    kept = _kept(folder, _made_from(spec, kind, sources, options))
-    if kept is not None:
-        return kept
+    dataset = _kept(folder, _made_from(spec, kind, sources, options))
+    if dataset is not None:
+        return dataset
     texts = read_own(spec.own, view) if spec.own else build_texts(name, raw_dir, view)
     return build_features(spec, texts, kind, view, options, folder)
 
@@ -138,7 +138,7 @@ def build_features(
     files that it describes.
     """
     try:
-        made = make_features(texts, kind, view, options)
+        table = make_features(texts, kind, view, options)
     except UserError as error:
         if kind != "bow" or spec.own is None:
             raise
@@ -146,8 +146,8 @@ def build_features(
         raise UserError(
             f"{error}: lower --min-count ({low:,}) or raise --max-count ({high:,})"
         ) from error
-    built = texts.with_features(made.values, kind, list(made.preprocessing), list(made.models),
-                                made.counts)  # fmt: skip
+    built = texts.with_features(table.values, kind, list(table.preprocessing), list(table.models),
+                                table.counts)  # fmt: skip
     (folder / BUILD_FILE).unlink(missing_ok=True)
     built.save(folder)
     write_json(folder / STATISTICS_FILE, built.statistics())
@@ -167,7 +167,7 @@ def _made_from(
     """Return all inputs of a build, as JSON."""
     files = [*sources, *options.model_files]
     return {
-        "files": [each.model_dump(mode="json") for each in files],
+        "files": [file.model_dump(mode="json") for file in files],
         # The bound on the edges does not affect how the graph is built.
         "declaration": (
             spec.own.model_dump(mode="json", exclude={"max_edges"}) if spec.own else None
@@ -196,8 +196,8 @@ def _record(folder: Path, made_from: dict) -> dict:
 def _kept(folder: Path, made_from: dict) -> GraphDataset | None:
     """Return the build in ``folder`` if it has the same inputs and unchanged files, else None."""
     try:
-        found = parsed_json((folder / BUILD_FILE).read_text(encoding="utf-8"))
-        if found != _record(folder, made_from):
+        record = parsed_json((folder / BUILD_FILE).read_text(encoding="utf-8"))
+        if record != _record(folder, made_from):
             return None
     except (OSError, ValueError):
         return None

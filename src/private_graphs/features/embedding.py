@@ -48,7 +48,7 @@ def fixed_batches(
     nothing in a batch; only texts of ``longest`` tokens, the most that the model reads, form
     batches without padding.
     """
-    ladder = np.array([*(each for each in LADDER if each < longest), longest])
+    ladder = np.array([*(rung for rung in LADDER if rung < longest), longest])
     steps = np.searchsorted(ladder, lengths, side="right")
     for step in np.unique(steps):
         padded = int(ladder[min(step, len(ladder) - 1)])
@@ -126,12 +126,12 @@ def text_means(
         encoder, distinct = kind(model, options.device), distinct_texts(graph.texts)
         values = column_means(distinct, encoder, view.empty_texts, folder, options.progress)
         counts = encoder.lost(distinct.texts)
-    told = [origin, encoder.means[view.empty_texts]]
+    sentences = [origin, encoder.means[view.empty_texts]]
     if encoder.longest is not None:
-        told.append(
+        sentences.append(
             f"Of a text the first {encoder.longest:,} tokens are read, special ones included."
         )
-    return FeatureMatrix(values, tuple(told), tuple(files or encoder.files), counts)
+    return FeatureMatrix(values, tuple(sentences), tuple(files or encoder.files), counts)
 
 
 def column_means(
@@ -168,11 +168,11 @@ def column_means(
     with working_folder(cache) as folder:
         store = ShardStore(folder, encoder.fingerprint)
         for keys, arrays in store.shards():
-            found = np.array([ids.get(key, -1) for key in keys], dtype=np.int64)
+            indices = np.array([ids.get(key, -1) for key in keys], dtype=np.int64)
             # Two concurrent runs may both have embedded a text.
-            wanted = np.flatnonzero((found >= 0) & missing[found])
-            if len(wanted):
-                add(found[wanted], {name: array[wanted] for name, array in arrays.items()})
+            rows = np.flatnonzero((indices >= 0) & missing[indices])
+            if len(rows):
+                add(indices[rows], {name: array[rows] for name, array in arrays.items()})
         for texts in _chunks(distinct.texts, np.flatnonzero(missing)):
             chosen = [distinct.texts[i] for i in texts]
             arrays = encoder.encode(chosen)
@@ -181,10 +181,10 @@ def column_means(
     return (sums * _UNIT / np.maximum(n_columns, 1)).astype(np.float32)
 
 
-def _chunks(texts: list[str], wanted: np.ndarray) -> Iterator[np.ndarray]:
+def _chunks(texts: list[str], ids: np.ndarray) -> Iterator[np.ndarray]:
     """Yield ids of texts by shard, longest first, so that batches have similar lengths."""
-    lengths = np.array([len(texts[i]) for i in wanted], dtype=np.int64)
-    order = wanted[np.argsort(-lengths, kind="stable")]
+    lengths = np.array([len(texts[i]) for i in ids], dtype=np.int64)
+    order = ids[np.argsort(-lengths, kind="stable")]
     for start in range(0, len(order), SHARD_TEXTS):
         yield order[start : start + SHARD_TEXTS]
 

@@ -83,8 +83,8 @@ def fasttext_means(graph: TextGraph, view: DataView, options: FeatureOptions) ->
             )
         else:
             path = unpacked(model)
-            own = RawFile(file=model.name, sha256=sha256_of(model), url=None)
-            files, name = options.model_files or (own,), options.model_name or path.stem
+            record = RawFile(file=model.name, sha256=sha256_of(model), url=None)
+            files, name = options.model_files or (record,), options.model_name or path.stem
             origin = f"The word vectors are those of {name}, trained on other texts."
         vectors = word_vectors(load_model(path), words.words)
     lost = {"texts_not_split": texts_not_split(graph.texts)}

@@ -19,14 +19,14 @@ def random_model(spec: DatasetSpec, kind: str) -> bool:
 
 def own_model(spec: DatasetSpec, kind: str) -> Path | None:
     """Return the user's declared model for a feature kind, or None."""
-    own = spec.own
-    if own is None:
+    graph = spec.own
+    if graph is None:
         return None
     from private_graphs.datasets.own import EMBEDDED
 
-    if own.model in (None, EMBEDDED):
+    if graph.model in (None, EMBEDDED):
         return None
-    return Path(own.model).expanduser() if kind == own.features else None
+    return Path(graph.model).expanduser() if kind == graph.features else None
 
 
 def own_model_files(spec: DatasetSpec, kind: str | None = None) -> list[str]:

@@ -54,7 +54,7 @@ class SentenceEncoder:
         self._padded: int | None = None
         self.model[0].register_forward_pre_hook(self._pad)
         parts = [f"sentence vectors {ENCODER_VERSION}", f"{LADDER} {self.tokens_per_batch}"]
-        parts += [f"{each.file} {each.sha256}" for each in self.files]
+        parts += [f"{record.file} {record.sha256}" for record in self.files]
         self.fingerprint = hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def encode(self, texts: list[str]) -> dict[str, np.ndarray]:
@@ -70,7 +70,7 @@ class SentenceEncoder:
             batches = [(np.array([i]), 1, None) for i in range(len(texts))]
         else:
             batches = fixed_batches(lengths, longest, self.tokens_per_batch)
-        found = np.empty((len(texts), self.width), dtype=np.float32)
+        sentences = np.empty((len(texts), self.width), dtype=np.float32)
         for batch, rows, padded in batches:
             self._padded = padded
             with limited_threads(1):
@@ -80,9 +80,9 @@ class SentenceEncoder:
                     show_progress_bar=False,
                     convert_to_numpy=True,
                 )
-            found[batch] = vectors[: len(batch)]
+            sentences[batch] = vectors[: len(batch)]
         self._padded = None
-        return {"sentence": found, "filled": np.array([bool(text.strip()) for text in texts])}
+        return {"sentence": sentences, "filled": np.array([bool(text.strip()) for text in texts])}
 
     @property
     def longest(self) -> int | None:
@@ -105,8 +105,8 @@ class SentenceEncoder:
     def _tokenizer(self) -> Any:
         from transformers import PreTrainedTokenizerBase
 
-        found = self.model.tokenizer
-        return found if isinstance(found, PreTrainedTokenizerBase) else None
+        tokenizer = self.model.tokenizer
+        return tokenizer if isinstance(tokenizer, PreTrainedTokenizerBase) else None
 
     def _with_prompt(self, texts: list[str]) -> list[str]:
         prompt = self.model.prompts.get(self.model.default_prompt_name, "")
@@ -126,11 +126,11 @@ class SentenceEncoder:
         if self._padded is None:
             return
         features = arguments[0]
-        more = max(0, self._padded - features["attention_mask"].shape[1])
+        padding = max(0, self._padded - features["attention_mask"].shape[1])
         fills = {"input_ids": self.model.tokenizer.pad_token_id or 0}
         fills |= {"attention_mask": 0, "token_type_ids": 0}
         for name in fills.keys() & features.keys():
-            features[name] = pad(features[name], (0, more), value=fills[name])
+            features[name] = pad(features[name], (0, padding), value=fills[name])
 
 
 def files_of_sentence_model(folder: Path) -> list[RawFile]:

@@ -44,8 +44,8 @@ def tokens(text: str) -> list[str]:
 def texts_not_split(texts: pa.Table) -> int:
     """Return how many rows contain words of a script without blanks, which stay one token."""
     distinct = distinct_texts(texts)
-    found = [number for number, text in enumerate(distinct.texts) if _NO_BLANKS.search(text)]
-    return int((distinct.uses_of(np.array(found, dtype=np.int64)).sum(axis=1) > 0).sum())
+    indices = [number for number, text in enumerate(distinct.texts) if _NO_BLANKS.search(text)]
+    return int((distinct.uses_of(np.array(indices, dtype=np.int64)).sum(axis=1) > 0).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +101,11 @@ def vocabulary(
             f"counts is {tuple(counts)}; expected two thresholds with 0 <= first < second, such "
             f"as {COUNTS}"
         )
-    found = count_words(graph.texts)
+    table = count_words(graph.texts)
     fitted = fitted_on(graph, view)
-    occurrences = np.asarray(found.counts[fitted].sum(axis=0)).ravel()
-    kept = np.flatnonzero((occurrences > low) & (occurrences <= high))
-    if len(kept) == 0:
+    occurrences = np.asarray(table.counts[fitted].sum(axis=0)).ravel()
+    columns = np.flatnonzero((occurrences > low) & (occurrences <= high))
+    if len(columns) == 0:
         raise UserError(
             f"text graph {graph.info.name!r}: none of the {np.count_nonzero(occurrences)} words "
             f"of {fitted_on_words(view)} occurs more than {low:,} and at most {high:,} times (the "
@@ -113,7 +113,7 @@ def vocabulary(
             "(counts) or use a graph with more text"
         )
     sentence = (
-        f"The vocabulary holds the {len(kept):,} words that occur more than {low:,} and at most "
+        f"The vocabulary holds the {len(columns):,} words that occur more than {low:,} and at most "
         f"{high:,} times in the texts of {fitted_on_words(view)}; {coverage(view)}."
     )
-    return WordCounts([found.words[i] for i in kept], found.counts[:, kept].tocsr()), sentence
+    return WordCounts([table.words[i] for i in columns], table.counts[:, columns].tocsr()), sentence

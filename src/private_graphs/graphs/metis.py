@@ -14,7 +14,7 @@ def metis_partition(edge_index: np.ndarray, n_nodes: int, parts: int) -> np.ndar
     """
     from pymetis import CSRAdjacency, part_graph
 
-    both = np.hstack([edge_index, edge_index[::-1]])
-    both = both[:, np.lexsort((both[1], both[0]))]
-    starts = np.searchsorted(both[0], np.arange(n_nodes + 1))
-    return np.asarray(part_graph(parts, CSRAdjacency(starts, both[1])).vertex_part)
+    edges = np.hstack([edge_index, edge_index[::-1]])
+    edges = edges[:, np.lexsort((edges[1], edges[0]))]
+    starts = np.searchsorted(edges[0], np.arange(n_nodes + 1))
+    return np.asarray(part_graph(parts, CSRAdjacency(starts, edges[1])).vertex_part)

@@ -56,8 +56,8 @@ def _row(start, neighbours, degree, root, alpha, rho, gamma, p, g, queue, queued
             g[j] -= share / degree[j]
             if -g[j] > limit and not queued[j]:
                 queued[j] = True
-                place = head + waiting
-                queue[place - n if place >= n else place] = j
+                slot = head + waiting
+                queue[slot - n if slot >= n else slot] = j
                 waiting += 1
     return n_touched
 

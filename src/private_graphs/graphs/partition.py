@@ -48,10 +48,10 @@ def read_partition(path: str) -> Partition:
     nodes, parts = nodes[order], parts[order]
     if len(np.unique(nodes)) < len(nodes):
         raise UserError(f"splits: {path}: a node is named twice; expected a part for every node")
-    found = np.unique(parts)
-    if len(found) < 2 or not np.array_equal(found, np.arange(len(found))):
+    ids = np.unique(parts)
+    if len(ids) < 2 or not np.array_equal(ids, np.arange(len(ids))):
         raise UserError(
-            f"splits: {path}: parts {', '.join(map(str, found[:9]))}; expected 0, 1, ... without a "
+            f"splits: {path}: parts {', '.join(map(str, ids[:9]))}; expected 0, 1, ... without a "
             "gap, two at least"
         )
     digest = hashlib.sha256(np.stack([nodes, parts]).tobytes()).hexdigest()

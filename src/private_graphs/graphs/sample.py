@@ -22,8 +22,8 @@ def hashed_coin_sample(nodes: np.ndarray, fraction: float, key: bytes) -> np.nda
         hashlib.blake2b(node.to_bytes(8, "little"), key=key, digest_size=8).digest()
         for node in nodes.tolist()
     )
-    kept = [int.from_bytes(digest, "little") < heads for digest in digests]
-    return np.sort(nodes[np.array(kept, dtype=bool)])
+    mask = [int.from_bytes(digest, "little") < heads for digest in digests]
+    return np.sort(nodes[np.array(mask, dtype=bool)])
 
 
 def induced_subgraph(
@@ -43,9 +43,9 @@ def induced_subgraph(
     """
     parts = [slice(start, start + chunk) for start in range(0, len(sources), chunk)]
     # A second look-up is cheaper than storing the first.
-    kept = sum(np.count_nonzero(keep[sources[part]] & keep[targets[part]]) for part in parts)
+    count = sum(np.count_nonzero(keep[sources[part]] & keep[targets[part]]) for part in parts)
     renumbered = np.cumsum(keep, dtype=np.int64) - 1
-    entries = np.empty((2, kept), dtype=np.int64)
+    entries = np.empty((2, count), dtype=np.int64)
     end = 0
     for part in parts:
         inside = np.flatnonzero(keep[sources[part]] & keep[targets[part]])

@@ -29,15 +29,15 @@ def similar_in_blocks(rows: scipy.sparse.csr_matrix, count: int) -> tuple[np.nda
     nodes = np.empty((n_rows, _TREES * _KEPT), np.int32)
     values = np.empty(nodes.shape, np.float32)
     for tree in range(_TREES):
-        own = slice(tree * _KEPT, (tree + 1) * _KEPT)
+        columns = slice(tree * _KEPT, (tree + 1) * _KEPT)
         for block in _blocks(short, draw):
-            found = short[block] @ short[block].T
-            np.fill_diagonal(found, -np.inf)
-            near = np.argpartition(-found, _KEPT, axis=1)[:, :_KEPT]
-            nodes[block, own] = block[near]
-            values[block, own] = np.take_along_axis(found, near, axis=1)
+            similarity = short[block] @ short[block].T
+            np.fill_diagonal(similarity, -np.inf)
+            nearest = np.argpartition(-similarity, _KEPT, axis=1)[:, :_KEPT]
+            nodes[block, columns] = block[nearest]
+            values[block, columns] = np.take_along_axis(similarity, nearest, axis=1)
     order = np.argsort(nodes, axis=1)
-    nodes, values = (np.take_along_axis(each, order, axis=1) for each in (nodes, values))
+    nodes, values = (np.take_along_axis(array, order, axis=1) for array in (nodes, values))
     values[:, 1:][nodes[:, 1:] == nodes[:, :-1]] = -np.inf  # found by several trees
     most = min(2 * count, nodes.shape[1])
     best = np.argpartition(-values, most - 1, axis=1)[:, :most]
@@ -45,7 +45,7 @@ def similar_in_blocks(rows: scipy.sparse.csr_matrix, count: int) -> tuple[np.nda
     cosines = _cosines(rows, nodes)
     cosines[np.isneginf(np.take_along_axis(values, best, axis=1))] = -1.0
     order = np.argsort(-cosines, axis=1, kind="stable")[:, :count]
-    nodes, cosines = (np.take_along_axis(each, order, axis=1) for each in (nodes, cosines))
+    nodes, cosines = (np.take_along_axis(array, order, axis=1) for array in (nodes, cosines))
     return nodes, np.maximum(cosines, 0)
 
 
@@ -68,10 +68,10 @@ def _blocks(short: np.ndarray, draw: np.random.Generator) -> Iterator[np.ndarray
 def _cosines(rows: scipy.sparse.csr_matrix, nodes: np.ndarray) -> np.ndarray:
     """Return the inner products of each row with its ``nodes`` (N, m)."""
     n_rows, count = nodes.shape
-    found = np.empty(nodes.shape)
+    cosines = np.empty(nodes.shape)
     step = max(1, _PAIRS // count)
     for start in range(0, n_rows, step):
-        some = np.arange(start, min(start + step, n_rows))
-        left, right = rows[np.repeat(some, count)], rows[nodes[some].ravel()]
-        found[some] = np.asarray(left.multiply(right).sum(axis=1)).reshape(-1, count)
-    return found
+        block = np.arange(start, min(start + step, n_rows))
+        left, right = rows[np.repeat(block, count)], rows[nodes[block].ravel()]
+        cosines[block] = np.asarray(left.multiply(right).sum(axis=1)).reshape(-1, count)
+    return cosines

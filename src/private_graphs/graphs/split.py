@@ -45,12 +45,12 @@ def stratified_sample(
     the kept node ids, sorted. One relabelled node can change the fate of two others
     (docs/privacy.md §3), which the accounting must consider.
     """
-    kept = []
+    samples = []
     for label in np.unique(labels):
         members = nodes[labels == label]
         count = int(len(members) * fraction + 1e-9)  # floor, tolerant of 0.1 * 30 = 2.999…
-        kept.append(generator.permutation(members)[:count])
-    return np.sort(np.concatenate(kept)) if kept else nodes[:0]
+        samples.append(generator.permutation(members)[:count])
+    return np.sort(np.concatenate(samples)) if samples else nodes[:0]
 
 
 def keyed_coin_sample(

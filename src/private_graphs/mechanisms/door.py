@@ -177,16 +177,16 @@ class Door:
     @classmethod
     def of(cls, streams: Sequence[Streams], watch: Watch = UNSEEN) -> Door:
         """Make the door of replicas with these secret streams."""
-        return cls([Lane(each) for each in streams], watch)
+        return cls([Lane(stream) for stream in streams], watch)
 
     def batch(self, requests: Sequence[Any]) -> Door:
         """Return the door of the replicas that answer ``requests``."""
         lanes = {lane.streams.public_id: lane for lane in self.lanes}
-        return Door([lanes[each.streams.public_id] for each in requests], self.watch, self.name)
+        return Door([lanes[run.streams.public_id] for run in requests], self.watch, self.name)
 
     def of_lanes(self, places: Sequence[int]) -> Door:
         """Return the door of the replicas at ``places``."""
-        return Door([self.lanes[place] for place in places], self.watch, self.name)
+        return Door([self.lanes[index] for index in places], self.watch, self.name)
 
     def part(self, name: str) -> Door:
         """Return the door for a part of the units that the calls for other parts do not read.
@@ -248,7 +248,7 @@ class Door:
         lattice = np.issubdtype(exact.dtype, np.integer)
         released = np.empty(exact.shape) if lattice else exact
         for row, out, lane, query in zip(exact, released, self.lanes, queries, strict=True):
-            kept = row.copy() if self.watch.active else row
+            original = row.copy() if self.watch.active else row
             # Charged before anything is drawn, so that a refused query releases nothing.
             if query is not None:
                 if lattice != (query.spacing > 0):
@@ -261,7 +261,7 @@ class Door:
                 noise = lane.generator(stream).standard_normal(row.shape, dtype=dtype)
                 out += dtype(query.noise_std) * noise
             if self.watch.active:
-                out[...] = self.watch.passed(lane, self.name, "gaussian", query, kept, out)
+                out[...] = self.watch.passed(lane, self.name, "gaussian", query, original, out)
         return released
 
     def _discrete(self, lane: Lane, row: Array, query: GaussianQuery | None, stream: str) -> Array:
@@ -309,14 +309,14 @@ class Door:
             if self.watch.active:
                 unit = sensitivity if isinstance(query, PureQuery) else 1.0
                 self._set_by(lane, unit, spacing, weights)
-                kept = (row * spacing if lattice else row) / weights / unit
-                out[...] = self.watch.passed(lane, self.name, "laplace", query, kept, out)
+                original = (row * spacing if lattice else row) / weights / unit
+                out[...] = self.watch.passed(lane, self.name, "laplace", query, original, out)
         return released
 
     def rows(
-        self, exact: Array, query: GaussianQuery | None, asked: Array, *, stream: str = "noise"
+        self, exact: Array, query: GaussianQuery | None, mask: Array, *, stream: str = "noise"
     ) -> Array:
-        """Return the ``asked`` rows of ``exact`` (n, …) with noise, else NaN; one replica only.
+        """Return the ``mask`` rows of ``exact`` (n, …) with noise, else NaN; one replica only.
 
         Every asked row is one release of the query, whose count is a cap that is paid in full,
         because earlier releases may decide which rows are asked. Noise is drawn for all rows, so
@@ -326,14 +326,14 @@ class Door:
         [lane] = self.lanes
         noise = lane.generator(stream).standard_normal(exact.shape)
         noisy = np.full(exact.shape, np.nan)
-        noisy[asked] = exact[asked]
+        noisy[mask] = exact[mask]
         if query is not None:
             ledger = lane.ledger(self.name)
             ledger.capped.add(query)
-            ledger.spend(query, int(asked.sum()))
-            noisy[asked] += query.noise_std * noise[asked]
-            rows = self.watch.passed(lane, self.name, "rows", query, exact[asked], noisy[asked])
-            noisy[asked] = rows
+            ledger.spend(query, int(mask.sum()))
+            noisy[mask] += query.noise_std * noise[mask]
+            rows = self.watch.passed(lane, self.name, "rows", query, exact[mask], noisy[mask])
+            noisy[mask] = rows
         return noisy
 
     def respond(
@@ -350,18 +350,18 @@ class Door:
         uniformly.
         """
         released = []
-        for own, lane, query in zip(cells, self.lanes, queries, strict=True):
-            answers = own
+        for truth, lane, query in zip(cells, self.lanes, queries, strict=True):
+            answers = truth
             if query is not None:
                 lane.ledger(self.name).spend(query)
                 draw = lane.generator(stream)
                 keep = math.exp(query.epsilon) / (math.exp(query.epsilon) + n_cells - 1)
-                others = draw.integers(0, n_cells - 1, size=len(own))
-                others += others >= own
-                answers = np.where(draw.random(len(own)) < keep, own, others)
+                alternatives = draw.integers(0, n_cells - 1, size=len(truth))
+                alternatives += alternatives >= truth
+                answers = np.where(draw.random(len(truth)) < keep, truth, alternatives)
             if self.watch.active:
                 self._set_by(lane, n_cells)
-            released.append(self.watch.passed(lane, self.name, "respond", query, own, answers))
+            released.append(self.watch.passed(lane, self.name, "respond", query, truth, answers))
         return released
 
     def flip(
@@ -395,14 +395,14 @@ class Door:
         lane.ledger(self.name).spend(query)
         draw = lane.generator(stream)
         stay = codes[draw.random(len(codes)) < keep]
-        wanted = draw.binomial(total - len(codes), make)
-        others = np.empty(0, np.int64)
-        while len(others) < wanted:
-            more = sample(draw, wanted - len(others) + 64)
-            others = np.concatenate([others, more[~np.isin(more, codes)]])
-            _, first = np.unique(others, return_index=True)
-            others = others[np.sort(first)]  # the first of equal draws, in the order of drawing
-        flipped = np.sort(np.concatenate([stay, others[:wanted]]))  # else the true ones are first
+        count = draw.binomial(total - len(codes), make)
+        extras = np.empty(0, np.int64)
+        while len(extras) < count:
+            draws = sample(draw, count - len(extras) + 64)
+            extras = np.concatenate([extras, draws[~np.isin(draws, codes)]])
+            _, first = np.unique(extras, return_index=True)
+            extras = extras[np.sort(first)]  # the first of equal draws, in the order of drawing
+        flipped = np.sort(np.concatenate([stay, extras[:count]]))  # else the true ones are first
         if self.watch.active:
             self._set_by(lane, total, keep, make)
         return self.watch.passed(lane, self.name, "flip", query, np.sort(codes), flipped)
@@ -437,13 +437,13 @@ class Door:
         the noise that breaks ties without DP.
         """
         released = []
-        for own, lane, query in zip(scores, self.lanes, queries, strict=True):
+        for exact, lane, query in zip(scores, self.lanes, queries, strict=True):
             if query is not None:
                 lane.ledger(self.name).spend(query)
             scale = without if query is None else query.scale
-            noisy = own + lane.generator(stream).gumbel(0, scale, own.shape)
+            noisy = exact + lane.generator(stream).gumbel(0, scale, exact.shape)
             places = np.sort(np.argpartition(-noisy, top - 1, axis=1)[:, :top], axis=1)
-            released.append(self.watch.passed(lane, self.name, "choose_top", query, own, places))
+            released.append(self.watch.passed(lane, self.name, "choose_top", query, exact, places))
         return released
 
     def descent(
@@ -516,7 +516,7 @@ class Descent:
     without: float = 0.0
 
     def __post_init__(self) -> None:
-        self.stds = np.array([noise_std(each) if each else self.without for each in self.queries])
+        self.stds = np.array([noise_std(step) if step else self.without for step in self.queries])
         """(R,) noise standard deviation of a sum."""
         self._buffer: Array | None = None
         self._tossed = 0  # steps whose coins were tossed and whose noise is not added yet
@@ -557,28 +557,28 @@ class Descent:
         Each query has its own sampling rate; ``rate`` is for replicas without DP. Coins belong to
         public positions, whether or not a labelled unit has that position.
         """
-        found = []
+        positions = []
         self._tossed += 1
         for lane, query in zip(self.door.lanes, self.queries, strict=True):
-            own, draw = rate if query is None else _rate(query), lane.generator(self.coins)
+            q, draw = rate if query is None else _rate(query), lane.generator(self.coins)
             if self.toss == "each":
-                rows = np.flatnonzero(draw.random(population) < own)
+                rows = np.flatnonzero(draw.random(population) < q)
             else:
-                rows = draw.choice(population, draw.binomial(population, own), False, shuffle=False)
-            found.append(self.door.watch.joined(lane, rows, population))
-        self._joined = found
-        return found
+                rows = draw.choice(population, draw.binomial(population, q), False, shuffle=False)
+            positions.append(self.door.watch.joined(lane, rows, population))
+        self._joined = positions
+        return positions
 
     def join_steps(self, steps: int, population: int) -> list[list[Array]]:
         """Toss the coins of all ``steps`` in advance; return each replica's positions by step."""
-        found = []
+        positions = []
         self._tossed += steps
         for lane, query in zip(self.door.lanes, self.queries, strict=True):
             draw = lane.generator(self.coins)
             sizes = draw.binomial(population, _rate(query), steps)
             rows = (draw.permutation(population)[:size] for size in sizes)
-            found.append([self.door.watch.joined(lane, each, population) for each in rows])
-        return found
+            positions.append([self.door.watch.joined(lane, batch, population) for batch in rows])
+        return positions
 
     def orders(self) -> list[np.random.Generator]:
         """Return a generator per replica, for orders and minibatches without amplification.
@@ -651,7 +651,7 @@ class Descent:
     def of_lanes(self, places: Sequence[int]) -> Descent:
         """Return the steps of the replicas at ``places``, for one thread."""
         return Descent(
-            self.door.of_lanes(places), [self.queries[place] for place in places], self.noise,
+            self.door.of_lanes(places), [self.queries[index] for index in places], self.noise,
             self.coins, self.dtype, self.toss, self.without,
         )  # fmt: skip
 
@@ -670,11 +670,11 @@ class Descent:
             if query is not None:
                 lane.ledger(self.door.name).capped.add(query)
 
-    def passed(self, place: int, kind: str, exact: Array, after: Array) -> Array:
+    def passed(self, index: int, kind: str, exact: Array, after: Array) -> Array:
         """Show the watch a step of compiled code: its exact sum, and the state ``after`` it."""
-        lane = self.door.lanes[place]
-        self._shown += self.queries[place] is not None
-        return self.door.watch.passed(lane, self.door.name, kind, self.queries[place], exact, after)
+        lane = self.door.lanes[index]
+        self._shown += self.queries[index] is not None
+        return self.door.watch.passed(lane, self.door.name, kind, self.queries[index], exact, after)
 
     def taken(self, places: Sequence[int], count: int = 1) -> None:
         """Count ``count`` noisy steps that compiled code took for the replicas at ``places``.
@@ -683,13 +683,13 @@ class Descent:
             ReleaseMismatch: a watch is active and did not see all of them (GPU steps).
         """
         if self.door.watch.active:
-            self._shown -= count * sum(self.queries[place] is not None for place in places)
+            self._shown -= count * sum(self.queries[index] is not None for index in places)
             if self._shown < 0:
                 raise ReleaseMismatch("steps that no watch can see; expected a run on the CPU")
-        for place in places:
-            query = self.queries[place]
+        for index in places:
+            query = self.queries[index]
             if query is not None:
-                self.door.lanes[place].ledger(self.door.name).spend(query, count)
+                self.door.lanes[index].ledger(self.door.name).spend(query, count)
 
 
 def noise_std(query: PoissonSums | NoisyGradients | GaussianQuery) -> float:

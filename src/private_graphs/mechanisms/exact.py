@@ -46,8 +46,8 @@ def _one_in(words, at, count):
 
 
 @njit(cache=True, nogil=True)
-def _exp_minus(words, at, place, steps, bits, powers, halves):
-    """Return (True with probability exp(-x^powers / halves), next word), x = place/steps < 1.
+def _exp_minus(words, at, remainder, steps, bits, powers, halves):
+    """Return (True with probability exp(-x^powers / halves), next word), x = remainder/steps < 1.
 
     Von Neumann's alternating series: toss coins, the k-th of which shows heads with probability
     x^powers / (halves · k), until the first tails; the number of heads is even with that
@@ -59,7 +59,7 @@ def _exp_minus(words, at, place, steps, bits, powers, halves):
         for _ in range(powers):
             if heads:
                 value, at = _below(words, at, steps, bits)
-                heads = value < place
+                heads = value < remainder
         if at > words.shape[0]:
             return False, at
         if not heads:
@@ -89,15 +89,15 @@ def _draw(words, at, steps, bits):
                 accepted, at = _exp_minus(words, at, zero, steps, bits, 0, 2)
         if accepted and at <= words.shape[0]:
             negative, at = _one_in(words, at, 2)
-            place, at = _below(words, at, steps, bits)
-            accepted = not (negative and k == 0 and place == zero)  # zero has one sign only
+            remainder, at = _below(words, at, steps, bits)
+            accepted = not (negative and k == 0 and remainder == zero)  # zero has one sign only
             for _ in range(k):
                 if accepted:
-                    accepted, at = _exp_minus(words, at, place, steps, bits, 1, 1)
+                    accepted, at = _exp_minus(words, at, remainder, steps, bits, 1, 1)
             if accepted:
-                accepted, at = _exp_minus(words, at, place, steps, bits, 2, 2)
+                accepted, at = _exp_minus(words, at, remainder, steps, bits, 2, 2)
             if at <= words.shape[0] and accepted:
-                value = np.int64(k) * np.int64(steps) + np.int64(place)
+                value = np.int64(k) * np.int64(steps) + np.int64(remainder)
                 return -value if negative else value, at
         if at > words.shape[0]:
             return np.int64(0), at
@@ -112,16 +112,16 @@ def _draw_laplace(words, at, steps, bits):
     """
     zero = _w(0)
     while True:
-        place, at = _below(words, at, steps, bits)
-        accepted, at = _exp_minus(words, at, place, steps, bits, 1, 1)
+        remainder, at = _below(words, at, steps, bits)
+        accepted, at = _exp_minus(words, at, remainder, steps, bits, 1, 1)
         if accepted:
-            k, more = 0, True
-            while more:
-                more, at = _exp_minus(words, at, zero, steps, bits, 0, 1)
-                k += more
+            k, heads = 0, True
+            while heads:
+                heads, at = _exp_minus(words, at, zero, steps, bits, 0, 1)
+                k += heads
             negative, at = _one_in(words, at, 2)
-            if at <= words.shape[0] and not (negative and k == 0 and place == zero):
-                value = np.int64(k) * np.int64(steps) + np.int64(place)
+            if at <= words.shape[0] and not (negative and k == 0 and remainder == zero):
+                value = np.int64(k) * np.int64(steps) + np.int64(remainder)
                 return -value if negative else value, at
         if at > words.shape[0]:
             return np.int64(0), at
@@ -174,8 +174,8 @@ def _draws(generator, steps: int, shape: int | tuple[int, ...], laplace: bool) -
     flat, bits = out.reshape(-1), max(1, int(steps - 1).bit_length())
     done, words = 0, np.empty(0, np.uint32)
     while done < len(flat):
-        wanted = _WORDS_PER_DRAW * (len(flat) - done) // 2 + 32
-        fresh = generator.bit_generator.random_raw(wanted).astype("<u8").view("<u4")
+        count = _WORDS_PER_DRAW * (len(flat) - done) // 2 + 32
+        fresh = generator.bit_generator.random_raw(count).astype("<u8").view("<u4")
         words = np.concatenate([words, fresh])
         drawn, used = _fill(words, _w(steps), bits, laplace, flat[done:])
         done, words = done + drawn, words[used:]

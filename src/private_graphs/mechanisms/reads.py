@@ -45,13 +45,13 @@ def tensor_reads(
         def read(self: Any, *arguments: Any, **options: Any) -> Any:
             value = method(self, *arguments, **options)
             frame = inspect.currentframe()
-            place = _place(frame.f_back if frame else None)
-            if place:
-                numbers[place].append(_number(value))
-                if others and place in others:
-                    far = 10.0 * ((len(numbers[place]) + turn) % 2)
+            line = _place(frame.f_back if frame else None)
+            if line:
+                numbers[line].append(_number(value))
+                if others and line in others:
+                    far = 10.0 * ((len(numbers[line]) + turn) % 2)
                     factor = far if turn else 3 * draws.random()
-                    value = _other(value, others[place], draws, factor)
+                    value = _other(value, others[line], draws, factor)
             return value
 
         return read
@@ -66,7 +66,7 @@ def tensor_reads(
 def private_places(first: Mapping[str, list[Any]], second: Mapping[str, list[Any]]) -> set[str]:
     """Return the places whose numbers differ between the runs of two neighbours."""
     return {
-        place for place in first.keys() & second.keys() if repr(first[place]) != repr(second[place])
+        line for line in first.keys() & second.keys() if repr(first[line]) != repr(second[line])
     }
 
 
@@ -75,8 +75,8 @@ def other_numbers(
 ) -> dict[str, list[Any]]:
     """Return, for each place, the different numbers that these runs read there."""
     return {
-        place: list({repr(value): value for run in runs for value in run.get(place, ())}.values())
-        for place in places
+        line: list({repr(value): value for run in runs for value in run.get(line, ())}.values())
+        for line in places
     }
 
 

@@ -135,20 +135,20 @@ class Recording(Watch):
             return
         looked = min(_TERM_REPLICAS, len(joined))
         nobody = [np.empty(0, np.int64)] * (len(joined) - looked)
-        alone = np.stack([
+        singles = np.stack([
             np.asarray(clipped([np.array([i])] * looked + nobody))[:looked].copy()
             for i in range(population)
         ])  # (n, looked, P)  # fmt: skip
-        self.singles[self._steps] = alone
+        self.singles[self._steps] = singles
         pairs = zip(joined[:looked], descent.queries, strict=False)
-        for place, (positions, query) in enumerate(pairs):
+        for index, (positions, query) in enumerate(pairs):
             clip = _clip(query)
             if clip is None:
                 continue
-            norms = np.sqrt(np.square(alone[:, place]).sum(axis=-1))
+            norms = np.sqrt(np.square(singles[:, index]).sum(axis=-1))
             if norms.max(initial=0) > clip * (1 + SLACK):
                 self.findings.append(f"a term of norm {norms.max() / clip:.6g} C")
-            apart = np.asarray(total)[place] - alone[positions, place].sum(axis=0)
+            apart = np.asarray(total)[index] - singles[positions, index].sum(axis=0)
             rounded = _ROUNDED * clip * max(1, len(positions))
             if self.adds_terms and np.sqrt(np.square(apart).sum()) > rounded:
                 self.findings.append("a step is not the sum of its terms")
@@ -254,9 +254,9 @@ class Replaying(Recording):
     def public(self, lane: Lane, name: str, value: np.ndarray) -> None:
         """Compare a value that follows from the tape, to the bit."""
         key = f"{lane.streams.public_id}/{name}"
-        at, kept = self.seen[key], self.first.values[key]
+        at, values = self.seen[key], self.first.values[key]
         self.seen[key] += 1
-        if at >= len(kept) or kept[at].tobytes() != np.array(value).tobytes():
+        if at >= len(values) or values[at].tobytes() != np.array(value).tobytes():
             self.findings.append(f"{name} after step {at}")
 
     def terms(
@@ -273,11 +273,11 @@ class Replaying(Recording):
         if now.shape != was.shape:
             self.findings.append(f"{len(now)} terms, were {len(was)}")
             return
-        for place, query in enumerate(descent.queries[: now.shape[1]]):
+        for index, query in enumerate(descent.queries[: now.shape[1]]):
             clip = _clip(query)
             if clip is None:
                 continue
-            moved = np.sqrt(np.square(now[:, place] - was[:, place]).sum(axis=-1)) / clip
+            moved = np.sqrt(np.square(now[:, index] - was[:, index]).sum(axis=-1)) / clip
             changed = int((moved > _MOVED).sum())
             if moved.max(initial=0) > 2 * (1 + SLACK):
                 self.findings.append(f"a term moves by {moved.max():.6g} C")
@@ -387,19 +387,19 @@ def differences(first: Any, second: Any, at: str = "") -> list[str]:
     if type(first) is not type(second):
         return [f"{at}: {type(first).__name__}, {type(second).__name__}"]
     if is_dataclass(first):
-        names = [each.name for each in fields(first)]
+        names = [field.name for field in fields(first)]
         return [
             line
             for name in names
             for line in differences(getattr(first, name), getattr(second, name), f"{at}/{name}")
         ]
     if isinstance(first, Mapping):
-        found = [
+        lines = [
             f"{at}/{key}: in one of both" for key in sorted(map(str, first.keys() ^ second.keys()))
         ]
-        both = [key for key in first if key in second]
-        return found + [
-            line for key in both for line in differences(first[key], second[key], f"{at}/{key}")
+        keys = [key for key in first if key in second]
+        return lines + [
+            line for key in keys for line in differences(first[key], second[key], f"{at}/{key}")
         ]
     if isinstance(first, (list, tuple)):
         if len(first) != len(second):
@@ -442,9 +442,9 @@ def said(files: bool = True) -> Iterator[list[str]]:
         ):  # fmt: skip
             warnings.simplefilter("always")
             yield lines
-        lines += [f"{each.category.__name__}: {each.message}" for each in caught]
-        lines += [line for each in (out, err) for line in each.getvalue().splitlines()]
-        lines += [_file_line(*each) for each in written.items()] if files else []
+        lines += [f"{warning.category.__name__}: {warning.message}" for warning in caught]
+        lines += [line for stream in (out, err) for line in stream.getvalue().splitlines()]
+        lines += [_file_line(*entry) for entry in written.items()] if files else []
     finally:
         logging.getLogger("private_graphs").removeHandler(handler)
 
@@ -586,54 +586,54 @@ def replay(
     Numbers that ``run`` reads out of tensors and that differ between neighbours are private: in
     more runs they are others, which may move exact values and nothing that is released.
     """
-    found, others = Replay(), list(neighbours)
+    report, datasets = Replay(), list(neighbours)
     for policy in coins:
         recording = Recording(policy, unit)
         with said(files) as lines, tensor_reads() as reads:
             before = released(run(first, recording))
-        found.differs += [line for line in recording.findings if line not in found.differs]
+        report.differs += [line for line in recording.findings if line not in report.differs]
         places: set[str] = set()
         runs = [reads]
-        for data in (first, *others):
+        for data in (first, *datasets):
             again = Replaying(recording, relation)
             with said(files) as now, tensor_reads() as reads:
                 after = released(run(data, again))
             runs.append(reads)
             places |= private_places(runs[0], reads)
-            found.neighbours += data is not first
+            report.neighbours += data is not first
             apart = [*differences(before, after), *differences(lines, now, "/log")]
-            found.add(again, apart, same=data is first)
-            if found.not_repeatable:
-                return found
+            report.add(again, apart, same=data is first)
+            if report.not_repeatable:
+                return report
         others_read = other_numbers(runs, places)
         for turn in TURNS if places else ():
             again = Replaying(recording, relation, perturbed=True)
             with suppress(Exception), tensor_reads(others_read, turn):  # may not fit
                 after = released(run(first, again))
                 names = f"{', '.join(sorted(places))} reads a private number that decides what is"
-                found.add(again, [f"{names} released: {x}" for x in differences(before, after)])
+                report.add(again, [f"{names} released: {x}" for x in differences(before, after)])
         if redrawn:
             again = Replaying(recording, relation, redrawn=True)
             after = released(run(first, again))
-            found.add(again, differences(before, after))
+            report.add(again, differences(before, after))
     for kind in MADE_UP if made_up else ():
         tape = MadeUp([kind])
         before = released(run(first, tape))
-        for data in others:
+        for data in datasets:
             again = Replaying(tape, relation)
-            found.add(again, differences(before, released(run(data, again))))
-    return found
+            report.add(again, differences(before, released(run(data, again))))
+    return report
 
 
 def tape_noise(watch: Recording) -> dict[str, list[np.ndarray]]:
     """Return the noise of the Gaussian values of each replica, in standard deviations."""
-    found = defaultdict(list)
+    noise = defaultdict(list)
     for name, tape in watch.tapes.items():
-        for each in tape:
-            exact, query = np.asarray(each.exact), each.query
-            if query is None or each.kind not in ("gaussian", "rows", "step") or not exact.size:
+        for entry in tape:
+            exact, query = np.asarray(entry.exact), entry.query
+            if query is None or entry.kind not in ("gaussian", "rows", "step") or not exact.size:
                 continue
             if np.issubdtype(exact.dtype, np.integer):
                 exact = exact * query.spacing
-            found[name].append((each.noisy - exact) / noise_std(query))
-    return found
+            noise[name].append((entry.noisy - exact) / noise_std(query))
+    return noise

@@ -162,15 +162,15 @@ class SumQuery:
         """Return the (size + 1, K) sum of no nodes."""
         return np.zeros((self.rows.size + 1, self.n_classes), np.int64)
 
-    def add(self, total: np.ndarray, some: Records) -> None:
+    def add(self, total: np.ndarray, records: Records) -> None:
         """Add the rows of some nodes, in units of 2^-20, to the columns of their classes."""
-        rows = grid_rows(self.rows, some, self.n_classes)
-        total += (rows.T @ np.eye(self.n_classes)[some.train_labels]).astype(np.int64)
+        rows = grid_rows(self.rows, records, self.n_classes)
+        total += (rows.T @ np.eye(self.n_classes)[records.train_labels]).astype(np.int64)
 
 
-def grid_rows(rows: RowMap, some: Records, n_classes: int) -> np.ndarray:
+def grid_rows(rows: RowMap, records: Records, n_classes: int) -> np.ndarray:
     """Return (nodes, size + 1) rows with their constant, whole numbers in units of 2^-20."""
-    return on_grid(with_constant(rows.training(some), n_classes), ROW_BITS)
+    return on_grid(with_constant(rows.training(records), n_classes), ROW_BITS)
 
 
 def class_sums(task: GraphTask, rows: RowMap, lattice: LatticeGaussian) -> np.ndarray:
@@ -222,8 +222,8 @@ class Residuals:
 
     def _computed(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         for start in range(0, self.task.n_train, _BLOCK):
-            some = self.task.training(slice(start, start + _BLOCK))
-            z = grid_rows(self.rows, some, self.task.n_classes)
+            records = self.task.training(slice(start, start + _BLOCK))
+            z = grid_rows(self.rows, records, self.task.n_classes)
             yield z, np.linalg.norm(z, axis=1) / 2.0**ROW_BITS
 
     def at(self, weights: np.ndarray) -> np.ndarray:
@@ -292,8 +292,8 @@ class Posterior:
 
     def mean(self, sums: np.ndarray) -> np.ndarray:
         """Return the posterior mean (m, columns) given ``sums`` (m, columns)."""
-        asked = np.nan_to_num(self.gain.T @ sums)
-        return scipy.linalg.cho_solve((self.factor, True), asked)
+        rhs = np.nan_to_num(self.gain.T @ sums)
+        return scipy.linalg.cho_solve((self.factor, True), rhs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,14 +312,14 @@ class KnownLabels:
     @classmethod
     def of(cls, rows: np.ndarray, known: np.ndarray, posterior: Posterior | None) -> KnownLabels:
         """Return the update; without a ``posterior`` it is a ridge about iterated weights."""
-        own = rows[known].T
+        design = rows[known].T
         if posterior is None:
-            back, scale, noise = own, 0.5, 0.02 * len(known) + 10.0
+            back, scale, noise = design, 0.5, 0.02 * len(known) + 10.0
         else:
-            own = scipy.linalg.solve_triangular(posterior.factor, own, lower=True)
-            back = scipy.linalg.solve_triangular(posterior.factor, own, lower=True, trans="T")
+            design = scipy.linalg.solve_triangular(posterior.factor, design, lower=True)
+            back = scipy.linalg.solve_triangular(posterior.factor, design, lower=True, trans="T")
             scale, noise = 1.0, posterior.noise
-        inner = scale * (own.T @ own) + noise * np.eye(len(known))
+        inner = scale * (design.T @ design) + noise * np.eye(len(known))
         return cls(known, back, scipy.linalg.cholesky(inner, lower=True))
 
     def change(self, residuals: np.ndarray) -> np.ndarray:
@@ -391,7 +391,7 @@ class Released:
         first, step = plan if self.steps and plan else (plan[0] if plan else None, None)
         exact = np.broadcast_to(self.sums, (len(door.lanes), *self.sums.shape[-2:]))
         noisy = door.gaussian(exact, [first] * len(door.lanes), stream="class_sums")
-        current = np.stack([self.posterior.mean(each) for each in noisy])
+        current = np.stack([self.posterior.mean(release) for release in noisy])
         door.public("weights", current)
         if not self.steps:
             return current
@@ -418,27 +418,27 @@ class Released:
         weights, n_classes = self.weights(door), self.task.n_classes
         labels = self.task.validation_labels
         changed = []
-        for request, own in zip(requests, weights, strict=True):
-            rest = [some for _, some in folds(request.known)] if self._adds(request) else []
-            residuals = self._residuals(own) if len(request.known) else None
+        for request, coef in zip(requests, weights, strict=True):
+            rest = [part for _, part in folds(request.known)] if self._adds(request) else []
+            residuals = self._residuals(coef) if len(request.known) else None
             sets = [request.known, *rest]
-            changed += [own, *(own + self._update(each).change(residuals) if len(each) else own
-                               for each in sets)]  # fmt: skip
+            changed += [coef, *(coef + self._update(part).change(residuals) if len(part) else coef
+                               for part in sets)]  # fmt: skip
         joined = np.hstack(changed)
         spread = self.public.spread(self._centred(self.evaluated @ joined), self.steps)
         scores = iter(spread.reshape(len(spread), -1, n_classes).transpose(1, 0, 2))
         outcomes = []
-        for request, own in zip(requests, weights, strict=True):
-            alone, found, weight = next(scores), next(scores), 0.0
+        for request, coef in zip(requests, weights, strict=True):
+            base, final, weight = next(scores), next(scores), 0.0
             if self._adds(request):
                 fit = self.public.fits(request.known)
                 held = np.zeros((len(request.known), n_classes))
                 for places, _ in folds(request.known):
                     held[places] = levelled(next(scores), len(labels))[request.known[places]]
-                found, weight = added(found, held, fit, labels)
-            outcome = self._outcome(alone, found, weight)
+                final, weight = added(final, held, fit, labels)
+            outcome = self._outcome(base, final, weight)
             if self.asked is not None:
-                outcome = replace(outcome, logits=self.asked @ own)
+                outcome = replace(outcome, logits=self.asked @ coef)
             outcomes.append(outcome)
         return outcomes
 
@@ -465,12 +465,12 @@ class Released:
             self._updates[key] = KnownLabels.of(self.evaluated, known, posterior)
         return self._updates[key]
 
-    def _outcome(self, alone: np.ndarray, scores: np.ndarray, weight: float) -> Outcome:
+    def _outcome(self, base: np.ndarray, scores: np.ndarray, weight: float) -> Outcome:
         n_validation = len(self.task.validation_labels)
         return Outcome(
             test_predictions=scores[n_validation:].argmax(axis=1),
             # of the release alone: a known label does not predict itself
-            validation_predictions=alone[:n_validation].argmax(axis=1),
+            validation_predictions=base[:n_validation].argmax(axis=1),
             settings={
                 "rank": self.rows.size,
                 "text_axes": self.rows.rank,
@@ -496,9 +496,9 @@ def added(
     n_validation = len(labels)
     public = np.abs(fit.scores[:n_validation]).mean()
     pair = np.stack([held_out, fit.held_out / max(float(public), 1e-12)])
-    own, other = fit_weights(pair, labels[fit.known])
-    total = own * levelled(scores, n_validation) + other * levelled(fit.scores, n_validation)
-    return total, round(float(other / max(own, 1e-12)), 6)
+    first, second = fit_weights(pair, labels[fit.known])
+    total = first * levelled(scores, n_validation) + second * levelled(fit.scores, n_validation)
+    return total, round(float(second / max(first, 1e-12)), 6)
 
 
 def run(
@@ -509,12 +509,12 @@ def run(
         raise UserError(f"class sums of {task.n_classes} class; expected at least two classes")
     public = Public(task)
 
-    def answer(alike: list[Request], door: Door, context: Context) -> list[Outcome]:
-        released, outcomes = Released(public, alike[0].epsilon), []
-        for start in range(0, len(alike), BATCH):  # few at a time, to bound memory
-            places = range(len(alike))[start : start + BATCH]
-            outcomes += released.answer([alike[place] for place in places], door.of_lanes(places))
-            context.report(len(outcomes), len(alike))
+    def answer(batch: list[Request], door: Door, context: Context) -> list[Outcome]:
+        released, outcomes = Released(public, batch[0].epsilon), []
+        for start in range(0, len(batch), BATCH):  # few at a time, to bound memory
+            places = range(len(batch))[start : start + BATCH]
+            outcomes += released.answer([batch[index] for index in places], door.of_lanes(places))
+            context.report(len(outcomes), len(batch))
         return outcomes
 
     return in_batches(requests, door, context, lambda request: request.epsilon, answer)
@@ -525,10 +525,10 @@ def queries(
 ) -> tuple[GaussianQuery, ...]:
     """Return the releases of one run: the class sum and, if there are steps, their sums."""
     words = {"unit": task.scenario.unit, "relation": task.scenario.relation}
-    found = [first.query(**words, reason=_SUM_REASON, clipping="row")]
+    plan = [first.query(**words, reason=_SUM_REASON, clipping="row")]
     if step is not None:
-        found.append(step.query(**words, reason=_STEP_REASON, clipping="per_record", count=steps))
-    return tuple(query for query in found if query is not None)
+        plan.append(step.query(**words, reason=_STEP_REASON, clipping="per_record", count=steps))
+    return tuple(query for query in plan if query is not None)
 
 
 def stated(task: GraphTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:

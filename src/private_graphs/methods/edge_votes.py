@@ -56,12 +56,12 @@ def draw_voters(task: GraphTask, generator: np.random.Generator) -> Voters:
     n = task.n_train
     n_nodes = n + len(task.validation_labels) + task.test_features.shape[0]
     n_asked = min(int(np.ceil(_ASKED_SHARE * n)), _ASKED_AT_MOST)
-    asked = np.arange(n_nodes) >= n
-    asked[generator.permutation(n)[:n_asked]] = True
+    receivers = np.arange(n_nodes) >= n
+    receivers[generator.permutation(n)[:n_asked]] = True
     labels = np.zeros(n_nodes, np.int16)
     labels[:n] = task.train_labels
-    labels[asked] = 0
-    return Voters(asked, labels)
+    labels[receivers] = 0
+    return Voters(receivers, labels)
 
 
 def messages(receiving: np.ndarray, sending: np.ndarray) -> np.ndarray:
@@ -89,9 +89,9 @@ class VoteQuery:
     @classmethod
     def of(cls, voters: Voters, beliefs: np.ndarray, lattice: LatticeGaussian) -> VoteQuery:
         """Query the messages that follow from ``beliefs``."""
-        place = len(beliefs) + voters.labels.astype(np.int32)
-        place[voters.asked] = np.arange(len(beliefs))
-        return cls(place, beliefs, lattice)
+        rows = len(beliefs) + voters.labels.astype(np.int32)
+        rows[voters.asked] = np.arange(len(beliefs))
+        return cls(rows, beliefs, lattice)
 
     def zeros(self) -> np.ndarray:
         """Return the (A, K) sums of no edges."""
@@ -110,13 +110,13 @@ class VoteQuery:
         to_first = messages(sent[first], sent[second]) * (first < n_asked)[:, None]
         to_second = messages(sent[second], sent[first]) * (second < n_asked)[:, None]
         norms = np.sqrt((to_first**2).sum(axis=1) + (to_second**2).sum(axis=1))
-        both = np.concatenate([to_first, to_second])
-        both /= np.tile(np.maximum(norms, CLIP), 2)[:, None]
+        votes = np.concatenate([to_first, to_second])
+        votes /= np.tile(np.maximum(norms, CLIP), 2)[:, None]
         ends, columns = np.r_[first, second], np.arange(2 * len(first))
-        kept = ends < n_asked
-        ones = np.ones(int(kept.sum()), np.int64)
-        sums = scipy.sparse.csr_matrix((ones, (ends[kept], columns[kept])), (n_asked, len(columns)))
-        total += sums @ self.lattice.rounded(both)
+        mask = ends < n_asked
+        ones = np.ones(int(mask.sum()), np.int64)
+        sums = scipy.sparse.csr_matrix((ones, (ends[mask], columns[mask])), (n_asked, len(columns)))
+        total += sums @ self.lattice.rounded(votes)
 
 
 def vote_sums(
@@ -137,8 +137,8 @@ def vote_sums(
         return edges.total(query)
     total, pairs = query.zeros(), scipy.sparse.triu(edges, k=1).tocoo()
     for start in range(0, pairs.nnz, _BLOCK):
-        some = slice(start, start + _BLOCK)
-        query.add(total, (pairs.row[some], pairs.col[some]))
+        block = slice(start, start + _BLOCK)
+        query.add(total, (pairs.row[block], pairs.col[block]))
     return total
 
 
@@ -174,8 +174,8 @@ def run(
     """Answer every request; the text model is fitted once for all."""
     text = text_model(task) if task.shards is None else TextModel(**task.shards.first)
     outcomes = []
-    for place, request in enumerate(requests):
-        outcomes.append(_answer(task, request, text, door.of_lanes([place])))
+    for index, request in enumerate(requests):
+        outcomes.append(_answer(task, request, text, door.of_lanes([index])))
         context.report(len(outcomes), len(requests))
     return outcomes
 

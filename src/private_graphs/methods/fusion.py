@@ -23,7 +23,7 @@ def fit_weights(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
     scale = np.sqrt((scores**2).mean(axis=(1, 2)))
     scale[scale == 0] = 1
     units = scores / scale[:, None, None]
-    own = units[:, np.arange(n), labels]
+    truth = units[:, np.arange(n), labels]
 
     def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
         total = np.tensordot(weights, units, axes=1)
@@ -31,7 +31,7 @@ def fit_weights(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         total -= np.log(np.exp(total).sum(axis=1, keepdims=True))
         expected = (units * np.exp(total)).sum(axis=2)
         value = -total[np.arange(n), labels].mean() + _PENALTY * weights @ weights
-        return value, (expected - own).mean(axis=1) + 2 * _PENALTY * weights
+        return value, (expected - truth).mean(axis=1) + 2 * _PENALTY * weights
 
     bounds = [(0, None)] * len(scores)
     fitted = scipy.optimize.minimize(loss, start * scale, jac=True, bounds=bounds)

@@ -56,16 +56,16 @@ def run(task: NodeTask, requests: Sequence[Request], door: Door, context: Contex
     answer, epochs = partial(_train, task), lambda request: request.settings.epochs
     most = None  # the GPU cuts its own batches
     if context.device == "cpu":
-        largest = max(memory_of_run(each.settings, task.graph.size) for each in requests)
+        largest = max(memory_of_run(request.settings, task.graph.size) for request in requests)
         most = max(1, ROOM // largest)
     return in_batches(requests, door, context, but_rate, answer, epochs, most)
 
 
 def memory(settings: GcnSettings, size: GraphSize, runs: int) -> int:
     """See ``Method.memory``."""
-    each = memory_of_run(settings, size)
-    scratch, predictions = 2 * each, runs * size.nodes * 8
-    return min(runs * each, max(each, ROOM)) + scratch + predictions
+    run_bytes = memory_of_run(settings, size)
+    scratch, predictions = 2 * run_bytes, runs * size.nodes * 8
+    return min(runs * run_bytes, max(run_bytes, ROOM)) + scratch + predictions
 
 
 def memory_of_run(settings: GcnSettings, size: GraphSize) -> int:
@@ -163,15 +163,15 @@ def fit(
         device=context.device,
     )
     replicas = [
-        engine.ReplicaSpec(each.streams, each.settings.learning_rate, parts=each.parts)
-        for each in requests
+        engine.ReplicaSpec(request.streams, request.settings.learning_rate, parts=request.parts)
+        for request in requests
     ]
     events = [
         stated(task, request, context, {"noise_multiplier": noise}).get("events", ())
         for request, noise in zip(requests, noises, strict=True)
     ]
     door.plan(events)
-    descent = door.descent([each[0] if each else None for each in events], coins="order")
+    descent = door.descent([plan[0] if plan else None for plan in events], coins="order")
     parts = {"splits": settings.splits, "train_fraction": settings.train_fraction,
              "validation_graph": _selection_graph(protocol, private)}  # fmt: skip
     watched = {"progress": context.progress, "clock": context.clock}
@@ -241,11 +241,11 @@ def _partition(task: NodeTask, protocol: GcnProtocol, request: Request) -> dict[
     settings: GcnSettings = request.settings
     if settings.splits == 1:
         return {}
-    kept = sample_training_nodes(task.graph, protocol, settings.train_fraction, request.streams)
+    sample = sample_training_nodes(task.graph, protocol, settings.train_fraction, request.streams)
     part = np.full(task.graph.n_nodes, -1, dtype=np.int32)
     part[task.graph.train_mask] = parts(task, request)
     left_out = task.graph.train_mask.copy()
-    left_out[kept] = False
+    left_out[sample] = False
     part[left_out] = -1
     return {"partition": part}
 
@@ -283,8 +283,8 @@ def _public_facts(settings: GcnSettings, protocol: GcnProtocol, task: NodeTask) 
     if info.features == "bow":
         facts.append("the number of words that are counted (columns of the features)")
     if settings.splits > 1:
-        made = "as given" if settings.partition else "drawn without looking at the graph"
-        facts.append(f"the partition into parts, {made}")
+        origin = "as given" if settings.partition else "drawn without looking at the graph"
+        facts.append(f"the partition into parts, {origin}")
     if settings.train_fraction < 1 and protocol.subsampling == "keyed_coin":
         facts.append("which training nodes are used, drawn without looking at the graph")
     return tuple(facts)

@@ -79,7 +79,7 @@ SOUND_POISSON = replace(
     visits="poisson",
 )  # fmt: skip
 
-PROTOCOLS: dict[str, GcnProtocol] = {each.name: each for each in (RELEASED, PAPER, SOUND)}
+PROTOCOLS: dict[str, GcnProtocol] = {rules.name: rules for rules in (RELEASED, PAPER, SOUND)}
 
 UNIT, RELATION = "node", "replace"
 PRINTED_EPOCHS = {"sgd": 2000, "adam": 500}

@@ -101,10 +101,10 @@ def messages(task: GraphTask, beliefs: np.ndarray) -> np.ndarray:
     steps = np.clip(np.floor(beliefs * STEPS_OF_ONE), 0, STEPS_OF_ONE).astype(np.int64)
     if (steps.sum(axis=1) > STEPS_OF_ONE).any():
         raise ValueError("a row of beliefs exceeds 1; expected probabilities")
-    place = np.empty(len(beliefs), np.int64)
-    place[np.argsort(-xlogy(beliefs, beliefs).sum(axis=1), kind="stable")] = np.arange(len(beliefs))
+    ranks = np.empty(len(beliefs), np.int64)
+    ranks[np.argsort(-xlogy(beliefs, beliefs).sum(axis=1), kind="stable")] = np.arange(len(beliefs))
     first, second = scipy.sparse.triu(task.adjacency[task.n_train :, task.n_train :], 1).nonzero()
-    hears = np.where(place[first] > place[second], first, second)
+    hears = np.where(ranks[first] > ranks[second], first, second)
     ones = np.ones(len(first), np.int64)
     edges = scipy.sparse.csr_matrix((ones, (hears, first + second - hears)), 2 * (len(beliefs),))
     return edges @ steps
@@ -165,18 +165,18 @@ def read(task: GraphTask, probabilities: np.ndarray, noisy: np.ndarray) -> Readi
     rows = evidence(probabilities, noisy)
     kinds = np.concatenate([_centred(probabilities)[None], ladder(noisy)])
 
-    def full(known: np.ndarray, asked: np.ndarray) -> np.ndarray:
-        return _regression(task, rows, known, asked)
+    def full(known: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return _regression(task, rows, known, targets)
 
     def weights_of(known: np.ndarray) -> np.ndarray:
         known = known[:: max(1, -(-len(known) // _COMPARED))]
         return fit_weights(kinds[:, known], labels[known])
 
-    def shared(known: np.ndarray, asked: np.ndarray) -> np.ndarray:
-        return softmax(np.tensordot(weights_of(known), kinds[:, asked], axes=1), axis=1)
+    def shared(known: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return softmax(np.tensordot(weights_of(known), kinds[:, targets], axes=1), axis=1)
 
-    def text(known: np.ndarray, asked: np.ndarray) -> np.ndarray:
-        return probabilities[asked]
+    def text(known: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return probabilities[targets]
 
     tried = dict(zip(READ_OUTS, (full, shared, text), strict=True))
     hits, places = dict.fromkeys(tried, 0), np.arange(len(rows))
@@ -184,7 +184,7 @@ def read(task: GraphTask, probabilities: np.ndarray, noisy: np.ndarray) -> Readi
         held, known = places[fold:n:_FOLDS], np.flatnonzero(places[:n] % _FOLDS != fold)
         for name, predict in tried.items() if len(known) else ():
             hits[name] += int((predict(known, held).argmax(axis=1) == labels[held]).sum())
-    name = max(hits, key=lambda each: hits[each])
+    name = max(hits, key=lambda option: hits[option])
     return Reading(name, tried[name](places[:n], places[n:]), weights_of(places[:n])[1:])
 
 
@@ -208,15 +208,15 @@ def run(
     text, counts, n = text_model(task), label_counts(task) * STEPS_OF_ONE, task.n_train
     outcomes = []
     queries = [_query(task, request) for request in requests]
-    for each in (door, door.part(ASKED)):
-        each.plan([(query,) if query else () for query in queries])
-    for place, (request, query) in enumerate(zip(requests, queries, strict=True)):
-        own = door.of_lanes([place])
-        (noisy,) = noisy_counts(counts, n, own, [query])
+    for gate in (door, door.part(ASKED)):
+        gate.plan([(query,) if query else () for query in queries])
+    for index, (request, query) in enumerate(zip(requests, queries, strict=True)):
+        lane_door = door.of_lanes([index])
+        (noisy,) = noisy_counts(counts, n, lane_door, [query])
         reading = read(task, text.probabilities, noisy)
-        (more,) = noisy_counts(messages(task, reading.beliefs), 0, own.part(ASKED), [query])
-        scores = second(reading, noisy[:n], more)
-        own.public("scores", [scores])
+        (votes,) = noisy_counts(messages(task, reading.beliefs), 0, lane_door.part(ASKED), [query])
+        scores = second(reading, noisy[:n], votes)
+        lane_door.public("scores", [scores])
         settings = {"read_out": reading.name, "noise_scale": _scale(request.epsilon)}
         outcomes.append(
             Outcome.of(
@@ -256,16 +256,16 @@ def stated(task: GraphTask, request: Request, context: Context, chosen: Mapping)
 
 
 def _regression(
-    task: GraphTask, rows: np.ndarray, known: np.ndarray, asked: np.ndarray
+    task: GraphTask, rows: np.ndarray, known: np.ndarray, targets: np.ndarray
 ) -> np.ndarray:
-    """Return (m, K) probabilities of ``asked`` by a regression on the ``known`` training rows."""
+    """Return (m, K) probabilities of ``targets`` by a regression on the ``known`` training rows."""
     centre, spread = rows[known].mean(axis=0), rows[known].std(axis=0)
-    first, other = (
-        scipy.sparse.csr_matrix((rows[each] - centre) / np.where(spread > 0, spread, 1))
-        for each in (known, asked)
+    first, second = (
+        scipy.sparse.csr_matrix((rows[part] - centre) / np.where(spread > 0, spread, 1))
+        for part in (known, targets)
     )
     labels = task.train_labels[known]
-    return fit_probabilities(first, labels, other, task.n_classes, _INVERSE_PENALTY)
+    return fit_probabilities(first, labels, second, task.n_classes, _INVERSE_PENALTY)
 
 
 METHODS = (

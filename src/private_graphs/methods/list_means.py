@@ -70,19 +70,19 @@ def run(task: NodeTask, requests: Sequence[Request], door: Door, context: Contex
     lists = adjacency_of(graph) if task.lists is None else task.lists
     rows = non_negative(graph.features)
     labelled = graph.labels >= 0
-    asked = [np.flatnonzero(side & labelled) for side in (graph.validation_mask, graph.test_mask)]
-    places, terms, outcomes = np.concatenate(asked), {}, []
+    sides = [np.flatnonzero(side & labelled) for side in (graph.validation_mask, graph.test_mask)]
+    places, terms, outcomes = np.concatenate(sides), {}, []
     lattices = [_calibrated(task, request.epsilon) for request in requests]
     queries = [_query(task, lattice) for lattice in lattices]
     door.plan([(query,) if query else () for query in queries])
-    for place, (lattice, query) in enumerate(zip(lattices, queries, strict=True)):
+    for index, (lattice, query) in enumerate(zip(lattices, queries, strict=True)):
         if lattice.spacing not in terms:
             lattice.check_total(graph.n_nodes)
             terms[lattice.spacing] = list_sums(task, lists, rows, Fraction(lattice.spacing))
-        (noisy,) = door.of_lanes([place]).gaussian(terms[lattice.spacing][None], [query])
+        (noisy,) = door.of_lanes([index]).gaussian(terms[lattice.spacing][None], [query])
         classes = scores(noisy, lists[places], rows[places], places).argmax(axis=1)
-        told = {"noise_std": lattice.noise_std}
-        outcomes.append(Outcome.of(task, classes, settings=told))
+        fields = {"noise_std": lattice.noise_std}
+        outcomes.append(Outcome.of(task, classes, settings=fields))
         context.report(len(outcomes), len(requests))
     return outcomes
 
@@ -94,9 +94,9 @@ def _check_degree(task: NodeTask, settings: ListSettings) -> None:
         size = DATASETS[name].size
         declared = 2 * size.edges / size.nodes
     if declared is None or declared < LEAST_DEGREE:
-        found = "no mean length" if declared is None else f"a mean length of {declared:.3g}"
+        length = "no mean length" if declared is None else f"a mean length of {declared:.3g}"
         raise UserError(
-            f"{name}: {found} of the lists is declared; list_means expects at least "
+            f"{name}: {length} of the lists is declared; list_means expects at least "
             f"{LEAST_DEGREE} (its setting mean_degree, known without counting edges): where lists "
             "are shorter, use mlp_steps, which reads none"
         )
@@ -148,9 +148,9 @@ def list_sums(
     """
     graph = task.graph
     train = np.flatnonzero(graph.train_mask & (graph.labels >= 0))
-    own, length = lists[train], np.diff(lists[train].indptr)
+    block, length = lists[train], np.diff(lists[train].indptr)
     votes = scipy.sparse.csr_matrix(
-        (np.repeat(list_entries(length, spacing), length), own.indices, own.indptr), own.shape
+        (np.repeat(list_entries(length, spacing), length), block.indices, block.indptr), block.shape
     )
     terms = scipy.sparse.hstack([votes, feature_entries(rows[train], spacing)], format="csr")
     classes = np.eye(task.n_classes, dtype=np.int64)[graph.labels[train]]

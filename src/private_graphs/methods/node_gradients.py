@@ -111,8 +111,8 @@ def clipped_total(
     """Return the sum of the clipped gradients of all nodes (R, P) in float64, block by block."""
     total, weights = np.zeros(parameters.shape), parameters.astype(np.float64)
     for block in _blocks(len(rows), len(parameters) * model.width()):
-        some = rows[block].astype(np.float64)
-        total += model.clipped_sum(weights, some, labels[block], clip_norm)
+        chunk = rows[block].astype(np.float64)
+        total += model.clipped_sum(weights, chunk, labels[block], clip_norm)
     return total
 
 
@@ -123,11 +123,11 @@ def _blocks(n: int, width: int) -> list[slice]:
 
 def predict(model: Linear, parameters: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return (R, m) classes of (m, d) rows."""
-    found = [
+    classes = [
         model.logits(parameters, rows[block]).argmax(axis=-1)
         for block in _blocks(len(rows), len(parameters) * model.width())
     ]
-    return np.concatenate(found).T.astype(np.int64)
+    return np.concatenate(classes).T.astype(np.int64)
 
 
 def _outer_sum(rows: np.ndarray, errors: np.ndarray, bias: float) -> np.ndarray:
@@ -161,8 +161,8 @@ class Linear:
         weights = (
             parameters.reshape(count, -1, classes).transpose(1, 0, 2).reshape(-1, count * classes)
         )
-        found = rows @ weights[:-1] + self.bias * weights[-1]
-        return found.reshape(len(rows), count, classes)
+        logits = rows @ weights[:-1] + self.bias * weights[-1]
+        return logits.reshape(len(rows), count, classes)
 
     def clipped_sum(
         self, parameters: np.ndarray, rows: np.ndarray, labels: np.ndarray, clip_norm: float
@@ -172,6 +172,6 @@ class Linear:
         sizes = np.einsum("ij,ij->i", rows, rows) + self.bias**2
         scale = clip_factors(np.einsum("ijk,ijk->ij", errors, errors) * sizes[:, None], clip_norm)
         errors *= scale[:, :, None]
-        found = _outer_sum(rows, errors.reshape(len(rows), -1), self.bias)
+        sums = _outer_sum(rows, errors.reshape(len(rows), -1), self.bias)
         count, classes = len(parameters), self.n_classes
-        return found.reshape(-1, count, classes).transpose(1, 0, 2).reshape(count, -1)
+        return sums.reshape(-1, count, classes).transpose(1, 0, 2).reshape(count, -1)

@@ -87,8 +87,8 @@ class SumsProtocol(Protocol):
 
 
 PROTOCOLS: dict[str, SumsProtocol] = {
-    each.name: each
-    for each in (
+    protocol.name: protocol
+    for protocol in (
         SumsProtocol(
             name="released",
             summary="what the authors' code does: a directed edge is the unit, though every "
@@ -165,9 +165,9 @@ class Budget:
         edge = self.unit == "edge_undirected"
         words: dict[str, Any] = {"unit": self.unit}
         words["relation"] = "add_remove" if edge else "replace"
-        found: list[Event] = []
+        plan: list[Event] = []
         if self.hops:
-            found.append(
+            plan.append(
                 GaussianQuery(
                     count=self.hops,
                     sensitivity=math.sqrt(2) if edge else 2 * math.sqrt(self.degree),
@@ -178,7 +178,7 @@ class Budget:
                 )
             )
         if self.steps:
-            found.append(
+            plan.append(
                 PoissonSums(
                     count=self.steps,
                     noise_multiplier=scale,
@@ -189,7 +189,7 @@ class Budget:
                     **words,
                 )
             )
-        return tuple(found)
+        return tuple(plan)
 
     def noise_std(self, scale: float) -> float:
         """Return the noise standard deviation of a sum."""
@@ -216,7 +216,7 @@ def noise_scale(budget: Budget, protocol: SumsProtocol, epsilon: float) -> float
 def scales_of(budget: Budget, protocol: SumsProtocol, requests: Sequence[Request]) -> list[float]:
     """Return the scale of the noise of each request; 0 without DP."""
     return [
-        noise_scale(budget, protocol, each.epsilon) if each.private else 0.0 for each in requests
+        noise_scale(budget, protocol, entry.epsilon) if entry.private else 0.0 for entry in requests
     ]
 
 
@@ -300,17 +300,17 @@ def owned_lists(
     )
     key = np.frombuffer(streams.key("lists").tobytes()[:8], np.uint64)[0]
     order = np.lexsort((_mixed(_mixed(pair) ^ key), owner))
-    place = np.arange(len(owner)) - adjacency.indptr[owner]
-    kept = order[place < degree]
-    ones = np.ones(len(kept), np.float32)
-    return scipy.sparse.csr_matrix((ones, (owner[kept], adjacency.indices[kept])), adjacency.shape)
+    ranks = np.arange(len(owner)) - adjacency.indptr[owner]
+    arcs = order[ranks < degree]
+    ones = np.ones(len(arcs), np.float32)
+    return scipy.sparse.csr_matrix((ones, (owner[arcs], adjacency.indices[arcs])), adjacency.shape)
 
 
 def places_of(mask: np.ndarray, nodes: np.ndarray) -> np.ndarray:
     """Return (population,) the index in ``nodes`` of each node of a ``mask``; -1 for others."""
-    place = np.full(len(mask), -1)
-    place[nodes] = np.arange(len(nodes))
-    return place[mask]
+    indices = np.full(len(mask), -1)
+    indices[nodes] = np.arange(len(nodes))
+    return indices[mask]
 
 
 class NoisySums:
@@ -389,7 +389,7 @@ class SumsData:
         return places_of(self.task.graph.train_mask, self.train)
 
     @classmethod
-    def of(cls, task: NodeTask, asked: np.ndarray | None = None) -> SumsData:
+    def of(cls, task: NodeTask, queries: np.ndarray | None = None) -> SumsData:
         """Convert a task."""
         from private_graphs.training.stacks import SparseRows
 
@@ -405,7 +405,7 @@ class SumsData:
             train,
             validation,
             test,
-            asked,
+            queries,
         )
 
     def sums(
@@ -475,10 +475,10 @@ class Trainer:
         )
         if self.lists and self.requests[0].private:
             noisy = stacks.Noisy(settings.lot, data.places, stacks.steps(self.door, self.queries))
-            told = stacks.train_noisy(network, stack, fit, noisy)
+            curve = stacks.train_noisy(network, stack, fit, noisy)
         else:
-            told = stacks.train_whole(network, stack, fit)
-        self.told.append(told.numpy())
+            curve = stacks.train_whole(network, stack, fit)
+        self.told.append(curve.numpy())
         self.best = self.told[-1].max(axis=0, initial=0) if self.chooses else None
         if self.watches:
             self.learned.append(np.stack(learned))
@@ -489,21 +489,21 @@ class Trainer:
         """Return the outcomes of trained networks, with the logits that an attack asks for."""
         from private_graphs.training import stacks
 
-        logits, asked = stacks.outputs(network, stack, inputs), self.data.asked
-        found = self.outcomes(logits.argmax(-1).numpy())
-        if asked is None:
-            return found
-        told = logits.numpy()[:, asked]
-        return [replace(each, logits=own) for each, own in zip(found, told, strict=True)]
+        logits, queries = stacks.outputs(network, stack, inputs), self.data.asked
+        outcomes = self.outcomes(logits.argmax(-1).numpy())
+        if queries is None:
+            return outcomes
+        scores = logits.numpy()[:, queries]
+        return [replace(outcome, logits=row) for outcome, row in zip(outcomes, scores, strict=True)]
 
     def outcomes(self, predicted: np.ndarray) -> list[Outcome]:
         """Return the outcomes of (R, N) predicted classes."""
         data, settings = self.data, self.requests[0].settings
         # of all networks, one after the other
         curves = np.concatenate(self.told or [np.empty((0, len(self.requests)))])
-        found = []
+        outcomes = []
         for index, scale in enumerate(self.scales):
-            found.append(
+            outcomes.append(
                 Outcome(
                     test_predictions=predicted[index, data.test],
                     validation_predictions=predicted[index, data.validation],
@@ -512,7 +512,7 @@ class Trainer:
                     artifacts=self._artifacts(index),
                 )
             )
-        return found
+        return outcomes
 
     def _artifacts(self, index: int) -> dict[str, np.ndarray]:
         if not self.learned:
@@ -520,7 +520,7 @@ class Trainer:
         return {
             "training_accuracy": np.concatenate(self.learned)[:, index],
             "validation_accuracy": np.concatenate(self.told)[:, index],
-            "stages": np.array([len(each) for each in self.learned]),
+            "stages": np.array([len(stage) for stage in self.learned]),
         }
 
 
@@ -535,7 +535,7 @@ Answer = Callable[[SumsData, Sequence[Request], Door], list[Outcome]]
 
 def of_kind(kind: type, plans: Sequence[Sequence[Event]]) -> list[Any]:
     """Return the event of one kind in each plan; None for a plan without it."""
-    return [next((each for each in plan if isinstance(each, kind)), None) for plan in plans]
+    return [next((event for event in plan if isinstance(event, kind)), None) for plan in plans]
 
 
 def planned(
@@ -583,15 +583,15 @@ def answer_alike(
     torch.set_num_threads(context.threads)
     data = SumsData.of(task, context.asked)
 
-    def answered(alike: list[Request], door: Door, context: Context) -> list[Outcome]:
-        size, outcomes = len(alike), []
+    def answered(batch: list[Request], door: Door, context: Context) -> list[Outcome]:
+        size, outcomes = len(batch), []
         if task.scenario.unit == "edge_undirected":
-            numbers = len(data.train) * WIDTH * (alike[0].settings.hops + 1)
+            numbers = len(data.train) * WIDTH * (batch[0].settings.hops + 1)
             size = max(1, _ACTIVATIONS // max(1, numbers))
-        for start in range(0, len(alike), size):
-            places = range(len(alike))[start : start + size]
-            outcomes += answer(data, alike[start : start + size], door.of_lanes(places))
-            context.report(len(outcomes), len(alike))
+        for start in range(0, len(batch), size):
+            places = range(len(batch))[start : start + size]
+            outcomes += answer(data, batch[start : start + size], door.of_lanes(places))
+            context.report(len(outcomes), len(batch))
         return outcomes
 
     return in_batches(requests, door, context, but_rate, answered)

@@ -115,7 +115,7 @@ class Places:
 
     def some(self, positions: np.ndarray) -> Places:
         """Return a part of the nodes."""
-        reach = {steps: each[positions] for steps, each in self.reach.items()}
+        reach = {steps: matrix[positions] for steps, matrix in self.reach.items()}
         return Places(self.nodes[positions], reach)
 
     def of(self, start: np.ndarray, steps: int) -> np.ndarray:
@@ -145,7 +145,7 @@ class PublicSide:
             smoothing = mean_of_neighbours(task.public_adjacency)
             if coordinates is None:
                 coordinates = spectral_coordinates(task.public_adjacency)
-        found, structured = [], []
+        textual, structured = [], []
         for hops in sorted(HOPS) if smoothing is not None else (0,):
             axes = principal_axes(public)
             for rank in sorted({min(rank, axes.rank) for rank in RANKS}, reverse=True):
@@ -153,7 +153,7 @@ class PublicSide:
                 if smoothing is None:
                     test = axes.unit(reweighted(task.test_features, weights), rank)
                     rows = np.vstack([rows, test])
-                found.append(Representation(hops, rank, _with_constant(rows)))
+                textual.append(Representation(hops, rank, _with_constant(rows)))
                 if coordinates is not None and hops == averages_texts(task):
                     text = PublicText(weights, axes, public, None, smoothing, hops)
                     map_ = RowMap.of(task, text, coordinates, rank)
@@ -161,17 +161,17 @@ class PublicSide:
                     structured.append(Representation(hops, rank, rows, map_.size - map_.rank))
             if smoothing is not None:
                 public = unit_rows(smoothing @ public)
-        found.sort(key=lambda each: HOPS.index(each.hops))
+        textual.sort(key=lambda view: HOPS.index(view.hops))
         codes = class_codes(task.n_classes)[task.validation_labels]
-        return cls(found + structured, smoothing, codes)
+        return cls(textual + structured, smoothing, codes)
 
     def choices(self) -> list[Choice]:
         """Every candidate, from the most to the least likely."""
         propagations = PROPAGATIONS if self.smoothing is not None else PROPAGATIONS[:1]
         settings = list(itertools.product(propagations, RIDGES))
         return [
-            Choice(index, each.hops, each.rank, each.structure, *values)
-            for index, each in enumerate(self.representations)
+            Choice(index, view.hops, view.rank, view.structure, *values)
+            for index, view in enumerate(self.representations)
             for values in settings
         ]
 
@@ -204,7 +204,7 @@ class PublicSide:
         """
         n_classes, targets = self.codes.shape[1], self.codes[known]
         used = sorted({choice.representation for choice in choices})
-        fitted = [self._fitted(self.representations[each].rows, known, targets) for each in used]
+        fitted = [self._fitted(self.representations[index].rows, known, targets) for index in used]
         spread = self._propagated(
             np.hstack(fitted), known, {choice.propagation for choice in choices}, places
         )
@@ -222,20 +222,20 @@ class PublicSide:
         places: Places | None,
     ) -> dict[tuple[int, bool], np.ndarray]:  # fmt: skip
         """Average (V + M, columns) over neighbours, optionally with known labels inserted first."""
-        found = {}
-        for put_in in {each for _, each in propagations}:
+        averages = {}
+        for put_in in {flag for _, flag in propagations}:
             start = scores
             if put_in:
                 start = scores.copy()
                 start[known] = np.tile(self.codes[known], scores.shape[1] // self.codes.shape[1])
             current, done = start, 0
-            for steps in sorted(steps for steps, each in propagations if each == put_in):
+            for steps in sorted(steps for steps, flag in propagations if flag == put_in):
                 if places is not None:
-                    found[steps, put_in] = places.of(start, steps)
+                    averages[steps, put_in] = places.of(start, steps)
                     continue
                 current = propagated(start, self.smoothing, steps - done, current)
-                found[steps, put_in], done = current, steps
-        return found
+                averages[steps, put_in], done = current, steps
+        return averages
 
     def levelled(self, scores: np.ndarray) -> np.ndarray:
         """Return the scores divided by their mean magnitude on the validation nodes."""
@@ -261,7 +261,7 @@ class PublicFit:
         def held_out(held: np.ndarray, rest: np.ndarray) -> Iterator[np.ndarray]:
             if places is not None:
                 return side.scores(rest, choices, places.some(held))
-            return (each[known[held]] for each in side.scores(rest, choices))
+            return (scores[known[held]] for scores in side.scores(rest, choices))
 
         ranked = cross_validated(side, known, held_out)
         best = [choices[i] for i in sorted(ranked[:ENSEMBLE])]
@@ -270,15 +270,15 @@ class PublicFit:
     @cached_property
     def held_out(self) -> np.ndarray:
         """Return (k, K) scores at each known node, fitted without the labels of its fold."""
-        found = np.zeros((len(self.known), self.side.codes.shape[1]))
+        scores = np.zeros((len(self.known), self.side.codes.shape[1]))
         for held, rest in folds(self.known):
-            found[held] = _added(self.side, rest, self.best)[self.known[held]]
-        return found
+            scores[held] = _added(self.side, rest, self.best)[self.known[held]]
+        return scores
 
 
 def _added(side: PublicSide, known: np.ndarray, choices: Sequence[Choice]) -> np.ndarray:
     """Return the sum of the levelled scores of ``choices``, fitted on ``known``."""
-    return np.sum([side.levelled(each) for each in side.scores(known, choices)], axis=0)
+    return np.sum([side.levelled(scores) for scores in side.scores(known, choices)], axis=0)
 
 
 def folds(known: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -302,11 +302,11 @@ def cross_validated(
     hits: dict[int, int] = {}
     errors: dict[int, float] = {}
     for held, rest in folds(known):
-        for index, found in enumerate(scores(held, rest)):
+        for index, estimate in enumerate(scores(held, rest)):
             truth = codes[held]
-            right = int((found.argmax(axis=1) == truth.argmax(axis=1)).sum())
+            right = int((estimate.argmax(axis=1) == truth.argmax(axis=1)).sum())
             hits[index] = hits.get(index, 0) + right
-            errors[index] = errors.get(index, 0.0) + float(((found - truth) ** 2).sum())
+            errors[index] = errors.get(index, 0.0) + float(((estimate - truth) ** 2).sum())
     if not hits:
         return list(range(len(side.choices())))
     return sorted(hits, key=lambda index: (-hits[index], errors[index], index))
@@ -358,7 +358,7 @@ def _outcome(task: GraphTask, request: Request, fit: PublicFit) -> Outcome:
     return Outcome.of(
         task,
         fit.scores.argmax(axis=1),
-        settings={"ensemble": [each.describe() for each in fit.best]},
+        settings={"ensemble": [choice.describe() for choice in fit.best]},
         n_configurations=fit.n_choices,
     )
 

@@ -68,17 +68,17 @@ def spectral_coordinates(adjacency: scipy.sparse.csr_matrix) -> np.ndarray | Non
     looped = adjacency[members][:, members] + scipy.sparse.eye(len(members), format="csr")
     root = np.asarray(looped.sum(axis=1)).ravel() ** -0.5
     normalised = scipy.sparse.diags(root) @ looped @ scipy.sparse.diags(root)
-    wanted = min(MAX_COORDINATES, len(members) - 2)
-    if wanted < 1:
+    count = min(MAX_COORDINATES, len(members) - 2)
+    if count < 1:
         return None
     if len(members) <= _DENSE:
         values, vectors = scipy.linalg.eigh(normalised.toarray())
     else:
         values, vectors = eigsh(
-            normalised, wanted, which="LA", tol=1e-4, v0=np.ones(len(members)),
+            normalised, count, which="LA", tol=1e-4, v0=np.ones(len(members)),
             rng=np.random.default_rng(0),
         )  # fmt: skip
-    order = np.argsort(-values, kind="stable")[:wanted]
+    order = np.argsort(-values, kind="stable")[:count]
     order = order[values[order] > _SMALLEST_EIGENVALUE]
     coordinates = np.zeros((adjacency.shape[0], len(order)))
     coordinates[members] = vectors[:, order] * root[:, None]
@@ -91,10 +91,10 @@ def smoother(task: GraphTask, text: PublicText) -> scipy.sparse.csr_matrix:
     nodes, cosines = similar_texts(rows, SIMILAR_TEXTS)
     size = len(nodes)
     places = (np.repeat(np.arange(size), nodes.shape[1]), nodes.ravel())
-    near = _row_means(scipy.sparse.csr_matrix((cosines.ravel(), places), (size, size)))
-    near = _row_means(near + near.T)
+    similarity = _row_means(scipy.sparse.csr_matrix((cosines.ravel(), places), (size, size)))
+    similarity = _row_means(similarity + similarity.T)
     loops = scipy.sparse.eye(size, format="csr")
-    return _row_means(task.public_adjacency + TEXT_SHARE * near + loops)
+    return _row_means(task.public_adjacency + TEXT_SHARE * similarity + loops)
 
 
 def _row_means(matrix: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
@@ -140,9 +140,9 @@ class RowMap:
         if coordinates is None:
             return first
         most = max(1, task.public_adjacency.nnz // 2 // EDGES_PER_COORDINATE)
-        kept = np.ascontiguousarray(coordinates[:, : min(rank, most)])
-        centre = _unit(task.public_adjacency @ kept).mean(axis=0)
-        return replace(first, coordinates=kept, centre=centre)
+        axes = np.ascontiguousarray(coordinates[:, : min(rank, most)])
+        centre = _unit(task.public_adjacency @ axes).mean(axis=0)
+        return replace(first, coordinates=axes, centre=centre)
 
     @property
     def size(self) -> int:
@@ -153,9 +153,9 @@ class RowMap:
         """Return the part that ``training`` needs."""
         return replace(self, text=self.text.for_training())
 
-    def training(self, some: Records) -> np.ndarray:
+    def training(self, records: Records) -> np.ndarray:
         """Return (nodes, size) rows of some training nodes, of norm 1 or zero."""
-        return self._rows(self.text.training_rows(some, slice(None)), some.train_to_public)
+        return self._rows(self.text.training_rows(records, slice(None)), records.train_to_public)
 
     def evaluated(self, task: GraphTask) -> np.ndarray:
         """Return (V + M, size) rows of the validation, then the test nodes."""
@@ -164,12 +164,12 @@ class RowMap:
     def _rows(
         self, texts: scipy.sparse.csr_matrix, links: scipy.sparse.csr_matrix | None
     ) -> np.ndarray:
-        found = self.text.axes.unit(texts, self.rank)
+        rows = self.text.axes.unit(texts, self.rank)
         if self.coordinates is None:
-            return found
+            return rows
         structure = _unit(links @ self.coordinates)
         seen = structure.any(axis=1, keepdims=True)
         structure = _unit(np.where(seen, structure - self.centre, 0))
         degrees = np.asarray(links.sum(axis=1))
         share = degrees / (degrees + HALF_DEGREE)
-        return _unit(np.hstack([np.sqrt(1 - share) * found, np.sqrt(share) * structure]))
+        return _unit(np.hstack([np.sqrt(1 - share) * rows, np.sqrt(share) * structure]))

@@ -102,8 +102,8 @@ class Axes:
         directions = self.directions[:, :rank]
         projected = np.asarray(rows @ directions) - self.centre @ directions
         norms = np.linalg.norm(projected, axis=1, keepdims=True)
-        kept = norms > _EQUAL
-        return np.divide(projected, norms, out=np.zeros_like(projected), where=kept)
+        mask = norms > _EQUAL
+        return np.divide(projected, norms, out=np.zeros_like(projected), where=mask)
 
 
 def principal_axes(public: scipy.sparse.csr_matrix) -> Axes:
@@ -122,10 +122,10 @@ def principal_axes(public: scipy.sparse.csr_matrix) -> Axes:
     order = order[variances[order] > max(variances.max() * 1e-10, _NO_VARIANCE)]
     if not len(order):
         return Axes(centre, np.eye(public.shape[1], 1))
-    found = vectors[:, order]
+    directions = vectors[:, order]
     if not tall:
-        found = dense.T @ (found / np.sqrt(variances[order]))
-    return Axes(centre, found * np.where(found.sum(axis=0) < 0, -1.0, 1.0))
+        directions = dense.T @ (directions / np.sqrt(variances[order]))
+    return Axes(centre, directions * np.where(directions.sum(axis=0) < 0, -1.0, 1.0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -112,8 +112,8 @@ def _features(task: ImageTask, pixels: np.ndarray):
     from private_graphs.training.scattering import scattered
 
     for first in range(0, len(pixels), _LOT):
-        found = scattered(images_of(pixels[first : first + _LOT], task.shape))
-        yield found.flatten(2).numpy()
+        maps = scattered(images_of(pixels[first : first + _LOT], task.shape))
+        yield maps.flatten(2).numpy()
 
 
 def _unit(rows: np.ndarray) -> np.ndarray:
@@ -173,7 +173,7 @@ def run(
         ]  # fmt: skip
 
     return in_batches(
-        requests, door, context, lambda each: each.known.tobytes() if labels else b"", answer
+        requests, door, context, lambda request: request.known.tobytes() if labels else b"", answer
     )
 
 
@@ -229,7 +229,7 @@ def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping)
     return {"events": (query,)} if query else {}
 
 
-def _method(name: str, title: str, **more: Any) -> Method:
+def _method(name: str, title: str, **fields: Any) -> Method:
     return Method(
         name,
         title,
@@ -240,7 +240,7 @@ def _method(name: str, title: str, **more: Any) -> Method:
         prepares="scattering of each image, in coordinates of the public images, scaled to "
         "norm 1 by itself",
         assumptions=(CONSTANTS,),
-        **more,
+        **fields,
     )
 
 

@@ -87,8 +87,8 @@ class TextGradients:
     ) -> list[Outcome]:
         """Answer every request, in order; requests with equal settings train as one batch."""
         text = PublicText.of(task, _HOPS)
-        alike, answer = (partial(each, task, text) for each in (self._configuration, self._answer))
-        return in_batches(requests, door, context, alike, answer)
+        key, answer = (partial(call, task, text) for call in (self._configuration, self._answer))
+        return in_batches(requests, door, context, key, answer)
 
     def _rule(self, task: GraphTask, request: Request) -> GradientSettings:
         return self.rule(signal(task.n_units, task.n_classes, request.epsilon, task.delta))
@@ -114,25 +114,25 @@ class TextGradients:
         steps, rank = configuration.steps, configuration.rank
         model = Linear(rank, task.n_classes)
         evaluated, rows = (
-            _coordinates(text, each, rank)
-            for each in (text.evaluated_rows(task), text.training_rows(task, slice(None)))
+            _coordinates(text, matrix, rank)
+            for matrix in (text.evaluated_rows(task), text.training_rows(task, slice(None)))
         )
         queries = [
             full_batches(task, request, steps.count, steps.clip_norm) for request in requests
         ]
         door.plan([(query,) if query else () for query in queries])
-        start = np.stack([model.start(each.streams.generator("initial")) for each in requests])
+        start = np.stack([model.start(run.streams.generator("initial")) for run in requests])
         fitted = descend(
             model, start, rows, task.train_labels, steps, door.descent(queries),
             divisor=task.n_units,
         )  # fmt: skip
         logits = [None] * len(requests)
         if context.asked is not None:
-            asked = _coordinates(text, text.training_rows(context.asked, slice(None)), rank)
-            logits = model.logits(fitted, asked).transpose(1, 0, 2)
+            targets = _coordinates(text, text.training_rows(context.asked, slice(None)), rank)
+            logits = model.logits(fitted, targets).transpose(1, 0, 2)
         return [
-            Outcome.of(task, each, settings={"rank": rank, **asdict(steps)}, logits=own)
-            for each, own in zip(predict(model, fitted, evaluated), logits, strict=True)
+            Outcome.of(task, classes, settings={"rank": rank, **asdict(steps)}, logits=scores)
+            for classes, scores in zip(predict(model, fitted, evaluated), logits, strict=True)
         ]
 
     def stated(
@@ -141,9 +141,9 @@ class TextGradients:
         """See ``Method.stated``."""
         steps = self._rule(task, request).steps
         query = full_batches(task, request, steps.count, steps.clip_norm)
-        own = _OWN_EDGES if _reads_edges(task) else _NO_EDGE
+        premise = _OWN_EDGES if _reads_edges(task) else _NO_EDGE
         return {
-            "events": (query,) if query else (), "chosen_by": _CHOSEN_BY, "assumptions": (own,),
+            "events": (query,) if query else (), "chosen_by": _CHOSEN_BY, "assumptions": (premise,),
         }  # fmt: skip
 
 

@@ -104,11 +104,11 @@ def fit_logistic(
 def fit_probabilities(
     rows: scipy.sparse.csr_matrix,
     labels: np.ndarray,
-    asked: scipy.sparse.csr_matrix,
+    targets: scipy.sparse.csr_matrix,
     n_classes: int,
     inverse_penalty: float,
 ) -> np.ndarray:
-    """Fit on ``rows`` (n, d) and ``labels`` (n,), return (m, K) probabilities of ``asked``.
+    """Fit on ``rows`` (n, d) and ``labels`` (n,), return (m, K) probabilities of ``targets``.
 
     Classes without a training node get the probability 1e-6; with fewer than two classes every row
     is the smoothed frequency of the labels.
@@ -116,13 +116,13 @@ def fit_probabilities(
     counts = np.bincount(labels, minlength=n_classes)
     classes = np.flatnonzero(counts)
     if len(classes) < 2:
-        return np.tile((counts + 1) / (counts.sum() + n_classes), (asked.shape[0], 1))
+        return np.tile((counts + 1) / (counts.sum() + n_classes), (targets.shape[0], 1))
     places = np.searchsorted(classes, labels)
     weights = fit_logistic(rows, places, len(classes), inverse_penalty)
-    found = np.full((asked.shape[0], n_classes), _FLOOR)
-    predicted = softmax(asked @ weights[:-1] + weights[-1], axis=1)
-    found[:, classes] = np.maximum(predicted, _FLOOR)
-    return found / found.sum(axis=1, keepdims=True)
+    probabilities = np.full((targets.shape[0], n_classes), _FLOOR)
+    predicted = softmax(targets @ weights[:-1] + weights[-1], axis=1)
+    probabilities[:, classes] = np.maximum(predicted, _FLOOR)
+    return probabilities / probabilities.sum(axis=1, keepdims=True)
 
 
 def similar_texts(rows: scipy.sparse.csr_matrix, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -140,13 +140,13 @@ def similar_texts(rows: scipy.sparse.csr_matrix, count: int) -> tuple[np.ndarray
     cosines = np.empty((n_nodes, count))
     for start in range(0, n_nodes, _CHUNK):
         chunk = np.arange(start, min(start + _CHUNK, n_nodes))
-        found = np.ascontiguousarray((rows @ rows[chunk].T.toarray()).T)  # (chunk, N)
-        found[np.arange(len(chunk)), chunk] = -np.inf
-        near = np.argpartition(-found, count - 1, axis=1)[:, :count] if count else nodes[chunk]
-        near.sort(axis=1)
-        values = np.take_along_axis(found, near, axis=1)
+        scores = np.ascontiguousarray((rows @ rows[chunk].T.toarray()).T)  # (chunk, N)
+        scores[np.arange(len(chunk)), chunk] = -np.inf
+        nearest = np.argpartition(-scores, count - 1, axis=1)[:, :count] if count else nodes[chunk]
+        nearest.sort(axis=1)
+        values = np.take_along_axis(scores, nearest, axis=1)
         order = np.argsort(-values, axis=1, kind="stable")
-        nodes[chunk] = np.take_along_axis(near, order, axis=1)
+        nodes[chunk] = np.take_along_axis(nearest, order, axis=1)
         cosines[chunk] = np.maximum(np.take_along_axis(values, order, axis=1), 0)
     return nodes, cosines
 
@@ -165,7 +165,7 @@ def _folds(n_train: int, n_nodes: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """
     everyone = np.arange(n_nodes)
     training = everyone < n_train
-    folds = [training & (everyone % _FOLDS == each) for each in range(_FOLDS)]
+    folds = [training & (everyone % _FOLDS == number) for number in range(_FOLDS)]
     return [(training & ~fold, fold) for fold in folds] + [(training, ~training)]
 
 
@@ -201,13 +201,13 @@ def fit_text_model(task: GraphTask) -> TextModel:
 
     def asked_only(of_pass: list[np.ndarray]) -> np.ndarray:
         rows_of = zip(passes, of_pass, strict=False)
-        return sum(np.where(asked[:, None], each, 0) for (_, asked), each in rows_of)
+        return sum(np.where(mask[:, None], part, 0) for (_, mask), part in rows_of)
 
     tried = []
     for c in INVERSE_PENALTIES:
         beliefs = [first_beliefs(rows, labels, known, n_classes, c) for known, _ in compared]
         tried.append((hits(asked_only(beliefs)), beliefs, c))
-    _, beliefs, penalty = max(tried, key=lambda each: each[0])
+    _, beliefs, penalty = max(tried, key=lambda trial: trial[0])
     beliefs = beliefs + [
         first_beliefs(rows, labels, known, n_classes, penalty)
         for known, _ in passes[len(compared) :]
@@ -217,11 +217,11 @@ def fit_text_model(task: GraphTask) -> TextModel:
     nodes, cosines = similar_texts(rows, max(NEIGHBOURHOODS))
     fused = []
     for k in NEIGHBOURHOODS:
-        votes = asked_only([text_votes(nodes[:, :k], cosines[:, :k], each) for each in beliefs])
+        votes = asked_only([text_votes(nodes[:, :k], cosines[:, :k], belief) for belief in beliefs])
         scores = np.stack([logs, votes])
         total = np.tensordot(fit_weights(scores[:, :n], labels), scores, axes=1)
         fused.append((hits(total), softmax(total, axis=1), k))
-    _, probabilities, k = max(fused, key=lambda each: each[0])
+    _, probabilities, k = max(fused, key=lambda trial: trial[0])
     settings = {"inverse_penalty": penalty, "text_neighbours": k}
     return TextModel(np.maximum(probabilities, _FLOOR), settings)
 

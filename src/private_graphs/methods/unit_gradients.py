@@ -137,13 +137,13 @@ def unit_of_records(task: ImageTask, settings: UnitSettings, known: np.ndarray) 
     if unit == "class":
         return task.train_labels
     if _hashed(task, settings):
-        own = hashed_parts(n, settings.parts)
+        parts = hashed_parts(n, settings.parts)
     else:
-        own = np.zeros(n, dtype=np.int64)
+        parts = np.zeros(n, dtype=np.int64)
         for label, centroids in _centroids_of(task, settings, known).items():
-            mine = np.flatnonzero(task.train_labels == label)
-            own[mine] = _nearest(task.train_pixels[mine], centroids)
-    return np.where(task.train_labels >= 0, task.train_labels * settings.parts + own, -1)
+            members = np.flatnonzero(task.train_labels == label)
+            parts[members] = _nearest(task.train_pixels[members], centroids)
+    return np.where(task.train_labels >= 0, task.train_labels * settings.parts + parts, -1)
 
 
 def by_centroids(task: ImageTask, settings: Any) -> bool:
@@ -291,7 +291,7 @@ def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping)
         "noise_multiplier": noise,
         "n_units": n_units(task, settings),
         "claim": asdict(claim) if claim else None,
-        "event": {type(each).__name__: asdict(each) for each in events},
+        "event": {type(event).__name__: asdict(event) for event in events},
     }
     return {
         "events": events,
@@ -336,8 +336,8 @@ def run(
     door.plan(events)
     total, done = sum(plan.count for plan in plans), [0] * len(requests)
 
-    def one(place: int) -> Outcome:
-        request, steps = requests[place], plans[place]
+    def one(index: int) -> Outcome:
+        request, steps = requests[index], plans[index]
         ready = prepared[_key(request)]
         labels, unit = ready.labels, ready.unit
         if request.settings.replaced:
@@ -348,11 +348,11 @@ def run(
             units = Units.of(np.where(unit >= 0, np.arange(len(unit)), -1), len(unit))
 
         def report(step: int) -> None:
-            done[place] = step
+            done[index] = step
             context.report(sum(done), total)
 
-        own = door.of_lanes([place])
-        descent = own.descent([*events[place][:1]] or [None], coins="joins")
+        lane_door = door.of_lanes([index])
+        descent = lane_door.descent([*events[index][:1]] or [None], coins="joins")
         parameters = train(
             ready.net, steps, ready.rows, labels, units, request.streams, descent, report
         )
@@ -411,8 +411,8 @@ def _prepared(task: ImageTask, request: Request) -> _Prepared:
             raise UserError("examples: only parts by centroids have one; expected scenario: "
                             "subclasses and cells: centroids")  # fmt: skip
         examples = np.zeros((task.n_classes, settings.parts, *shape), np.uint8)
-        for label, found in _centroids_of(task, settings, request.known).items():
-            examples[label, : len(found)] = np.round(255 * found).reshape(-1, *shape)
+        for label, centroids in _centroids_of(task, settings, request.known).items():
+            examples[label, : len(centroids)] = np.round(255 * centroids).reshape(-1, *shape)
     return _Prepared(
         net, net.prepared(pixels), np.repeat(labels, copies), np.repeat(unit, copies), examples
     )
@@ -425,10 +425,10 @@ def with_replaced(
 
     The new ones are the public records of the next class, whose label k is given as -2 - k.
     """
-    place = seed % n_classes
-    ours = labels == -2 - (place + 1) % n_classes
-    gone = (labels == place) | ((labels < -1) & ~ours)
-    labels, unit = (np.where(ours, place, np.where(gone, -1, each)) for each in (labels, unit))
+    label = seed % n_classes
+    fresh = labels == -2 - (label + 1) % n_classes
+    gone = (labels == label) | ((labels < -1) & ~fresh)
+    labels, unit = (np.where(fresh, label, np.where(gone, -1, array)) for array in (labels, unit))
     return labels, unit
 
 
@@ -439,12 +439,12 @@ def _outcome(
     pixels = np.concatenate([task.validation_pixels, task.test_pixels])
     classes = net.predict(parameters, pixels)
     noise = _noise(task, request)[0] if request.private else 0.0
-    more = {} if ready.examples is None else {"examples": ready.examples}
+    extras = {} if ready.examples is None else {"examples": ready.examples}
     return Outcome.of(
         task,
         classes,
         measured={"noise_multiplier": noise, "steps_taken": steps.count},
-        artifacts={"parameters": parameters, **more},
+        artifacts={"parameters": parameters, **extras},
     )
 
 

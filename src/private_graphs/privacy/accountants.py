@@ -427,7 +427,7 @@ def compose_groups(
         for event, n_runs in counted if event.mechanism is not None
     )  # fmt: skip
     assert len(mechanisms) == len(counted)  # what has no μ has a loss
-    if all(isinstance(each, SampledGaussian) for each in mechanisms):
+    if all(isinstance(mechanism, SampledGaussian) for mechanism in mechanisms):
         epsilon = despite_distance(lambda left: pld_of(mechanisms, left), distance, delta)
     else:
         from private_graphs.privacy.query_prices import composed

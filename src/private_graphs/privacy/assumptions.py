@@ -114,8 +114,8 @@ def assumptions_of(
     listed = list(given)
     if private and prices.own:  # no assumption on noise where nothing private is read
         for priced, _ in prices.groups:
-            for each in priced:
-                listed += each.conditions
+            for event in priced:
+                listed += event.conditions
         listed += [NOISE_GENERATORS[name][noise_source] for name in generator.split("+")]
         listed.append(ONLY_THIS_FILE)
         if noise_source == "seeded":

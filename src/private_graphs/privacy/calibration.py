@@ -58,8 +58,8 @@ def _crossing(
     if not 0 < at_high < at_low < math.inf:
         return otherwise
     share = math.log(at_low / target) / math.log(at_low / at_high)
-    found = low * (high / low) ** share
-    return min(max(math.ceil(found), low + 1), high - 1)
+    point = low * (high / low) ** share
+    return min(max(math.ceil(point), low + 1), high - 1)
 
 
 @lru_cache(maxsize=512)

@@ -35,12 +35,12 @@ def ways(runs: Sequence[tuple[Sequence[Part], int]]) -> list[list[tuple[Part, in
             f"a unit can stand in {count:,} ways in the parts of these runs, and none of the parts "
             f"costs most in all of them; expected at most {MOST_WAYS} ways: compose fewer runs"
         )
-    each = [
+    picks = [
         [list(zip(parts, counts, strict=True)) for counts in _divisions(number, len(parts))]
         for parts, number in runs
     ]
     return [
-        [(part, number) for run in way for part, number in run if number] for way in product(*each)
+        [(part, number) for run in way for part, number in run if number] for way in product(*picks)
     ]
 
 
@@ -61,6 +61,6 @@ def undominated(parts: Sequence[Part], covers: Callable[[Part, Part], bool]) -> 
     """
     left: list[Part] = []
     for part in parts:
-        if not any(covers(other, part) for other in left):
-            left = [other for other in left if not covers(part, other)] + [part]
+        if not any(covers(rival, part) for rival in left):
+            left = [rival for rival in left if not covers(part, rival)] + [part]
     return left

@@ -76,23 +76,23 @@ def priced(
     exact = name == "gdp"
     bound = "no bound" if name == "cancelling" else "exact" if exact else "upper"
     sampling = "none" if rate == 1 else f"poisson({rate:g})"
-    found = {"epsilon": value, **about, "accountant": name, "sampling": sampling, "bound": bound}
+    fields = {"epsilon": value, **about, "accountant": name, "sampling": sampling, "bound": bound}
     if both:
         other = epsilon_for(accountant, noise, steps, rate, delta, "add_remove")
-        found["epsilon_add_remove"] = other
+        fields["epsilon_add_remove"] = other
     if group > 1:
-        found["group"] = group
+        fields["group"] = group
     supposes = supposed(relation, rate, group, shuffled is not None)
     if bound == "no bound":
         supposes.append("epsilon is what the authors' code prints, and bounds nothing")
-    found["supposes"] = supposes
+    fields["supposes"] = supposes
     if shuffled is not None:
         twice = 2 if relation == "replace" else 1
-        found["if_shuffled"] = (
+        fields["if_shuffled"] = (
             None if relation == "add_remove"
             else gdp_epsilon(group * twice * math.sqrt(shuffled) / noise, delta)
         )  # fmt: skip
-    return found
+    return fields
 
 
 def paragraph(
@@ -214,9 +214,9 @@ def together(
     its links protect each of them as much.
     """
     square = total = spent = numbers = 0.0
-    delta = min(each.delta for each in statements)
-    reading = [each for each in statements if not each.reads_nothing]
-    if len({(each.unit, each.relation) for each in reading}) > 1 and not for_link:
+    delta = min(statement.delta for statement in statements)
+    reading = [statement for statement in statements if not statement.reads_nothing]
+    if len({(statement.unit, statement.relation) for statement in reading}) > 1 and not for_link:
         return None, delta
     for statement in reading:
         if statement.epsilon_proved is None or statement.epsilon_all_runs is None:
@@ -245,8 +245,8 @@ def _mu(event: Mapping[str, Any] | None, relation: str) -> float | None:
         inner = _mu(event["event"], relation)
         return None if inner is None else inner * event["count"] ** 0.5
     if event["class"] == "ComposedDpEvent":
-        parts = [_mu(each, relation) for each in event["events"]]
-        return None if None in parts else sum(each * each for each in parts) ** 0.5  # type: ignore
+        parts = [_mu(part, relation) for part in event["events"]]
+        return None if None in parts else sum(mu * mu for mu in parts) ** 0.5  # type: ignore
     return None
 
 
@@ -276,13 +276,13 @@ def of_file(path: Path, delta: float) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be read as JSON ({error}); expected dp_events") from error
     values = list(content.values()) if isinstance(content, Mapping) and all(
-        isinstance(each, Mapping) and "dp_events" in each for each in content.values()
+        isinstance(entry, Mapping) and "dp_events" in entry for entry in content.values()
     ) else content if isinstance(content, list) else [content]  # fmt: skip
-    runs = [_parts(each, path) for each in values]
+    runs = [_parts(entry, path) for entry in values]
     relation = _one({part["neighboring_relation"] for parts in runs for part in parts}, path)
     # a statement's trees move by the unit of its own relation, whatever the accountant calls it
     named = _RELATIONS.get(relation, relation)
-    stated = _one({str(each.get("relation", named)) for each in values}, path)
+    stated = _one({str(entry.get("relation", named)) for entry in values}, path)
     counts = Counter(
         tuple(sorted({json.dumps(part["event"], sort_keys=True) for part in parts}))
         for parts in runs
@@ -295,10 +295,10 @@ def of_file(path: Path, delta: float) -> dict[str, Any]:
         for texts, number in counts.items()
     ]
     try:
-        every = ways(chosen)
+        options = ways(chosen)
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
-    value = max(_price(way, relation, delta) for way in every)
+    value = max(_price(way, relation, delta) for way in options)
     return {
         "epsilon": value, "delta": delta, "relation": stated, "runs": len(runs),
         "accountant": "PLDAccountant of dp-accounting", "bound": "upper",
@@ -318,8 +318,8 @@ _RELATIONS = {"ADD_OR_REMOVE_ONE": "add_remove", "REPLACE_ONE": "replace"}
 def _one(relations: set[str], path: Path) -> str:
     """Return the relation that all events have in common."""
     if len(relations) != 1:
-        found = " and ".join(sorted(relations)) or "no relation, as there are none"
-        raise UserError(f"{path}: events under {found}; expected one")
+        names = " and ".join(sorted(relations)) or "no relation, as there are none"
+        raise UserError(f"{path}: events under {names}; expected one")
     return relations.pop()
 
 
@@ -335,10 +335,10 @@ def _parts(value: Any, path: Path) -> list[Mapping[str, Any]]:
     return [{"neighboring_relation": "ADD_OR_REMOVE_ONE", **part} for part in parts]
 
 
-def _covers(tree: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _covers(tree: Mapping[str, Any], rival: Mapping[str, Any]) -> bool:
     """Return whether a tree costs at least as much as another, whatever follows (§0.1)."""
     try:
-        one, two = (_mu(each, "ADD_OR_REMOVE_ONE") for each in (tree, other))
+        one, two = (_mu(event, "ADD_OR_REMOVE_ONE") for event in (tree, rival))
         return one is not None and two is not None and one >= two
     except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError):
         return False  # no tree of events; its price is refused

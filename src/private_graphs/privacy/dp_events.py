@@ -52,10 +52,10 @@ def _well_formed(tree: Tree) -> Tree:
     for key, value in tree.items():
         if key in ("event", "events"):
             inner = value if key == "events" else [value]
-            if not isinstance(inner, list) or not all(isinstance(each, dict) for each in inner):
+            if not isinstance(inner, list) or not all(isinstance(child, dict) for child in inner):
                 raise ValueError(f"{key}: expected an event")
-            for each in inner:
-                _well_formed(each)
+            for child in inner:
+                _well_formed(child)
         elif key != "class":
             numbers, least = (value, 0.0) if isinstance(value, list) else ([value], 1 / _LARGEST)
             if not all(
@@ -97,7 +97,7 @@ class DpEvents(BaseModel):
     @model_serializer(mode="wrap")
     def _without_few_numbers(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = whole(self)
-        return {key: each for key, each in fields.items() if key != "lattice_numbers" or each}
+        return {key: value for key, value in fields.items() if key != "lattice_numbers" or value}
 
 
 def dp_events(
@@ -113,34 +113,34 @@ def dp_events(
     """
     if not events:
         return (DpEvents(event=_NON_PRIVATE if reads_private else {"class": "NoOpDpEvent"}),)
-    return tuple(_translated(each, claim) for each in (events, apart) if each)
+    return tuple(_translated(group, claim) for group in (events, apart) if group)
 
 
 def _translated(events: Sequence[Event], claim: tuple[str, str, float]) -> DpEvents:
     if isinstance(events[0], SecretSample) and len(events) == 1:
         inside = _translated(events[0].releases, (*claim[:2], claim[2] / events[0].rate))
         return inside.model_copy(update={"secret_sample": events[0].rate})
-    if any(isinstance(each, SecretSample) for each in events):
+    if any(isinstance(release, SecretSample) for release in events):
         return DpEvents(event=None, reason="a secret sample and other releases share delta")
-    if any(price(each, *claim).epsilon is None for each in events):
+    if any(price(release, *claim).epsilon is None for release in events):
         return DpEvents(event=_NON_PRIVATE)
-    losses = [_loss(each, claim) for each in events]
-    pure = [each for each in losses if each.kind == "pure"]
-    zcdp = any(each.kind == "zcdp" for each in losses)
-    zcdp |= any(each.steps > _MOST_COPIES for each in pure)
+    losses = [_loss(release, claim) for release in events]
+    pure = [loss for loss in losses if loss.kind == "pure"]
+    zcdp = any(loss.kind == "zcdp" for loss in losses)
+    zcdp |= any(loss.steps > _MOST_COPIES for loss in pure)
     replaced = any(
-        (each.kind == "gaussian" or each.kind == "terms")
-        and each.sampling_rate < 1
-        and each.relation == "replace"
-        for each in losses
+        (loss.kind == "gaussian" or loss.kind == "terms")
+        and loss.sampling_rate < 1
+        and loss.relation == "replace"
+        for loss in losses
     )
     if replaced and zcdp:
         return DpEvents(event=None, reason="no accountant composes zCDP with replaced terms")
     doubled = replaced or (bool(pure) and not zcdp)
-    if doubled and any(getattr(each, "terms", 1) > 1 for each in losses):
+    if doubled and any(getattr(loss, "terms", 1) > 1 for loss in losses):
         reason = "dp-accounting has no event for several sampled terms that are replaced"
         return DpEvents(event=None, reason=reason)
-    trees = [tree for each in losses for tree in _trees(each, doubled)]
+    trees = [tree for loss in losses for tree in _trees(loss, doubled)]
     event = trees[0] if len(trees) == 1 else {"class": "ComposedDpEvent", "events": trees}
     return DpEvents(
         event=event, neighboring_relation=REPLACE if doubled else ADD_OR_REMOVE,
@@ -150,10 +150,10 @@ def _translated(events: Sequence[Event], claim: tuple[str, str, float]) -> DpEve
 
 def _many_numbers(events: Sequence[Event]) -> int | None:
     """Return the numbers drawn on lattices, where one release has more than ``NUMBERS``."""
-    drawn = [each for each in events if isinstance(each, GaussianQuery) and each.spacing]
-    if not any(each.dimension > NUMBERS for each in drawn):
+    drawn = [event for event in events if isinstance(event, GaussianQuery) and event.spacing]
+    if not any(event.dimension > NUMBERS for event in drawn):
         return None
-    return sum(each.dimension * each.count for each in drawn)
+    return sum(event.dimension * event.count for event in drawn)
 
 
 def _loss(event: Event, claim: tuple[str, str, float]) -> Loss:

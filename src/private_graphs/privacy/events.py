@@ -155,10 +155,10 @@ class SecretSample:
 
     def __post_init__(self) -> None:
         Poisson(self.rate)
-        others = {each.relation for each in self.releases} - {"replace"}
-        if others or not self.releases:
+        names = {release.relation for release in self.releases} - {"replace"}
+        if names or not self.releases:
             raise UserError(
-                f"a secret sample of releases under {', '.join(others) or 'no relation'}; expected "
+                f"a secret sample of releases under {', '.join(names) or 'no relation'}; expected "
                 "replace: a sample of fixed size amplifies nothing else"
             )
 

@@ -104,8 +104,8 @@ def belief_percent(epsilon: float) -> str:
     """Return :func:`belief` in percent, rounded up, with as many decimals as leading nines."""
     rest = 100 / (1 + Decimal(epsilon).exp())
     decimals = max(1, -rest.adjusted())
-    kept = rest.quantize(Decimal(1).scaleb(-decimals), ROUND_FLOOR)
-    return f"{100 - kept:f} %"
+    floor = rest.quantize(Decimal(1).scaleb(-decimals), ROUND_FLOOR)
+    return f"{100 - floor:f} %"
 
 
 @dataclass(frozen=True)
@@ -145,23 +145,23 @@ def _budget(epsilon: float | None) -> str:
 @cache
 def _templates() -> Environment:
     """Return the plain-text templates; writers of HTML or Markdown escape their output."""
-    found = Environment(
+    environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=False,
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    found.filters |= {
+    environment.filters |= {
         "at_most": at_most, "at_least": at_least, "belief_percent": belief_percent,
         "budget": _budget, "chance": _chance, "item": _item, "one_line": _one_line,
         "reason": _reason, "words": lambda name: name.replace("_", " "),
     }  # fmt: skip
-    return found
+    return environment
 
 
 def supposed_by(statement: PrivacyStatement) -> list[str]:
     """Return the assumptions of a statement in plain words; the seed of the noise apart."""
     if statement.reads_nothing:
-        return [each for each in statement.assumptions if each not in _OF_NOISE]
-    return [_PLAIN.get(each, each) for each in statement.assumptions if each != SECRET_SEED]
+        return [key for key in statement.assumptions if key not in _OF_NOISE]
+    return [_PLAIN.get(key, key) for key in statement.assumptions if key != SECRET_SEED]
 
 
 class _Words:
@@ -224,7 +224,7 @@ def explain(statement: PrivacyStatement) -> dict[str, Any]:
         "epsilon_of_file": statement.epsilon_of_file,
         "n_rows_not_counted": statement.n_rows_not_counted,
         "delta": statement.delta,
-        **{name: " ".join(map(str, told)) for name, told in sentences(statement).items()},
+        **{name: " ".join(map(str, texts)) for name, texts in sentences(statement).items()},
     }
 
 
@@ -252,11 +252,11 @@ def answers(statement: PrivacyStatement, printed: float | None = None) -> dict[s
 
     ``printed`` is the ε that the paper prints: its formula may give another one.
     """
-    words, found = _Words(statement, printed), {}
+    words, sections = _Words(statement, printed), {}
     for heading in BRIEF:
-        texts = [str(each) for each in words.of(heading.lower().replace(" ", "_"))]
-        found[heading] = [text[:1].upper() + text[1:] for text in texts]
-    return found
+        texts = [str(sentence) for sentence in words.of(heading.lower().replace(" ", "_"))]
+        sections[heading] = [text[:1].upper() + text[1:] for text in texts]
+    return sections
 
 
 def brief(statement: PrivacyStatement, printed: float | None = None, width: int = 80) -> list[str]:

@@ -203,7 +203,7 @@ def _terms_pairs(loss: SampledTerms) -> list[_Pair]:
 
 
 def _total(losses: Sequence[Distributed], direction: int, highest: float) -> _Sum | None:
-    parts = [(_moments(each, direction, highest), each.steps) for each in losses]
+    parts = [(_moments(loss, direction, highest), loss.steps) for loss in losses]
     return None if any(part is None for part, _ in parts) else _Sum(parts)
 
 
@@ -235,8 +235,8 @@ def _epsilon_of(losses: Sequence[Distributed], direction: int, delta: float) -> 
         return None
     moments, tilt, bound = placed
     spread = math.sqrt(moments.variance(tilt))
-    far = (factor / spread for factor in (9, 14, 25))
-    reach = next((each for each in far if moments.beyond(tilt, each) <= _NEGLIGIBLE), None)
+    limits = (factor / spread for factor in (9, 14, 25))
+    reach = next((limit for limit in limits if moments.beyond(tilt, limit) <= _NEGLIGIBLE), None)
     if reach is None:  # the integrand does not decay for good
         return None
     step = min(2 * math.pi / (80 * spread), 2 * math.pi * tilt / 60)
@@ -268,13 +268,13 @@ def fourier_of(losses: Sequence[Loss], delta: float) -> float | None:
     optimum. The result is None where the integrand decays too slowly (few steps; releases of pure
     DP alone, whose losses have atoms) and for zCDP bounds, which have no distribution.
     """
-    known = [each for each in losses if not isinstance(each, ConcentratedLoss)]
+    known = [loss for loss in losses if not isinstance(loss, ConcentratedLoss)]
     if len(known) < len(losses):
         return None
-    asymmetric = any(getattr(each, "relation", "replace") != "replace" for each in losses)
+    asymmetric = any(getattr(loss, "relation", "replace") != "replace" for loss in losses)
     values = [_epsilon_of(known, direction, delta) for direction in range(1 + asymmetric)]
-    found = [value for value in values if value is not None]
-    return max(found) if len(found) == len(values) else None
+    epsilons = [value for value in values if value is not None]
+    return max(epsilons) if len(epsilons) == len(values) else None
 
 
 def fourier_epsilon(

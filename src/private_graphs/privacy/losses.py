@@ -88,21 +88,21 @@ def _gaussian_interval(mechanism: SampledGaussian) -> float:
 
 def _interval(losses: Sequence[Distributed]) -> float:
     """Return the interval for a sum of losses, by the rules of :func:`_gaussian_interval`."""
-    gaussian = [each for each in losses if isinstance(each, SampledGaussian)]
+    gaussian = [loss for loss in losses if isinstance(loss, SampledGaussian)]
     if len(gaussian) == len(losses):
         finest = min(map(_gaussian_interval, gaussian))
         if len(losses) == 1:
             return finest
         # fine grids of several kinds of many steps take seconds; 3e-3 costs about 1e-3 in ε
-        steps = sum(each.steps for each in losses)
+        steps = sum(loss.steps for loss in losses)
         return max(finest, min(1e-3, math.sqrt(3e-3 / steps)))
-    squares = [each.steps * each.loss_spread**2 for each in losses]
+    squares = [loss.steps * loss.loss_spread**2 for loss in losses]
     mu = math.sqrt(sum(squares))
     # the atoms of pure and Laplace losses lie between the dots, and cost more
-    atoms = any(each.kind in ("pure", "laplace") for each in losses)
+    atoms = any(loss.kind in ("pure", "laplace") for loss in losses)
     fine = min(1e-4, mu / 400) if atoms else min(1e-3, mu / 40)
-    finest = min(fine / math.sqrt(each.steps) for each in losses)
-    one_step = max(each.reach for each in losses)
+    finest = min(fine / math.sqrt(loss.steps) for loss in losses)
+    one_step = max(loss.reach for loss in losses)
     return max(finest, (mu * mu / 2 + 10 * mu) / 4e5, one_step / 1e5)
 
 
@@ -192,14 +192,14 @@ def pld_of(losses: tuple[Loss, ...], delta: float) -> float:
     Raises UserError where PLD gives no finite ε, and for zCDP bounds, which have no loss
     distribution. The caller ensures that all losses belong to one claim (unit and relation).
     """
-    known = [each for each in losses if each.kind != "zcdp"]
+    known = [loss for loss in losses if loss.kind != "zcdp"]
     if len(known) < len(losses):
         raise UserError("a zCDP bound has no privacy loss distribution to compose")
     interval, too_large = _interval(known), False
     try:
         total = known[0].pld(interval)
-        for each in known[1:]:
-            total = total.compose(each.pld(interval))
+        for loss in known[1:]:
+            total = total.compose(loss.pld(interval))
         epsilon = float(total.get_epsilon_for_delta(delta))
     except OverflowError:  # a loss too large for the library's grid
         epsilon, too_large = math.inf, True
@@ -217,10 +217,10 @@ def _no_answer(losses: tuple[Loss, ...], delta: float, too_large: bool) -> str:
             "it cuts tails of about 1e-15 off, which such a delta forbids",
             "a larger delta",
         )
-    gaussian = [each for each in losses if isinstance(each, SampledGaussian)]
-    alone = len(gaussian) == len(losses)
-    if alone and all(each.sampling_rate == 1 for each in gaussian):
+    gaussian = [loss for loss in losses if isinstance(loss, SampledGaussian)]
+    all_gaussian = len(gaussian) == len(losses)
+    if all_gaussian and all(loss.sampling_rate == 1 for loss in gaussian):
         remedy = f"the accountant gdp, which is exact at sampling rate 1, or {remedy}"
-    elif alone and len(losses) == 1 and gaussian[0].relation == "add_remove":
+    elif all_gaussian and len(losses) == 1 and gaussian[0].relation == "add_remove":
         remedy = f"the accountant moments, which bounds it, or {remedy}"
     return f"the accountant pld has no finite epsilon at delta = {delta:g}: {why}; use {remedy}"

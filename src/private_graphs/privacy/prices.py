@@ -79,7 +79,7 @@ def proved_by(
     """Return the guarantees of the events, ε of one run, and the proof in words."""
     delta, n_units = claim[2:]
     priced = _priced(events, claim)
-    proof = "; ".join(each.proof for each in priced)
+    proof = "; ".join(event.proof for event in priced)
     if delta_too_large(delta, n_units):
         refusal = f"none: delta x units = {delta * n_units:g} is not below 1"
         return priced, None, f"{refusal} ({proof})"
@@ -96,14 +96,14 @@ def price_runs(
     delta, (first, *further) = claim[2], runs
     priced, proved, proof = proved_by(first.events, claim) if reads_private else NOTHING_READ
     groups = [(priced, first.n_runs)]
-    groups += [(_priced(each.events, claim), each.n_runs) for each in further]
+    groups += [(_priced(run.events, claim), run.n_runs) for run in further]
     if not apart or proved is None:
         together = compose_groups(groups, delta) if reads_private and proved is not None else proved
         return Prices(proved, together, proof, priced, tuple(groups))
-    aside, theirs, words = proved_by(apart, claim)
+    aside, bound, words = proved_by(apart, claim)
     together = _costliest([((events, aside), number) for events, number in groups], delta)
     return Prices(
-        proved=None if theirs is None else max(proved, theirs),
+        proved=None if bound is None else max(proved, bound),
         together=together,
         proof=f"{proof}; about units that no other mechanism reads: {words}; the larger of the two",
         own=(*priced, *aside),
@@ -121,22 +121,22 @@ def _costliest(runs: Sequence[tuple[Parts, int]], delta: float) -> float | None:
     None, where nothing is proved, is costlier than all. Where there are too many ways to compose
     each, a unit is charged for all parts of each run: an upper bound of every way.
     """
-    kept = [(undominated(parts, _covers), number) for parts, number in runs]
+    candidates = [(undominated(parts, _covers), number) for parts, number in runs]
     try:
-        every = ways(kept)
+        options = ways(candidates)
     except UserError:
-        every = [[(tuple(chain.from_iterable(parts)), number) for parts, number in kept]]
-    found = [compose_groups(way, delta) for way in every]
-    proved = [each for each in found if each is not None]
-    return max(proved) if len(proved) == len(found) else None
+        options = [[(tuple(chain.from_iterable(parts)), number) for parts, number in candidates]]
+    epsilons = [compose_groups(way, delta) for way in options]
+    proved = [epsilon for epsilon in epsilons if epsilon is not None]
+    return max(proved) if len(proved) == len(epsilons) else None
 
 
-def _covers(events: Sequence[PricedEvent], other: Sequence[PricedEvent]) -> bool:
+def _covers(events: Sequence[PricedEvent], rival: Sequence[PricedEvent]) -> bool:
     """Return whether events cost at least as much as others, whatever follows (§0.1)."""
-    if any(each.epsilon is None or each.mu is None for each in (*events, *other)):
+    if any(event.epsilon is None or event.mu is None for event in (*events, *rival)):
         return False
-    square, least = (sum((each.mu or 0) ** 2 for each in group) for group in (events, other))
-    distance, nearest = (sum(each.total_variation for each in group) for group in (events, other))
+    square, least = (sum((event.mu or 0) ** 2 for event in group) for group in (events, rival))
+    distance, nearest = (sum(event.total_variation for event in group) for group in (events, rival))
     return square >= least and distance >= nearest
 
 
@@ -150,24 +150,24 @@ def price_file(claim: Claim, runs: tuple[SearchRuns, ...], not_counted: int) -> 
     DP.
     """
     delta, n_units = claim[2:]
-    counted = sum(each.n_runs for each in runs)
+    counted = sum(run.n_runs for run in runs)
     words = f"all {counted} private rows of the file compose"
     if not counted:
         return FileRows(None, "none: no row of the file is private", 0, not_counted)
     if delta_too_large(delta, n_units):
         none = f"none: delta x units = {delta * n_units:g} is not below 1"
         return FileRows(None, none, counted, not_counted)
-    reading = [each for each in runs if each.events or each.apart]
+    reading = [run for run in runs if run.events or run.apart]
     if not reading:
         return FileRows(0.0, NOTHING_READ[2], counted, not_counted)
-    both = all(each.apart for each in reading)
-    if both:
+    two_groups = all(run.apart for run in reading)
+    if two_groups:
         words += "; two groups of units that no mechanism reads both, the larger of the two"
-    if any(getattr(event, "shared", "") for each in reading for event in each.events):
+    if any(getattr(event, "shared", "") for run in reading for event in run.events):
         words += "; what reads one secret sample composes inside it, and is amplified once"
     counts: Counter[tuple[tuple[Event, ...], ...]] = Counter()
-    for each in reading:
-        counts[tuple(filter(None, (each.events, each.apart if both else ())))] += each.n_runs
+    for run in reading:
+        counts[tuple(filter(None, (run.events, run.apart if two_groups else ())))] += run.n_runs
     try:
         proved = _costliest(
             [

@@ -236,10 +236,10 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
         return alpha * rho - math.log1p(1 / excess) - (math.log(delta) + math.log(alpha)) / excess
 
     best = 0.5 * math.log(-math.log(delta) / rho)  # optimum of the simpler conversion
-    found = minimize_scalar(
+    optimum = minimize_scalar(
         bound, bounds=(best - 6, best + 6), method="bounded", options={"xatol": 1e-10}
     )
-    return max(0.0, float(found.fun))
+    return max(0.0, float(optimum.fun))
 
 
 @lru_cache(maxsize=4096)

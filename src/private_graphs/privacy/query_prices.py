@@ -64,27 +64,27 @@ def composed(losses: tuple[Loss, ...], delta: float) -> tuple[float, str, float 
     smallest ε holds; of two routes to the same proof the larger ε is taken. UserError if none
     covers all losses.
     """
-    found: list[tuple[float, str, float | None]] = []
-    pure = [each for each in losses if isinstance(each, LaplaceLoss | PureLoss)]
+    paths: list[tuple[float, str, float | None]] = []
+    pure = [loss for loss in losses if isinstance(loss, LaplaceLoss | PureLoss)]
     if len(pure) == len(losses):
-        found.append((sum(each.steps * each.loss_spread for each in pure), "sum of epsilons", None))
-    tighter = [each for each in losses if isinstance(each, ConcentratedLoss | PureLoss)]
-    costs = [each.steps * each.rho for each in losses if each.rho is not None]
+        paths.append((sum(loss.steps * loss.loss_spread for loss in pure), "sum of epsilons", None))
+    tighter = [loss for loss in losses if isinstance(loss, ConcentratedLoss | PureLoss)]
+    costs = [loss.steps * loss.rho for loss in losses if loss.rho is not None]
     if tighter and len(costs) == len(losses):
         rho = sum(costs)
         first, second = zcdp_epsilon(rho, delta), zcdp_epsilon_library(rho, delta)
-        found.append((max(first, second), zcdp_name(), min(first, second)))
-    hopeless = any(epsilon > _GRID for epsilon, *_ in found)
-    if not hopeless and not any(isinstance(each, ConcentratedLoss) for each in losses):
-        first, other = pld_of(losses, delta), _other_route(losses, delta)
-        found.append((max(first, other or 0.0), pld_name(), other))
-    if not found:
+        paths.append((max(first, second), zcdp_name(), min(first, second)))
+    hopeless = any(epsilon > _GRID for epsilon, *_ in paths)
+    if not hopeless and not any(isinstance(loss, ConcentratedLoss) for loss in losses):
+        first, route = pld_of(losses, delta), _other_route(losses, delta)
+        paths.append((max(first, route or 0.0), pld_name(), route))
+    if not paths:
         raise UserError(
             "Poisson-sampled releases have no useful zCDP bound and zCDP bounds no privacy loss "
             "distribution, so that their composition is not priced; describe every release by "
             "its mechanism (Gaussian, Laplace, exponential) instead of by rho"
         )
-    return min(found, key=lambda each: each[0])
+    return min(paths, key=lambda path: path[0])
 
 
 def _other_route(losses: tuple[Loss, ...], delta: float) -> float | None:
@@ -191,17 +191,17 @@ def price_sample(event: SecretSample, unit: str, relation: str, delta: float) ->
             f"delta = {delta:g} is no smaller than the share {event.rate:g} of a secret sample: to "
             "publish all of it would pass; expected a smaller delta"
         )
-    inside = tuple(price(each, unit, relation, inner_delta) for each in event.releases)
+    inside = tuple(price(release, unit, relation, inner_delta) for release in event.releases)
     inner = compose_groups([(inside, 1)], inner_delta)
     if inner is None:
-        return next(each for each in inside if each.epsilon is None)
+        return next(part for part in inside if part.epsilon is None)
     epsilon = amplified_epsilon(inner, event.rate)
-    conditions = [condition for each in inside for condition in each.conditions]
+    conditions = [condition for part in inside for condition in part.conditions]
     return PricedEvent(
         epsilon=epsilon,
-        accountant="; ".join(dict.fromkeys(each.accountant for each in inside)),
+        accountant="; ".join(dict.fromkeys(part.accountant for part in inside)),
         proof=(
-            f"{'; '.join(each.proof for each in inside)}; a secret sample of {event.rate:.4g} of "
+            f"{'; '.join(part.proof for part in inside)}; a secret sample of {event.rate:.4g} of "
             f"the {unit}s amplifies all of it together, once: ln(1 + q(e^ε - 1)) at qδ (§9)"
         ),
         inside=inside,
@@ -218,7 +218,7 @@ def price_sample(event: SecretSample, unit: str, relation: str, delta: float) ->
 
 def compose_samples(
     samples: Sequence[tuple[PricedEvent, int]],
-    others: Sequence[tuple[PricedEvent, int]],
+    plain: Sequence[tuple[PricedEvent, int]],
     delta: float,
 ) -> float:
     """Return ε of runs that read secret samples, composed with all other releases.
@@ -233,8 +233,8 @@ def compose_samples(
             named.setdefault(event.shared, []).append((event, n_runs))
     read = [([(event, 1)], n_runs) for event, n_runs in samples if not event.shared]
     read += [(inside, 1) for inside in named.values()]
-    share = delta / (sum(n_samples for _, n_samples in read) + bool(others))
-    total = compose_groups([((each,), n_runs) for each, n_runs in others], share) if others else 0.0
+    share = delta / (sum(n_samples for _, n_samples in read) + bool(plain))
+    total = compose_groups([((event,), n_runs) for event, n_runs in plain], share) if plain else 0.0
     assert total is not None  # the caller has refused events that prove nothing
     for runs, n_samples in read:
         rate = max(event.rate for event, _ in runs)
@@ -251,9 +251,9 @@ def replacing_epsilon(claim: Claim, events: Sequence[Event]) -> float | None:
     event has no sensitivity to double, or nothing is proved.
     """
     doubled = [
-        replace(each, sensitivity=2 * each.sensitivity, relation="replace")
-        for each in events
-        if isinstance(each, GaussianQuery | LaplaceQuery | ExponentialChoice)
+        replace(event, sensitivity=2 * event.sensitivity, relation="replace")
+        for event in events
+        if isinstance(event, GaussianQuery | LaplaceQuery | ExponentialChoice)
     ]
     if not events or len(doubled) < len(events):
         return None

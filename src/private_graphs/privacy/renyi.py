@@ -53,13 +53,13 @@ def mironov_epsilon(releases: tuple[Releases, ...], delta: float) -> float:
     """
     check_delta(delta)
 
-    def curve(each: Releases, order: int) -> float:
-        if each.rate == 1:
-            return order / (2 * each.noise_multiplier**2)
-        return moments_log(each.rate, each.noise_multiplier, order - 1) / (order - 1)
+    def curve(group: Releases, order: int) -> float:
+        if group.rate == 1:
+            return order / (2 * group.noise_multiplier**2)
+        return moments_log(group.rate, group.noise_multiplier, order - 1) / (order - 1)
 
     return min(
-        sum(each.count * curve(each, order) for each in releases) - math.log(delta) / (order - 1)
+        sum(group.count * curve(group, order) for group in releases) - math.log(delta) / (order - 1)
         for order in _ORDERS
     )
 
@@ -71,11 +71,11 @@ def renyi_epsilon(releases: tuple[Releases, ...], delta: float) -> float:
     from dp_accounting.rdp import RdpAccountant
 
     accountant = RdpAccountant()
-    for each in releases:
-        event = GaussianDpEvent(each.noise_multiplier)
-        if each.rate < 1:
-            event = PoissonSampledDpEvent(each.rate, event)
-        accountant.compose(event, each.count)
+    for group in releases:
+        event = GaussianDpEvent(group.noise_multiplier)
+        if group.rate < 1:
+            event = PoissonSampledDpEvent(group.rate, event)
+        accountant.compose(event, group.count)
     return float(accountant.get_epsilon(delta))
 
 
@@ -118,10 +118,10 @@ def classic_renyi_epsilon(releases: tuple[Releases, ...], delta: float) -> float
     """
     check_delta(delta)
     total = np.zeros(len(_CLASSIC_ORDERS))
-    for each in releases:
-        sigma, rate = each.noise_multiplier, each.rate
+    for group in releases:
+        sigma, rate = group.noise_multiplier, group.rate
         if rate == 1:
-            total += each.count * _CLASSIC_ORDERS / (2 * sigma**2)
+            total += group.count * _CLASSIC_ORDERS / (2 * sigma**2)
             continue
         x, step = np.linspace(
             -10 * sigma, _CLASSIC_ORDERS[-1] + 10 * sigma,
@@ -132,5 +132,5 @@ def classic_renyi_epsilon(releases: tuple[Releases, ...], delta: float) -> float
         moments = np.array(
             [np.logaddexp.reduce(log_base + order * log_ratio) for order in _CLASSIC_ORDERS]
         )
-        total += each.count * np.maximum(moments, 0) / (_CLASSIC_ORDERS - 1)
+        total += group.count * np.maximum(moments, 0) / (_CLASSIC_ORDERS - 1)
     return float((total - math.log(delta) / (_CLASSIC_ORDERS - 1)).min())

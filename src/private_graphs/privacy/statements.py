@@ -275,13 +275,13 @@ def _mechanisms(event: Event, unit: Unit, relation: Relation) -> tuple[Mechanism
         return ()
     if not isinstance(event, SecretSample):
         return (_mechanism(event, unit, relation),)
-    inside = (_mechanism(each, unit, relation) for each in event.releases)
+    inside = (_mechanism(release, unit, relation) for release in event.releases)
     sample = f"secret_sample({event.rate:g})"
     return tuple(
-        each.model_copy(
-            update={"sampling": sample if each.sampling == "none" else f"{each.sampling}, {sample}"}
+        part.model_copy(
+            update={"sampling": sample if part.sampling == "none" else f"{part.sampling}, {sample}"}
         )
-        for each in inside
+        for part in inside
     )
 
 
@@ -322,7 +322,7 @@ def _finite(value: float | None, private: bool) -> float | None:
 
 def _accountants(prices: Prices) -> dict[str, Any]:
     return {
-        "accountant": "; ".join(dict.fromkeys(each.accountant for each in prices.own)) or "none",
+        "accountant": "; ".join(dict.fromkeys(event.accountant for event in prices.own)) or "none",
         "epsilon_second_route": prices.second_route,
     }
 
@@ -420,7 +420,7 @@ def build_statement(
     ``NOISE_GENERATORS``. UserError if no accountant covers an event.
     """
     check_delta(delta)
-    n_all = n_runs_released + sum(each.n_runs for each in others)
+    n_all = n_runs_released + sum(run.n_runs for run in others)
     _check_consistency(events, private, reads_private, n_all, selection, one_run)
     claim = (unit, relation, delta, n_units)
     groups = [SearchRuns(tuple(events), n_runs_released), *others]
@@ -465,11 +465,11 @@ def _also_proved(
     if unit.startswith("edge") and relation == "add_remove":
         from private_graphs.privacy.query_prices import replacing_epsilon
 
-        epsilon, other = replacing_epsilon(claim, events), "replace"
+        epsilon, variant = replacing_epsilon(claim, events), "replace"
     elif unit == "record" and relation == "replace":
         from private_graphs.privacy.query_prices import vanishing_epsilon
 
-        epsilon, other = vanishing_epsilon(claim, events)
+        epsilon, variant = vanishing_epsilon(claim, events)
     else:
         return ()
-    return () if epsilon is None else (AlsoProved(relation=other, epsilon=epsilon),)
+    return () if epsilon is None else (AlsoProved(relation=variant, epsilon=epsilon),)

@@ -99,14 +99,14 @@ def _same_claim(
     )
 
 
-def _falls_alike(audit: Mapping[str, Any], theirs: float, ours: float | None) -> bool:
+def _falls_alike(audit: Mapping[str, Any], attacked: float, budget: float | None) -> bool:
     """Return whether the bound is on the same side of both values of a budget.
 
     The same requested ε gives slightly different budgets for different steps: between the two, an
     audit would refute a claim that was not attacked.
     """
     lower = audit["verdict_epsilon_lower"]
-    return ours is None or np.isnan(theirs) or (lower > theirs) == (lower > ours)
+    return budget is None or np.isnan(attacked) or (lower > attacked) == (lower > budget)
 
 
 def _as_audit(audit: Mapping[str, Any]) -> Audit:

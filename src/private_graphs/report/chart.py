@@ -123,20 +123,20 @@ def draw_chart(chart: Chart) -> Picture:
         chart = replace(chart, frame=frame)
         places, styles, grid = _places(chart), _styles(chart), _grid(chart)
         entries = _line_entries(chart, frame, styles) if chart.line else []
-        alone = sum(len(panels) for _, panels in grid) == 1
-        direct = alone and len(entries) <= _MOST and not chart.categories and not chart.words
-        width = COLUMN if alone and not chart.words else WIDTH
+        single = sum(len(panels) for _, panels in grid) == 1
+        direct = single and len(entries) <= _MOST and not chart.categories and not chart.words
+        width = COLUMN if single and not chart.words else WIDTH
         blocks = []
         for heading, panels in grid:
-            bold, *others = heading.split("\n")
+            bold, *subtitles = heading.split("\n")
             blocks += [_text(bold, COLUMN, color=_INK, weight="bold")] if bold else []
-            blocks += [_text(other, COLUMN) for other in others]
-            rows = pd.concat([own for _, own in panels])
+            blocks += [_text(subtitle, COLUMN) for subtitle in subtitles]
+            rows = pd.concat([panel for _, panel in panels])
             legend = _line_entries(chart, rows, styles) if chart.words else []
-            beside = bool(legend) and len(panels) == 1
-            drawn = _panels(chart, panels, places, styles, COLUMN if beside else width,
+            side_legend = bool(legend) and len(panels) == 1
+            drawn = _panels(chart, panels, places, styles, COLUMN if side_legend else width,
                             entries if direct else ())  # fmt: skip
-            if beside:
+            if side_legend:
                 blocks.append(_beside(drawn, _column(legend, COLUMN, chart.line_label)))
             else:
                 blocks += [drawn, _legend(legend, width, chart.line_label)]
@@ -152,16 +152,16 @@ def _grid(chart: Chart) -> list[tuple[str, list[tuple[str, pd.DataFrame]]]]:
     """
     names = _order(chart.frame[chart.column]) if chart.column else [""]
     grid = [
-        (_name(heading), [(_name(name), own[own[chart.column] == name] if chart.column else own)
+        (_name(heading), [(_name(name), rows[rows[chart.column] == name] if chart.column else rows)
                           for name in names])
-        for heading, own in _facets(chart.frame, chart.row)
+        for heading, rows in _facets(chart.frame, chart.row)
     ]  # fmt: skip
-    every = [(", ".join(filter(None, (heading.replace("\n", ", "), name))), own)
-             for heading, panels in grid for name, own in panels if len(own)]  # fmt: skip
-    if chart.words or (chart.column and len(every) > _MOST):
+    facets = [(", ".join(filter(None, (heading.replace("\n", ", "), name))), panel)
+             for heading, panels in grid for name, panel in panels if len(panel)]  # fmt: skip
+    if chart.words or (chart.column and len(facets) > _MOST):
         return grid
-    each = -(-len(every) // -(-len(every) // _MOST))
-    return [("", every[start : start + each]) for start in range(0, len(every), each)]
+    size = -(-len(facets) // -(-len(facets) // _MOST))
+    return [("", facets[start : start + size]) for start in range(0, len(facets), size)]
 
 
 def draw_heatmap(heatmap: Heatmap) -> Figure:
@@ -278,7 +278,7 @@ def _for_pages(data: bytes, figure: Picture) -> bytes:
     text = _smaller(data.decode())
     names: dict[str, str] = {}
     text = _STYLE_OF.sub(
-        lambda found: f' class="s{names.setdefault(found[1], str(len(names)))}"', text
+        lambda match: f' class="s{names.setdefault(match[1], str(len(names)))}"', text
     )
     light = "".join(f".s{name}{{{style}}}" for style, name in names.items())
     dark = "".join(
@@ -290,7 +290,7 @@ def _for_pages(data: bytes, figure: Picture) -> bytes:
     rules = f"{light}@media(prefers-color-scheme:dark){{{dark}}}</style>"
     text = text.replace("</style>", rules, 1)
     wide = figure.get_figwidth() > COLUMN
-    boxes = ";".join(" ".join(f"{72 * each:.1f}" for each in box) for box in figure.boxes if wide)
+    boxes = ";".join(" ".join(f"{72 * coord:.1f}" for coord in box) for box in figure.boxes if wide)
     head = f'<svg class="chart" role="img" data-boxes="{boxes}" '
     return text.replace("<svg ", head, 1).encode()
 
@@ -299,27 +299,27 @@ def _smaller(text: str) -> str:
     """Return an SVG without what draws nothing, and with repeated text once."""
     for pattern, words in _LEFT_OUT:
         text = pattern.sub(words, text)
-    text = _SHAPES.sub(lambda found: _DECIMALS.sub(r"\1", found[0]), text)
-    text = _PLACES.sub(lambda found: _DIGITS.sub(_one_decimal, found[0]), text)
-    text = _STYLE_OF.sub(lambda found: _SPACE_AFTER.sub("", found[0]), text)
+    text = _SHAPES.sub(lambda match: _DECIMALS.sub(r"\1", match[0]), text)
+    text = _PLACES.sub(lambda match: _DIGITS.sub(_one_decimal, match[0]), text)
+    text = _STYLE_OF.sub(lambda match: _SPACE_AFTER.sub("", match[0]), text)
     text = _DRAWN_ALIKE.sub(_once, text)
     text = text.replace(_FONT, "").replace(_WHOLE, f'{_WHOLE} style="{_FONT[:-1]}"', 1)
     names: dict[str, str] = {}
-    text = _NAMED_SHAPE.sub(lambda found: names.setdefault(found[0], f"m{len(names)}"), text)
+    text = _NAMED_SHAPE.sub(lambda match: names.setdefault(match[0], f"m{len(names)}"), text)
     return _IMAGE.sub(_indexed, text)
 
 
-def _one_decimal(found: re.Match[str]) -> str:
+def _one_decimal(match: re.Match[str]) -> str:
     """Return a number of points with a decimal: a tenth of a point is an eighth of a pixel."""
-    return f"{float(found[0]):.1f}".removesuffix(".0")
+    return f"{float(match[0]):.1f}".removesuffix(".0")
 
 
-def _once(found: re.Match[str]) -> str:
+def _once(match: re.Match[str]) -> str:
     """Return a group of marks, whose style and clipping it has instead of each of them; of strokes
     a single one with all their parts."""
-    marks, head = found[1], ""
+    marks, head = match[1], ""
     for attribute in (_STYLE_OF, _CLIP):
-        values = [each[0] for each in attribute.finditer(marks)]
+        values = [hit[0] for hit in attribute.finditer(marks)]
         if len(values) == marks.count("/>") and len(set(values)) == 1:
             marks, head = attribute.sub("", marks), head + values[0]
     if "fill:none" in head and not _STROKES.sub("", marks):
@@ -327,11 +327,11 @@ def _once(found: re.Match[str]) -> str:
     return f"<g{head}>{marks}</g>"
 
 
-def _indexed(found: re.Match[str]) -> str:
+def _indexed(match: re.Match[str]) -> str:
     """Return an embedded PNG of at most 256 colours with a palette: a byte per pixel, not four."""
-    image = Image.open(BytesIO(b64decode(found[0]))).convert("RGBA")
+    image = Image.open(BytesIO(b64decode(match[0]))).convert("RGBA")
     if image.getcolors(256) is None:
-        return found[0]
+        return match[0]
     pixels = np.asarray(image)
     colours, places = np.unique(pixels.view(np.uint32), return_inverse=True)
     palette = colours.view(np.uint8).reshape(-1, 4)
@@ -402,12 +402,12 @@ def _label(
     (left, right), (low, high) = axis.get_xlim(), axis.get_ylim()
     pad = 3 / 72
     for name, x in across.items():
-        place = box.x0 + (x - left) / (right - left) * box.width
-        axis.figure.text(place, box.y0 - pad / tall, name, ha="center", va="top", color=_SOFT,
+        position = box.x0 + (x - left) / (right - left) * box.width
+        axis.figure.text(position, box.y0 - pad / tall, name, ha="center", va="top", color=_SOFT,
                          rotation=rotation)  # fmt: skip
     for name, y in down.items():
-        place = box.y0 + (y - low) / (high - low) * box.height
-        axis.figure.text(box.x0 - pad / wide, place, name, ha="right", va="center_baseline",
+        position = box.y0 + (y - low) / (high - low) * box.height
+        axis.figure.text(box.x0 - pad / wide, position, name, ha="right", va="center_baseline",
                          color=_SOFT)  # fmt: skip
 
 
@@ -475,8 +475,8 @@ def _legend(entries: Sequence[_Entry], width: float, title: str = "") -> _Block:
     height = half * LINE + 0.14
 
     def paint(figure: Picture, top: float) -> None:
-        for place, own in enumerate((lines[:half], lines[half:])):
-            _samples(figure, place * WIDTH / 2, top, own)
+        for column, part in enumerate((lines[:half], lines[half:])):
+            _samples(figure, column * WIDTH / 2, top, part)
 
     return height, paint
 
@@ -497,14 +497,14 @@ def _flow(entries: Sequence[_Entry], title: str) -> list[_Line]:
     lines: list[_Line] = [[(0.02, None, title)] if title else []]
     x = 0.02 + (_width(title) + _GAP if title else 0.0)
     for style, words in entries:
-        first, *others = _wrap(words, COLUMN - _HANDLE - 0.15)
-        wide = _HANDLE + max(map(_width, (first, *others)))
+        first, *texts = _wrap(words, COLUMN - _HANDLE - 0.15)
+        wide = _HANDLE + max(map(_width, (first, *texts)))
         if x > 0.02 and x + wide > COLUMN:
             lines.append([])
             x = 0.02
         lines[-1].append((x, style, first))
-        lines += [[(x, None, other)] for other in others]
-        x = COLUMN if others else x + wide + _GAP
+        lines += [[(x, None, text)] for text in texts]
+        x = COLUMN if texts else x + wide + _GAP
     return lines
 
 
@@ -514,15 +514,15 @@ def _samples(figure: Picture, left: float, top: float, lines: Sequence[_Line]) -
         return
     _part(figure, left, top, COLUMN, len(lines) * LINE + 0.05)
     wide, tall = figure.get_size_inches()
-    for place, line in enumerate(lines):
-        down = top - place * LINE
+    for row, line in enumerate(lines):
+        down = top - row * LINE
         for x, style, words in line:
             if style is not None:
                 ends = np.array([0, 0.5 * _HANDLE - 0.03, _HANDLE - 0.06])
                 middle = (down - 0.52 * LINE) / tall
                 figure.add_artist(Line2D((left + x + ends) / wide, [middle] * 3,
                                          markevery=[1], **style))  # fmt: skip
-            shift = 0.0 if style is None and x == 0.02 and place == 0 else _HANDLE
+            shift = 0.0 if style is None and x == 0.02 and row == 0 else _HANDLE
             _write(figure, left + x + shift, down, [words], color=_INK if shift else _SOFT)
 
 
@@ -531,15 +531,15 @@ def _line_entries(
 ) -> list[_Entry]:
     entries = []
     for line, style in styles.items():
-        mine = rows[(rows[chart.line] == line) & rows[chart.y].notna()]
-        if mine.empty:
+        points = rows[(rows[chart.line] == line) & rows[chart.y].notna()]
+        if points.empty:
             continue
-        words = " ".join(filter(None, dict.fromkeys(mine[chart.words]))) if chart.words else ""
+        words = " ".join(filter(None, dict.fromkeys(points[chart.words]))) if chart.words else ""
         style = {name: value for name, value in style.items() if name != "dashes"} | {
             "linestyle": (0, style["dashes"]) if style["dashes"] else "-"}  # fmt: skip
         if chart.categories or not chart.joined:
             style["linestyle"] = "none"
-        if _hollow(mine).all():
+        if _hollow(points).all():
             style = {**style, "markerfacecolor": _PAPER}
         entries.append((style, f"{_name(line)} {words}".strip()))
     return entries
@@ -611,15 +611,15 @@ def _styles(chart: Chart) -> dict[Any, dict[str, Any]]:
     styles = {}
     for rank, line in enumerate(order):
         if line in _PROTOCOLS:
-            place, colour = [*_PROTOCOLS].index(line), _PROTOCOLS[line]
+            index, colour = [*_PROTOCOLS].index(line), _PROTOCOLS[line]
         elif _budget(line):
-            place = budgets.index(_budget(line))
+            index = budgets.index(_budget(line))
             step = (len(_BUDGETS) - 1) / (len(budgets) - 1) if 1 < len(budgets) <= 7 else 1
-            colour = _BUDGETS[round(place * step) % len(_BUDGETS)]
+            colour = _BUDGETS[round(index * step) % len(_BUDGETS)]
         else:
-            place, colour = rank, _NAMED[rank % len(_NAMED)]
-        styles[line] = {"color": colour, "marker": _MARKERS[place % len(_MARKERS)],
-                        "dashes": _DASHES[place % len(_DASHES)]}  # fmt: skip
+            index, colour = rank, _NAMED[rank % len(_NAMED)]
+        styles[line] = {"color": colour, "marker": _MARKERS[index % len(_MARKERS)],
+                        "dashes": _DASHES[index % len(_DASHES)]}  # fmt: skip
     return styles
 
 
@@ -627,15 +627,15 @@ def _budget(line: Any) -> float | None:
     """Return the number that a line is named by, as the ε of ``ε = 2``."""
     if not isinstance(line, str):
         return float(line)
-    found = re.fullmatch(r"ε = ([\d.]+)", line)
-    return float(found[1]) if found else None
+    match = re.fullmatch(r"ε = ([\d.]+)", line)
+    return float(match[1]) if match else None
 
 
 def _places(chart: Chart) -> dict[Any, float]:
     """Return the position of every value of ``x``; infinity is separate from the largest."""
     values = _order(chart.frame[chart.x])
     if chart.steps or chart.categories:
-        return {value: float(place) for place, value in enumerate(values)}
+        return {value: float(position) for position, value in enumerate(values)}
     finite = [value for value in values if math.isfinite(value)]
     if chart.log_x and min(finite, default=1) <= 0:
         raise ValueError(
@@ -653,13 +653,13 @@ def _ticks(chart: Chart) -> tuple[tuple[float, float], list[float]]:
     """Return the limits and ticks of the value axis."""
     frame = chart.frame
     spread = frame[chart.spread].fillna(0) if chart.spread else 0.0
-    others = [frame[name] for name in (chart.printed, *chart.references.values()) if name]
-    values = pd.concat([frame[chart.y] - spread, frame[chart.y] + spread, *others]).dropna()
+    columns = [frame[name] for name in (chart.printed, *chart.references.values()) if name]
+    values = pd.concat([frame[chart.y] - spread, frame[chart.y] + spread, *columns]).dropna()
     low, high = (values.min(), values.max()) if len(values) else (0.0, 1.0)
     if low == high:
         low, high = low - 0.5 * abs(low or 1), high + 0.5 * abs(high or 1)
     margin = 0.05 * (high - low)
-    scores = pd.concat([frame[chart.y], *others]).dropna()
+    scores = pd.concat([frame[chart.y], *columns]).dropna()
     zero = low < 0.25 * high and scores.min() >= 0  # the spread reaches below zero, no score does
     ends = (0.0 if zero else low - margin, high + margin)
     ticks = MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]).tick_values(*ends)
@@ -678,8 +678,8 @@ def _panels(
     ends, ticks = _ticks(chart)
     labels = [[number(tick)] for tick in ticks]
     if chart.categories:
-        here = _order(pd.concat([own for _, own in panels])[chart.x])
-        places = {name: float(place) for place, name in enumerate(here)}
+        here = _order(pd.concat([panel for _, panel in panels])[chart.x])
+        places = {name: float(position) for position, name in enumerate(here)}
         labels = [_wrap(_name(name), 0.3 * whole) for name in here]
     title = LINE if chart.y_label and not chart.categories else 0.0
     margin = _margin([line for lines in labels for line in lines])
@@ -706,10 +706,10 @@ def _panels(
         if title:
             figure.text(0.6 * LINE / wide, (top - head - 0.5 * tall) / high, chart.y_label,
                         rotation=90, va="center", ha="center", color=_SOFT)  # fmt: skip
-        for rank, ((_, own), start) in enumerate(zip(panels, starts, strict=True)):
+        for rank, ((_, panel), start) in enumerate(zip(panels, starts, strict=True)):
             axis = _axes(figure, start, top - head - tall - 0.04, width, tall)
             _write(figure, start, top, heads[rank], color=_INK)
-            _points(axis, chart, own, places, styles)
+            _points(axis, chart, panel, places, styles)
             across = _scales(axis, chart, places, ends, ticks, width)
             along = places.values() if chart.categories else ticks
             down = dict(zip(map("\n".join, labels), along, strict=True))
@@ -719,7 +719,7 @@ def _panels(
                 first = 0.0 if rank == 0 else start - margin
                 _part(figure, first, top, start + width + _GAP + names - first, height)
             if direct:
-                _names(axis, chart, own, places, styles, width, tall)
+                _names(axis, chart, panel, places, styles, width, tall)
 
     return height, paint
 
@@ -772,9 +772,9 @@ def _points(
     }).dropna(subset=["line", "score"]).sort_values("place", kind="stable")  # fmt: skip
     for (value, score), line in _printed(chart, rows, lines).items():
         own = line in styles and points["line"].nunique() > 1
-        place = ([places[value]], [score])[:: -1 if chart.categories else 1]
+        xy = ([places[value]], [score])[:: -1 if chart.categories else 1]
         style = _bar(chart, styles[line]["color"] if own else _INK)
-        axis.add_artist(Line2D(*place, **style, zorder=2.5, clip_on=False))
+        axis.add_artist(Line2D(*xy, **style, zorder=2.5, clip_on=False))
     if points.empty:
         return
     known = {name: points[name].to_numpy() for name in points}
@@ -784,10 +784,10 @@ def _points(
     bars = np.stack(np.broadcast_arrays(places_of, around), axis=-1).swapaxes(0, 1)
     bars = bars[..., :: -1 if chart.categories else 1]  # (n, 2 ends, 2)
 
-    def draw(own: np.ndarray, **style: Any) -> None:
+    def draw(indices: np.ndarray, **style: Any) -> None:
         """Draw some of the points."""
-        both = places_of[own], known["score"][own]
-        axis.add_artist(Line2D(*both[:: -1 if chart.categories else 1], clip_on=False, **style))
+        xy = places_of[indices], known["score"][indices]
+        axis.add_artist(Line2D(*xy[:: -1 if chart.categories else 1], clip_on=False, **style))
 
     for line in dict.fromkeys(known["line"]):
         style, own = styles[line], np.flatnonzero(known["line"] == line)
@@ -799,9 +799,9 @@ def _points(
                     draw(part, linestyle=dashes, color=style["color"], zorder=3)
         own = own[:: 1 + len(own) // _MOST_MARKERS]
         for hollow, refuted in product((False, True), repeat=2):
-            some = own[(known["hollow"][own] == hollow) & (known["refuted"][own] == refuted)]
-            if len(some):
-                draw(some, linestyle="none", marker=style["marker"], zorder=4,
+            subset = own[(known["hollow"][own] == hollow) & (known["refuted"][own] == refuted)]
+            if len(subset):
+                draw(subset, linestyle="none", marker=style["marker"], zorder=4,
                      color=_REFUTED if refuted else style["color"],
                      markerfacecolor=_PAPER if hollow else style["color"])  # fmt: skip
 
@@ -829,9 +829,9 @@ def _shifts(
     most = 0.75 * nearest if chart.categories else min(0.4 * nearest, 0.05 * (ends[-1] - ends[0]))
     ranks, shifts = np.array([order.index(line) for line in lines]), np.zeros(len(lines))
     for value in dict.fromkeys(values) if chart.categories else (None,):
-        own = values == value if chart.categories else slice(None)
-        names, rank = np.unique(ranks[own], return_inverse=True)
-        shifts[own] = most * ((rank + 0.5) / len(names) - 0.5)
+        mask = values == value if chart.categories else slice(None)
+        names, rank = np.unique(ranks[mask], return_inverse=True)
+        shifts[mask] = most * ((rank + 0.5) / len(names) - 0.5)
     return shifts
 
 
@@ -842,7 +842,7 @@ def _printed(
     if not chart.printed:
         return {}
     owners = lines.groupby([rows[chart.x], rows[chart.printed]], observed=True)
-    return {place: own.dropna().iloc[0] if own.nunique() == 1 else None for place, own in owners}
+    return {xy: group.dropna().iloc[0] if group.nunique() == 1 else None for xy, group in owners}
 
 
 def _scales(
@@ -861,17 +861,17 @@ def _scales(
         first, last = min(places.values()), max(places.values())
         margin = 0.07 * (last - first) or 0.5
         axis.set(xlim=(first - margin, last + margin), ylim=ends)
-        names = {_name(value): place for value, place in places.items()}
+        names = {_name(value): x for value, x in places.items()}
         span = 1.14 * (last - first)
         axis.axhline(ends[0], color=_SOFT, linewidth=0.8, zorder=0)
     # Names that would touch their neighbours are left out, except the last one.
-    for every in range(1, len(names) + 1):
-        kept = list(names.items())[::-1][::every][::-1]
-        sides = [(place / (span or 1) * width, _width(name) / 2 + 0.03) for name, place in kept]
+    for step in range(1, len(names) + 1):
+        labels = list(names.items())[::-1][::step][::-1]
+        sides = [(x / (span or 1) * width, _width(name) / 2 + 0.03) for name, x in labels]
         if all(a + b <= c - d for (a, b), (c, d) in pairwise(sides)):
             break
     (left, right), (low, high) = axis.get_xlim(), axis.get_ylim()
     grid = [((left, y), (right, y)) for y in (places.values() if chart.categories else ticks)]
-    grid += [((x, low), (x, high)) for _, x in kept] if chart.categories else []
+    grid += [((x, low), (x, high)) for _, x in labels] if chart.categories else []
     axis.add_artist(LineCollection(grid, colors=_GRID, linewidth=0.8, zorder=0, clip_on=False))
-    return dict(kept)
+    return dict(labels)

@@ -142,10 +142,10 @@ def correlation(values: Iterable[float], n: int) -> Measured | None:
 
 def choice(value: float, of_seeds: Iterable[float]) -> Measured:
     """Return a chosen setting and the range of single seeds' choices; all numbers for one seed."""
-    found = [value, *of_seeds]
-    if len(found) < 3:
+    values = [value, *of_seeds]
+    if len(values) < 3:
         return Measured(value, -math.inf, math.inf)
-    return Measured(value, float(min(found)), float(max(found)))
+    return Measured(value, float(min(values)), float(max(values)))
 
 
 def lowest(parts: Sequence[Iterable[float]], level: float = 1 - CONFIDENCE) -> Measured | None:
@@ -165,17 +165,17 @@ def highest(
     For a claim that all parts of some panel are positive: that one panel is needs a correction for
     the number of panels (Bonferroni); that none is needs no correction.
     """
-    found = [
+    bounds = [
         [(interval(part, level / len(panels)), interval(part, level / len(parts)))
          for part in map(list, parts)]
         for parts in panels
     ]  # fmt: skip
-    if not found or any(None in pair for parts in found for pair in parts) or not all(found):
+    if not bounds or any(None in pair for parts in bounds for pair in parts) or not all(bounds):
         return None
     return Measured(
-        max(min(all_.value for all_, _ in parts) for parts in found),
-        max(min(all_.low for all_, _ in parts) for parts in found),
-        max(min(one.high for _, one in parts) for parts in found),
+        max(min(all_.value for all_, _ in parts) for parts in bounds),
+        max(min(all_.low for all_, _ in parts) for parts in bounds),
+        max(min(one.high for _, one in parts) for parts in bounds),
     )
 
 
@@ -195,8 +195,8 @@ def alike(one: pd.Series, other: pd.Series, within: float) -> bool:
 
 def learned(*runs: pd.DataFrame) -> bool:
     """Return whether some runs score above the majority class."""
-    above = (interval(each["test_micro_f1"] - each["majority_micro_f1"]) for each in runs)
-    return any(each is not None and each.low > 0 for each in above)
+    above = (interval(frame["test_micro_f1"] - frame["majority_micro_f1"]) for frame in runs)
+    return any(gain is not None and gain.low > 0 for gain in above)
 
 
 def exact(value: float | None, tolerance: float = 0.0) -> Measured | None:
@@ -208,9 +208,9 @@ def exact(value: float | None, tolerance: float = 0.0) -> Measured | None:
 
 def shown_to_proved(statement: Mapping[str, Any]) -> Measured:
     """Return the interval of a statement's ε: from the attack's lower bound to the proved ε."""
-    shown = (statement["audit"] or {"epsilon_lower": 0.0})["epsilon_lower"]
+    lower = (statement["audit"] or {"epsilon_lower": 0.0})["epsilon_lower"]
     proved = math.inf if statement["epsilon_proved"] is None else statement["epsilon_proved"]
-    return Measured(shown if math.isinf(proved) else proved, shown, proved)
+    return Measured(lower if math.isinf(proved) else proved, lower, proved)
 
 
 def verdict(measured: Measured | None, least: float, most: float) -> str:
@@ -237,23 +237,23 @@ def judged(claims: Sequence[Claim], results: Results) -> pd.DataFrame:
         UserError: rules and published claims do not match, or a published claim does not say where
             it stands or which data it is about.
     """
-    said = {row["id"]: row for row in results.published(PUBLISHED).to_dict("records")}
-    _check(claims, said, results.study.id)
+    published = {row["id"]: row for row in results.published(PUBLISHED).to_dict("records")}
+    _check(claims, published, results.study.id)
     at = _at_places(results)
     rows = [
         row
         for claim in claims
-        for row in _rows(claim, claim.at if claim.question else said[claim.id], results, at)
+        for row in _rows(claim, claim.at if claim.question else published[claim.id], results, at)
     ]
     return pd.DataFrame(rows, columns=[*COLUMNS, "because"])
 
 
-def _check(claims: Sequence[Claim], said: Mapping[str, Mapping[str, Any]], study: str) -> None:
+def _check(claims: Sequence[Claim], published: Mapping[str, Mapping[str, Any]], study: str) -> None:
     where = f"studies/*/published: claims of {study}: "
-    alone = sorted(set(said) ^ {claim.id for claim in claims if not claim.question})
-    if alone:
+    strays = sorted(set(published) ^ {claim.id for claim in claims if not claim.question})
+    if strays:
         raise UserError(
-            f"{where}{', '.join(alone)} has a rule or is published, not both; expected a rule in "
+            f"{where}{', '.join(strays)} has a rule or is published, not both; expected a rule in "
             "studies/<study>/claims.py for every id; a rule that answers a question of ours has a "
             "question and no published row"
         )
@@ -262,7 +262,7 @@ def _check(claims: Sequence[Claim], said: Mapping[str, Mapping[str, Any]], study
             if not claim.question.endswith("?"):
                 raise UserError(f"{where}{claim.id}: {claim.question!r}; expected a question")
             continue
-        row = said[claim.id]
+        row = published[claim.id]
         if missing(row.get("where")) or not row["where"]:
             raise UserError(
                 f"{where}{claim.id} has no where; expected the section, table or figure of the "
@@ -280,25 +280,25 @@ def _is_measured(claim: Claim) -> bool:
     return any(claim.protocols) and claim.about == "scores"
 
 
-def _data(said: Mapping[str, Any]) -> set[str]:
+def _data(row: Mapping[str, Any]) -> set[str]:
     """Return the datasets that a claim is about."""
-    named = said.get("data"), said.get("dataset")
+    named = row.get("data"), row.get("dataset")
     return {name for text in named if not missing(text) for name in text.split()}
 
 
-def _elsewhere(claim: Claim, place: Place, results: Results) -> str:
+def _elsewhere(claim: Claim, case: Place, results: Results) -> str:
     """Return the verdict on a run that is not what the source speaks of; empty if it is.
 
     A question without a printed value is about the runs themselves.
     """
-    if not place.protocol or claim.question and missing(place.said.get("value")):
+    if not case.protocol or claim.question and missing(case.said.get("value")):
         return ""
-    if PROTOCOLS[place.protocol].calibration == "proved":
+    if PROTOCOLS[case.protocol].calibration == "proved":
         return "not_asked"  # the noise is not the source's, but made for a proof
     if claim.about == "prices":
         return ""
-    graphs = {place.dataset} if place.dataset else set(results.runs["dataset"])
-    if not graphs <= _data(place.said):
+    graphs = {case.dataset} if case.dataset else set(results.runs["dataset"])
+    if not graphs <= _data(case.said):
         return "other_data"
     if _scale(results) != _WHOLE:
         return "other_network"
@@ -319,35 +319,35 @@ def _at_places(results: Results) -> Callable[[str, str], Results]:
 
 
 def _rows(
-    claim: Claim, said: Mapping[str, Any], results: Results, at: Callable[[str, str], Results]
+    claim: Claim, row: Mapping[str, Any], results: Results, at: Callable[[str, str], Results]
 ) -> Iterator[dict[str, Any]]:
-    printed = None if missing(said.get("value")) else said["value"]
-    named = None if missing(said.get("dataset")) else said["dataset"]
-    found = [
-        (dataset, name, claim.measure(at(dataset, name), Place(said, dataset, name)))
+    printed = None if missing(row.get("value")) else row["value"]
+    named = None if missing(row.get("dataset")) else row["dataset"]
+    measurements = [
+        (dataset, name, claim.measure(at(dataset, name), Place(row, dataset, name)))
         for dataset in ([named or ""] if named or not claim.per_graph else results.datasets)
         for name in claim.protocols
     ]
     if not named:  # only graphs with runs that decide it are named
         nowhere = [("", name, None) for name in claim.protocols]
-        found = [each for each in found if each[2]] or nowhere
-    for dataset, protocol, measured in found:
+        measurements = [entry for entry in measurements if entry[2]] or nowhere
+    for dataset, protocol, measured in measurements:
         command = f"snakemake --cores all --config scale={_scale(results)}"
-        shown = f" exhibits={results.study.id}.{claim.exhibit}" if claim.exhibit else ""
+        option = f" exhibits={results.study.id}.{claim.exhibit}" if claim.exhibit else ""
         graph = dataset or ",".join(_requested(results.study, claim.exhibit))
-        graph = f" datasets={graph}" if graph and shown else ""
+        graph = f" datasets={graph}" if graph and option else ""
         decided = verdict(measured, *claim.bounds(printed))
         if measured:
-            place = Place(said, dataset, protocol)
-            decided = _elsewhere(claim, place, at(dataset, protocol)) or decided
+            case = Place(row, dataset, protocol)
+            decided = _elsewhere(claim, case, at(dataset, protocol)) or decided
         yield {
             "id": claim.id if named or not dataset else f"{claim.id}.{dataset}",
-            "source": claim.source, "claim": claim.question or said["claim"],
+            "source": claim.source, "claim": claim.question or row["claim"],
             "printed": printed, "protocol": protocol,
             "measured": measured and measured.value,
             "low": measured and measured.low, "high": measured and measured.high,
             "verdict": decided,
-            "command": f"{command}{shown}{graph}", "because": _because(claim),
+            "command": f"{command}{option}{graph}", "because": _because(claim),
         }  # fmt: skip
 
 
@@ -435,15 +435,15 @@ def _found(row: dict[str, Any] | None) -> Cell:
     """Format verdict and measurement; only what the text says can be refuted."""
     if row is None:
         return Cell()
-    asked = row["source"] == "project"
-    word = {**VERDICTS, **(ANSWERS if asked else {})}[row["verdict"]]
+    is_question = row["source"] == "project"
+    word = {**VERDICTS, **(ANSWERS if is_question else {})}[row["verdict"]]
     if missing(row["measured"]):
         return Cell(word)
     value, low, high = (_short(row[name]) for name in ("measured", "low", "high"))
     around = "" if row["low"] == row["high"] else f" [{low}, {high}]"
     if math.isinf(row["low"]):
         around = " [no bound]"
-    refuted = row["verdict"] == "fails" and not asked
+    refuted = row["verdict"] == "fails" and not is_question
     return Cell(f"{word}: {value}{around}", tone="refuted" if refuted else "")
 
 

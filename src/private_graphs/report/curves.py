@@ -40,7 +40,7 @@ def learning_curves(results: Results, method: str) -> Iterator[Chart]:
         first = rows.loc[means.idxmax()]
         best.append(rows[(rows[_JOB].astype(str) == first[_JOB].astype(str)).all(axis=1)])
     for name, words in CURVES.items():
-        points = [each for rows in best for each in _points(results, rows, name)]
+        points = [point for rows in best for point in _points(results, rows, name)]
         if points:
             frame = pd.DataFrame(points)
             frame["protocol"] = pd.Categorical(frame["protocol"], [*PROTOCOLS])
@@ -53,13 +53,13 @@ def learning_curves(results: Results, method: str) -> Iterator[Chart]:
 
 def _points(results: Results, rows: pd.DataFrame, name: str) -> Iterator[dict[str, object]]:
     """Yield mean and deviation over the seeds at some of the epochs."""
-    kept = results.artifacts(rows, f"{CURVE}{name}")
-    curves = [curve for curve in kept if curve is not None]
+    arrays = results.artifacts(rows, f"{CURVE}{name}")
+    curves = [curve for curve in arrays if curve is not None]
     if not curves:
         return
     first, values = rows.iloc[0], _whole(curves)
     most = len(values)
-    for epoch in sorted({round(each) for each in np.linspace(1, most, min(most, _POINTS))}):
+    for epoch in sorted({round(step) for step in np.linspace(1, most, min(most, _POINTS))}):
         at = values[epoch - 1]
         yield {
             "place": f"{first['dataset']}\n{first['scenario']}", "protocol": first["protocol"],
@@ -71,4 +71,4 @@ def _points(results: Results, rows: pd.DataFrame, name: str) -> Iterator[dict[st
 def _whole(curves: Sequence[np.ndarray]) -> np.ndarray:
     """Return (epochs, R) curves; the last value of a shorter one is repeated."""
     most = max(map(len, curves))
-    return np.stack([np.pad(each, (0, most - len(each)), "edge") for each in curves], axis=1)
+    return np.stack([np.pad(curve, (0, most - len(curve)), "edge") for curve in curves], axis=1)

@@ -35,7 +35,7 @@ _OF_OTHER_RUNS = frozenset((
 def number_jobs(rows: pd.DataFrame, statements: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """Return tidy ``rows`` with the number of each run and of its job; others have none."""
     runs = rows[rows["source"].isin(["own", "recorded"])]
-    said = {
+    texts = {
         name: json.dumps(
             {key: value for key, value in statements[name].items() if key not in _OF_OTHER_RUNS},
             sort_keys=True,
@@ -43,11 +43,11 @@ def number_jobs(rows: pd.DataFrame, statements: Mapping[str, Mapping[str, Any]])
         for name in runs["statement_id"].dropna().unique()
     }
     keys = runs[[name for name in _DECIDING if name in runs]].assign(
-        said=runs["statement_id"].map(said), place=_reading(runs)
+        said=runs["statement_id"].map(texts), place=_reading(runs)
     )
     jobs = keys.groupby([*keys], dropna=False, sort=False).ngroup()
-    own = pd.DataFrame({JOB_NUMBER: jobs, RUN_NUMBER: range(len(runs))}, index=runs.index)
-    return pd.concat([rows, own.reindex(rows.index)], axis=1)
+    numbers = pd.DataFrame({JOB_NUMBER: jobs, RUN_NUMBER: range(len(runs))}, index=runs.index)
+    return pd.concat([rows, numbers.reindex(rows.index)], axis=1)
 
 
 def _reading(runs: pd.DataFrame) -> pd.Series:

@@ -34,16 +34,16 @@ class Explained:
     links and others documents; None otherwise."""
 
 
-def explained(folders: Sequence[Path], full: bool, wanted: str | None = None) -> Explained:
+def explained(folders: Sequence[Path], full: bool, key: str | None = None) -> Explained:
     """Return statements with their texts, and ε of all of them for one unit that is in each."""
     from private_graphs.privacy.composition import together
     from private_graphs.privacy.explain import brief, sentences
     from private_graphs.privacy.statements import PrivacyStatement
 
-    found, texts, told, belongs = [], [], [], []
+    documents, texts, statements, belongs = [], [], [], []
     counted: dict[str, frozenset[str]] = {}
     for folder in folders:
-        for runs, printed, document, replicas in statements_of(folder, wanted):
+        for runs, printed, document, replicas in statements_of(folder, key):
             statement = PrivacyStatement.model_validate(document)
             before = counted.get(statement.statement_id)
             # runs of other kept seeds have equal statements; without rows nothing tells them apart
@@ -55,28 +55,28 @@ def explained(folders: Sequence[Path], full: bool, wanted: str | None = None) ->
             title = ": ".join(filter(None, [heading, runs]))
             lines = textwrap.wrap(title, 80, break_on_hyphens=False)
             if full:
-                for name, every in sentences(statement).items():
+                for name, paragraph in sentences(statement).items():
                     lines.append(name.replace("_", " ").capitalize())
-                    for each in every:
-                        lines += textwrap.wrap(f"- {each}", 80, subsequent_indent="  ")
+                    for sentence in paragraph:
+                        lines += textwrap.wrap(f"- {sentence}", 80, subsequent_indent="  ")
             else:
                 lines += brief(statement, printed)
-            found.append(document)
+            documents.append(document)
             belongs.append(runs)
-            told.append(statement)
+            statements.append(statement)
             texts.append("\n".join(lines))
-    return Explained(found, texts, belongs, *together(told), links=_for_links(told))
+    return Explained(documents, texts, belongs, *together(statements), links=_for_links(statements))
 
 
-def _for_links(told: Sequence[PrivacyStatement]) -> tuple[float | None, float] | None:
+def _for_links(statements: Sequence[PrivacyStatement]) -> tuple[float | None, float] | None:
     """Return (ε, δ) of all releases for one link, where some protect links and others documents."""
     from private_graphs.privacy.composition import together
 
-    protects = {each.unit for each in told if not each.reads_nothing}
+    protects = {statement.unit for statement in statements if not statement.reads_nothing}
     documents = protects & {"document", "person", "node"}
     if not documents or protects - documents != {"edge_undirected"}:
         return None
-    return together(told, for_link=True)
+    return together(statements, for_link=True)
 
 
 class Stated(NamedTuple):
@@ -90,12 +90,12 @@ class Stated(NamedTuple):
     replicas: frozenset[str]
 
 
-def statements_of(run: Path, wanted: str | None = None) -> list[Stated]:
+def statements_of(run: Path, key: str | None = None) -> list[Stated]:
     """Return a statement for every budget, in the order of the rows.
 
     ``run`` is the folder of a job, a ``statement.json``, or a folder that ``classify --out`` wrote
     (or its ``release``). If rows lie beside the statements, only those of selected rows are
-    returned; ``wanted`` picks one by its identifier, selected or not. Statements of a study include
+    returned; ``key`` picks one by its identifier, selected or not. Statements of a study include
     their current audits. Raises UserError for missing files or an unknown identifier, for a row
     that contradicts its statement, and for a file that differs from its entry in ``manifest.json``.
     """
@@ -107,7 +107,7 @@ def statements_of(run: Path, wanted: str | None = None) -> list[Stated]:
             run = run / part
             break
     if (run / "statements.json.gz").is_file():  # recorded results of a study
-        return _recorded(run, wanted)
+        return _recorded(run, key)
     file = run / "statement.json" if run.is_dir() else run
     if not file.is_file():
         raise UserError(
@@ -131,16 +131,16 @@ def statements_of(run: Path, wanted: str | None = None) -> list[Stated]:
             check_manifest(file.parent)
         statements = read_statements(file)
         names = list(statements)
-    if wanted is not None and wanted not in statements:
+    if key is not None and key not in statements:
         raise UserError(
-            f"{file}: no statement {wanted!r}; it holds {', '.join(statements)}"
-            f"{suggest(wanted, statements)}"
+            f"{file}: no statement {key!r}; it holds {', '.join(statements)}"
+            f"{suggest(key, statements)}"
         )
     return [
         Stated("", None, statements[name], frozenset())
         if rows is None
         else _stated(rows, name, statements[name])
-        for name in ([wanted] if wanted else names)
+        for name in ([key] if key else names)
     ]
 
 
@@ -148,9 +148,9 @@ def _stated(rows: Any, name: str, statement: dict[str, Any]) -> Stated:
     """Return the statement called ``name`` with its runs among ``rows``."""
     from private_graphs.report.statement import runs_of
 
-    own = rows[rows["statement_id"] == name]
-    words = "; ".join(runs_of(own)[name])
-    return Stated(words, own["epsilon"].iloc[0], statement, frozenset(own["replica_id"]))
+    runs = rows[rows["statement_id"] == name]
+    words = "; ".join(runs_of(runs)[name])
+    return Stated(words, runs["epsilon"].iloc[0], statement, frozenset(runs["replica_id"]))
 
 
 def _with_audits(folder: Path, rows: Any, statements: dict[str, Any]) -> dict[str, Any]:
@@ -161,21 +161,21 @@ def _with_audits(folder: Path, rows: Any, statements: dict[str, Any]) -> dict[st
     for parent in folder.resolve().parents:
         path = parent.parent / "rows.parquet"
         if parent.name == "jobs" and path.is_file():
-            others = read_frame(path, ["source"])
-            return audited(tidy([rows, others[others["source"] == "audit"]]), statements)
+            frame = read_frame(path, ["source"])
+            return audited(tidy([rows, frame[frame["source"] == "audit"]]), statements)
     return statements
 
 
-def _recorded(folder: Path, wanted: str | None) -> list[Stated]:
+def _recorded(folder: Path, key: str | None) -> list[Stated]:
     """Return a statement of a study's recorded results, with the runs that it is about."""
     from private_graphs.running.store import read_rows, read_statements
 
     statements = read_statements(folder / "statements.json.gz")
-    if wanted is None or wanted not in statements:
-        other = "" if wanted is None else (
-            f", {wanted!r} is none of them{suggest(wanted, statements)}")  # fmt: skip
+    if key is None or key not in statements:
+        hint = "" if key is None else (
+            f", {key!r} is none of them{suggest(key, statements)}")  # fmt: skip
         raise UserError(
-            f"{folder}: has {len(statements):,} statements{other}; name one with --statement ID: "
+            f"{folder}: has {len(statements):,} statements{hint}; name one with --statement ID: "
             "the column statement_id of its rows.parquet has them"
         )
-    return [_stated(read_rows(folder / "rows.parquet"), wanted, statements[wanted])]
+    return [_stated(read_rows(folder / "rows.parquet"), key, statements[key])]

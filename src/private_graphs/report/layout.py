@@ -60,10 +60,10 @@ def naming(
 
 def rows_of(names: Sequence[str], *frames: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the combinations of values in frames: by first name, then in order of occurrence."""
-    found = pd.concat([frame[list(names)] for frame in frames], ignore_index=True)
-    found = found.drop_duplicates()
-    first = found[names[0]].map({name: i for i, name in enumerate(found[names[0]].unique())})
-    return found.loc[first.sort_values(kind="stable").index].to_dict("records")
+    keys = pd.concat([frame[list(names)] for frame in frames], ignore_index=True)
+    keys = keys.drop_duplicates()
+    first = keys[names[0]].map({name: i for i, name in enumerate(keys[names[0]].unique())})
+    return keys.loc[first.sort_values(kind="stable").index].to_dict("records")
 
 
 def short(text: str) -> str:
@@ -82,7 +82,7 @@ def score_lines(
     ``points`` are rows of ``Results.points`` or ``Results.baseline``; lines of a key that differ in
     their label alone are one line without a label.
     """
-    order, found = list(PROTOCOLS), {}
+    order, groups = list(PROTOCOLS), {}
     for point in sorted(points, key=lambda row: order.index(row["protocol"])):
         mean, spread = (
             NOTHING if missing(value) else short(number(times * value, decimals))
@@ -92,13 +92,13 @@ def score_lines(
             "" if spread == NOTHING else spread
         )  # the table of all columns says of how many runs
         line = Line(LABELS[point["protocol"]], mean, spread, _epsilon(point))
-        found.setdefault(key(point), []).append(line)
-    return {key: _shared(lines) for key, lines in found.items()}
+        groups.setdefault(key(point), []).append(line)
+    return {key: _shared(lines) for key, lines in groups.items()}
 
 
 def _shared(lines: list[Line]) -> list[Line]:
-    alone = {replace(line, label="") for line in lines}
-    return list(alone) if len(alone) == 1 and not lines[0].epsilon.statement else lines
+    unlabelled = {replace(line, label="") for line in lines}
+    return list(unlabelled) if len(unlabelled) == 1 and not lines[0].epsilon.statement else lines
 
 
 def _epsilon(point: Mapping[str, Any]) -> Cell:
@@ -116,8 +116,8 @@ def _epsilon(point: Mapping[str, Any]) -> Cell:
         return Cell("ε none", point["statement_id"], tone(point))
     holds = not refuted and proved <= point["epsilon"] * (1 + 1e-9)
     model = _MODEL if point["inference"] == "leaks" else ""
-    shown = "0" if proved == 0 else budget(proved)
-    text = f"ε {shown}{model}{f' {_HOLDS}' * holds}"
+    digits = "0" if proved == 0 else budget(proved)
+    text = f"ε {digits}{model}{f' {_HOLDS}' * holds}"
     return Cell(text, point["statement_id"], tone({**point, "status": "proved"}))
 
 
@@ -132,50 +132,50 @@ def laid_out(
     Raises:
         ValueError: a printed number has no place.
     """
-    keys = [[None if place.heading else place.of(row) for place in places] for row in rows]
+    keys = [[None if spec.heading else spec.of(row) for spec in places] for row in rows]
     lost = printed.keys() - {key for line in keys for key in line}
     if lost:
         raise ValueError(
             f"printed numbers without a place in the layout: {sorted(map(str, lost))}; expected a "
             "row and a column for each"
         )
-    there, run = (np.array([[key in held for key in line] for line in keys], bool)
+    published, run = (np.array([[key in held for key in line] for line in keys], bool)
                   for held in (printed, lines))  # fmt: skip
-    told, made = np.zeros((2, len(rows)), bool)  # by row: whether its block is printed, and run
+    prints, runs = np.zeros((2, len(rows)), bool)  # by row: whether its block is printed, and run
     for block in _spans(rows, places[0].per):
-        told[block], made[block] = there[block].any(), run[block].any()
-    headings, alone = np.array([(place.heading, not place.per) for place in places]).T
-    new = told & ~there[:, alone].any(axis=1)
-    idle = (there & made[:, None]).any(axis=0) & ~run.any(axis=0)
-    ours = told.any() & ~headings & ~there.any(axis=0)
-    named = {int(np.argmax(headings & alone))} - {0}
+        prints[block], runs[block] = published[block].any(), run[block].any()
+    headings, unmerged = np.array([(spec.heading, not spec.per) for spec in places]).T
+    new = prints & ~published[:, unmerged].any(axis=1)
+    idle = (published & runs[:, None]).any(axis=0) & ~run.any(axis=0)
+    extra = prints.any() & ~headings & ~published.any(axis=0)
+    named = {int(np.argmax(headings & unmerged))} - {0}
     cells: list[list[LayoutCell | None]] = []
-    for p, place in enumerate(places):
+    for p, spec in enumerate(places):
         column: list[LayoutCell | None] = []
-        for span in _spans(rows, place.per):
+        for span in _spans(rows, spec.per):
             i, key = span[0], keys[span[0]][p]
-            common = {"rows": len(span), "muted": bool(not made[i] or idle[p])}
-            own = lines.get(key, ())
-            if place.heading:
-                note = "" if told[i] else NOT_PRINTED
-                note = note if made[i] else ONLY_PRINTED
+            common = {"rows": len(span), "muted": bool(not runs[i] or idle[p])}
+            scores = lines.get(key, ())
+            if spec.heading:
+                note = "" if prints[i] else NOT_PRINTED
+                note = note if runs[i] else ONLY_PRINTED
                 if p:  # the first column has the note of the block
                     note = NOT_PRINTED if p in named and new[i] else ""
-                entry = LayoutCell(place.of(rows[i]), note, heading=True, **common)
+                entry = LayoutCell(spec.of(rows[i]), note, heading=True, **common)
             elif key in printed:
-                entry = replace(printed[key], lines=own, **common)
-                if not own and not entry.muted and not entry.note:
+                entry = replace(printed[key], lines=scores, **common)
+                if not scores and not entry.muted and not entry.note:
                     entry = replace(entry, note=NOT_RUN)
             else:
-                blank = len(own) or ours[p] or new[i] or not told[i]
-                entry = LayoutCell("" if blank else NOTHING, lines=own, **common)
+                blank = len(scores) or extra[p] or new[i] or not prints[i]
+                entry = LayoutCell("" if blank else NOTHING, lines=scores, **common)
             column += [entry, *[None] * (len(span) - 1)]
         cells.append(column)
-    found = list(zip(*cells, strict=True))
-    notes = [NOT_PRINTED if own else NOT_RUN if out else ""
-             for own, out in zip(ours, idle, strict=True)]  # fmt: skip
-    columns = [(place.group, place.head, note) for place, note in zip(places, notes, strict=True)]
-    return Layout(columns, found, _key(found, notes))
+    grid = list(zip(*cells, strict=True))
+    notes = [NOT_PRINTED if is_extra else NOT_RUN if out else ""
+             for is_extra, out in zip(extra, idle, strict=True)]  # fmt: skip
+    columns = [(spec.group, spec.head, note) for spec, note in zip(places, notes, strict=True)]
+    return Layout(columns, grid, _key(grid, notes))
 
 
 def _spans(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[list[int]]:
@@ -189,11 +189,11 @@ def _key(
 ) -> list[tuple[str, str]]:
     """Return the explanations of what occurs in cells and in the notes of columns."""
     entries = [entry for row in cells for entry in row if entry is not None]
-    numbers = [each for each in entries if not each.heading and each.text not in ("", NOTHING)]
-    seen = {*notes, *(each.note for each in entries)}
-    for line in (line for each in entries for line in each.lines):
+    numbers = [entry for entry in entries if not entry.heading and entry.text not in ("", NOTHING)]
+    seen = {*notes, *(entry.note for entry in entries)}
+    for line in (line for entry in entries for line in entry.lines):
         seen |= {line.label, *line.epsilon.text}
-    key = [(each.text, "printed in the paper") for each in numbers[:1]]
-    key += [(each.text, "struck through: an attack on this code refutes this ε, for every graph")
-            for each in numbers if each.refuted][:1]  # fmt: skip
+    key = [(entry.text, "printed in the paper") for entry in numbers[:1]]
+    key += [(entry.text, "struck through: an attack on this code refutes this ε, for every graph")
+            for entry in numbers if entry.refuted][:1]  # fmt: skip
     return key + [(mark, meaning) for mark, meaning in _KEY.items() if mark in seen]

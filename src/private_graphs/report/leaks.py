@@ -57,7 +57,7 @@ def leak_rows(job: Job, document: Mapping[str, Any]) -> list[dict[str, Any]]:
                "epsilon_proved", "noise_multiplier", "accuracy")},
         }  # fmt: skip
         fields = ("sees", "score", "measure", "who", "value", "low", "high")
-        return [common | {name: each[name] for name in fields} for each in document["measured"]]
+        return [common | {name: row[name] for name in fields} for row in document["measured"]]
     except (KeyError, TypeError) as error:
         raise UserError(
             f"{job.id}/leaks.json: an attack without {error}; expected what attacks write: delete "
@@ -96,14 +96,14 @@ def cells(rows: pd.DataFrame) -> pd.DataFrame:
     The score is fixed in advance: the decoded release where there is one, else all views together,
     else the only view.
     """
-    found = []
+    records = []
     for _, part in rows.groupby(["leak", "study", "group", "job"], sort=False):
         whole = part[part["who"] == "all"]
         numbers = {}
         kinds = list(zip(whole["sees"], whole["score"], strict=True))
         fixed = min(kinds, key=_rank)
-        own = whole[[kind == fixed for kind in kinds]]
-        for name, value, low, high in own[["measure", "value", "low", "high"]].itertuples(
+        view = whole[[kind == fixed for kind in kinds]]
+        for name, value, low, high in view[["measure", "value", "low", "high"]].itertuples(
             index=False, name=None
         ):
             numbers |= {name: value, f"{name}_low": low, f"{name}_high": high}
@@ -113,9 +113,9 @@ def cells(rows: pd.DataFrame) -> pd.DataFrame:
                 index=False, name=None
             )
         }
-        found.append(part.iloc[0].to_dict() | numbers | {"sees": fixed[0], "score": fixed[1]})
+        records.append(part.iloc[0].to_dict() | numbers | {"sees": fixed[0], "score": fixed[1]})
     order = ["leak", "dataset", "method", "scenario", "protocol", "epsilon"]
-    frame = pd.DataFrame(found).dropna(axis=1, how="all")
+    frame = pd.DataFrame(records).dropna(axis=1, how="all")
     return frame.sort_values(order, kind="stable", ignore_index=True)
 
 
@@ -131,7 +131,7 @@ def _rank(kind: tuple[str, str]) -> tuple[int, ...]:
 
 def blocks(results: Any) -> list[Block]:
     """Return what leaks: a chart against ε, a row per model, every view, who is exposed."""
-    found: list[Block] = []
+    sections: list[Block] = []
     for leak, noun in _NOUNS.items():
         rows = results.leaks[results.leaks["leak"] == leak]
         if rows.empty:
@@ -139,16 +139,16 @@ def blocks(results: Any) -> list[Block]:
         if (rows["unit"] == "record").all():
             noun = "Which picture was learned from"
         if leak == "links":
-            found += link_blocks(rows, partial(_model, results=results), partial(_name, results))
+            sections += link_blocks(rows, partial(_model, results=results), partial(_name, results))
             continue
         frame = cells(rows)
         frame["model"] = [_model(row, results) for row in frame.to_dict("records")]
-        found += [_chart(noun, frame, results), _strength(noun, frame, results)]
-        found += [_views(noun, rows, results)]
+        sections += [_chart(noun, frame, results), _strength(noun, frame, results)]
+        sections += [_views(noun, rows, results)]
         parts = rows[(rows["who"] != "all")]
         if len(parts):
-            found.append(_exposed(noun, parts, results))
-    return found
+            sections.append(_exposed(noun, parts, results))
+    return sections
 
 
 def numbers(results: Any) -> dict[str, str]:
@@ -165,20 +165,20 @@ def numbers(results: Any) -> dict[str, str]:
     """
     leaks = results.leaks[results.leaks["epsilon"] < math.inf]
     edges = coin_rows(leaks)
-    others = leaks[leaks["leak"] != "links"]
-    found = pd.concat([edges, cells(others)] if len(others) else [edges], ignore_index=True)
-    if found.empty:
+    attacks = leaks[leaks["leak"] != "links"]
+    frame = pd.concat([edges, cells(attacks)] if len(attacks) else [edges], ignore_index=True)
+    if frame.empty:
         return {}
-    rows, known = found.to_dict("records"), _found(results.leaks)
+    rows, known = frame.to_dict("records"), _found(results.leaks)
     # only what is shown at the δ of the claim contradicts it
     over = [row for row in rows if _above(row, "epsilon_shown", "epsilon_claimed")]
     if over:
         row = max(over, key=lambda row: row["epsilon_shown"] - row["epsilon_claimed"])
         known |= {"leaking": _model(row, results), "leaking printed": number(row["epsilon"]),
                   "leaking shown": bound(row["epsilon_shown"])}  # fmt: skip
-        own = edges[edges["job"].isin(edges.loc[edges["method"] == row["method"], "job"])]
-        own = own[(own["protocol"] == row["protocol"]) & (own["epsilon"] == row["epsilon"])]
-        known |= {"leaking edges": f"{100 * own[_RATE].max():.0f} %"} if len(own) else {}
+        runs = edges[edges["job"].isin(edges.loc[edges["method"] == row["method"], "job"])]
+        runs = runs[(runs["protocol"] == row["protocol"]) & (runs["epsilon"] == row["epsilon"])]
+        known |= {"leaking edges": f"{100 * runs[_RATE].max():.0f} %"} if len(runs) else {}
     held = [row for row in rows if not missing(row.get("epsilon_proved"))]
     if held and not any(map(_exceeds, held)):
         row = max(held, key=lambda row: row["auc"] / row["allowed_auc"])
@@ -196,12 +196,12 @@ def _found(leaks: pd.DataFrame) -> dict[str, str]:
     members, known = leaks[leaks["leak"] == "membership"], {}
     if members.empty:
         return known
-    every = cells(members).sort_values(_RATE)
-    free = every["epsilon"] == math.inf
+    frame = cells(members).sort_values(_RATE)
+    free = frame["epsilon"] == math.inf
     if free.any():
-        known["without dp"] = f"{100 * every.loc[free, _RATE].iloc[-1]:.1f} %"
+        known["without dp"] = f"{100 * frame.loc[free, _RATE].iloc[-1]:.1f} %"
     if not free.all():
-        most = every[~free].iloc[-1]
+        most = frame[~free].iloc[-1]
         known |= {"found": f"{100 * most[_RATE]:.1f} %", "found printed": number(most["epsilon"])}
     return known
 
@@ -209,8 +209,8 @@ def _found(leaks: pd.DataFrame) -> dict[str, str]:
 def _exceeds(row: Mapping[str, Any]) -> bool:
     """Return whether an attack exceeds what the proved ε of its model allows."""
     rates = any(_above(row, f"{name}_low", f"allowed_{name}") for name in ("auc", _RATE))
-    shown = ("epsilon_shown", "epsilon_shown_tiny")  # each with what is proved at its own δ
-    return rates or any(_above(row, name, f"{name}_proved") for name in shown)
+    columns = ("epsilon_shown", "epsilon_shown_tiny")  # each with what is proved at its own δ
+    return rates or any(_above(row, name, f"{name}_proved") for name in columns)
 
 
 def _above(row: Mapping[str, Any], measured: str, limit: str) -> bool:
@@ -244,7 +244,7 @@ def _model(row: Mapping[str, Any], results: Any) -> str:
 
 
 def _name(results: Any, dataset: str) -> str:
-    titles = {each["name"]: each["title"].partition(" (")[0] for each in results.statistics}
+    titles = {entry["name"]: entry["title"].partition(" (")[0] for entry in results.statistics}
     return titles.get(dataset, dataset)
 
 
@@ -305,10 +305,10 @@ def _printed(row: Mapping[str, Any]) -> Any:
 
 def _views(noun: str, rows: pd.DataFrame, results: Any) -> Table:
     """Return every view and score of every model."""
-    every = rows[(rows["who"] == "all") & (rows["sees"] != "")]
-    every = every[every["measure"].isin(_MEASURES)]  # a shown ε is of one score, as _strength says
+    views = rows[(rows["who"] == "all") & (rows["sees"] != "")]
+    views = views[views["measure"].isin(_MEASURES)]  # a shown ε is of one score, as _strength says
     keys = [*_CELL, "sees", "score", "delta", "study", "group", "job"]
-    frame = wide(every, keys)
+    frame = wide(views, keys)
     frame["of"] = _of(frame, results)
     columns = [
         Column("of", lambda row: row["of"]),

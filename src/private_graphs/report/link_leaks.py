@@ -66,7 +66,7 @@ def link_blocks(
     seen = (
         Column("attacker sees", lambda row: row["sees"]), Column("score", lambda row: row["score"]),
     )  # fmt: skip
-    every = (
+    tables = (
         ("Which edges there are: all pairs, beside texts alone", pairs, _PAIRS, "of", (
             of, *seen, Column("pairs", lambda row: row["who"]), *rate("AUC", "auc"),
             *rate("precision", "precision"),
@@ -92,7 +92,7 @@ def link_blocks(
     return [
         Table(title, part.reset_index(drop=True), columns, notes, panel=panel,
               unfolded=int(panel == "guarantee"))
-        for title, part, notes, panel, columns in every
+        for title, part, notes, panel, columns in tables
         if len(part)
     ]  # fmt: skip
 
@@ -102,18 +102,18 @@ def wide(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     ``auc``, ``auc_low``, ``auc_high``."""
     ends = {"value": "", "low": "_low", "high": "_high"}
     read = rows[[*keys, "measure", *ends]].astype(object)
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    records: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in read.where(read.notna(), None).to_dict("records"):
         key = tuple(row[name] for name in keys)
-        own = found.setdefault(key, dict(zip(keys, key, strict=True)))
-        own |= {f"{row['measure']}{end}": row[column] for column, end in ends.items()}
-    return pd.DataFrame(found.values(), columns=None if found else [*keys, "auc", "tpr_01"])
+        record = records.setdefault(key, dict(zip(keys, key, strict=True)))
+        record |= {f"{row['measure']}{end}": row[column] for column, end in ends.items()}
+    return pd.DataFrame(records.values(), columns=None if records else [*keys, "auc", "tpr_01"])
 
 
 def coin_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the attacks on edges that coins leave out: one row per model, view and score."""
-    own = rows[(rows["leak"] == "links") & (rows["who"] == _COINS)]
-    return wide(own, [name for name in _KEYS if name != "model"])
+    coins = rows[(rows["leak"] == "links") & (rows["who"] == _COINS)]
+    return wide(coins, [name for name in _KEYS if name != "model"])
 
 
 GUARANTEES = ("ε printed, not proved", "ε proved", "without DP")
@@ -145,10 +145,10 @@ def ends(row: Mapping[str, Any], measure: str, digits: int = 3) -> str:
 
 def shown(row: Mapping[str, Any], measure: str = "epsilon_shown", delta: str = "") -> str:
     """Return the ε that guesses show at the δ of the printed ε, or at another ``delta``."""
-    found = row.get(measure)
-    if missing(found):
+    epsilon = row.get(measure)
+    if missing(epsilon):
         return NOTHING
-    return (f"> {bound(found)}" if found > 0 else "0") + (f" ({delta})" if delta else "")
+    return (f"> {bound(epsilon)}" if epsilon > 0 else "0") + (f" ({delta})" if delta else "")
 
 
 shown_tiny = partial(shown, measure="epsilon_shown_tiny", delta="1e-12")

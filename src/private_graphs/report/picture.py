@@ -33,13 +33,13 @@ def picture(bars: Mapping[str, Sequence[Bar]], axis: str, *, alone: bool = False
     """
     rows = max(map(len, bars.values()))
     width = _WIDTH * len(bars) + 20 * (len(bars) - 1)
-    told = "; ".join(
+    description = "; ".join(
         f"{name}: " + ", ".join(f"{bar.label} {bar.value:.2f}, {bar.words}" for bar in group)
         for name, group in bars.items()
     )
     panels = (
-        f'<g transform="translate({place * (_WIDTH + 20)} 0)">{_panel(name, group, axis, rows)}</g>'
-        for place, (name, group) in enumerate(bars.items())
+        f'<g transform="translate({index * (_WIDTH + 20)} 0)">{_panel(name, group, axis, rows)}</g>'
+        for index, (name, group) in enumerate(bars.items())
     )
     style = (
         f"<style>svg{{{variables(False)}font:13px system-ui,sans-serif}}"
@@ -48,7 +48,7 @@ def picture(bars: Mapping[str, Sequence[Bar]], axis: str, *, alone: bool = False
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="bars" role="img" '
         f'viewBox="0 0 {width} {_HEAD + rows * _ROW + _FOOT}">'
-        f"<title>{escape(f'{axis}. {told}')}</title>"
+        f"<title>{escape(f'{axis}. {description}')}</title>"
         f"{style if alone else ''}{''.join(panels)}</svg>"
     )
 

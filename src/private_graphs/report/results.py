@@ -80,12 +80,12 @@ class Results:
         """Join tidy ``rows`` with what the study's sources print, and statements with audits."""
         # a copy lies in few blocks: without it, a selection of rows takes half as long again
         whole = number_jobs(with_settings(tidy([rows, published_rows(study)])), statements).copy()
-        own = {*study.datasets, *study.other_datasets}
-        own |= {name for group in study.groups.values() for name in group.datasets or ()}
-        own |= set(rows.loc[rows["study"] == study.id, "dataset"])
-        about = [each for each in statistics if each["name"] in own]
-        told = audited(rows, statements)
-        return cls(study, scale, whole, told, about, answers, select_shared(whole))
+        datasets = {*study.datasets, *study.other_datasets}
+        datasets |= {name for group in study.groups.values() for name in group.datasets or ()}
+        datasets |= set(rows.loc[rows["study"] == study.id, "dataset"])
+        about = [entry for entry in statistics if entry["name"] in datasets]
+        documents = audited(rows, statements)
+        return cls(study, scale, whole, documents, about, answers, select_shared(whole))
 
     def build(self, exhibit: Exhibit) -> list[Block]:
         """Return the blocks of an exhibit, made of the run groups that it reads.
@@ -111,7 +111,7 @@ class Results:
 
     def title_of(self, dataset: str) -> str:
         """Return the displayed name of a dataset; of one that was not built, the name itself."""
-        return {each["name"]: each["title"] for each in self.statistics}.get(dataset, dataset)
+        return {entry["name"]: entry["title"] for entry in self.statistics}.get(dataset, dataset)
 
     def with_rows(self, rows: pd.DataFrame) -> Results:
         """Return the results with other rows: some of these, say."""
@@ -187,15 +187,15 @@ class Results:
         point = groups.ngroup()
         _check_points(rows, point, by)
         counted = rows.assign(point=point)
-        others = self.equal_runs(counted)
-        if "seed" in by or score not in others:
-            others = others.iloc[:0]
-        both = pd.concat([counted, others]) if len(others) else counted
-        scores = _moments(both[score], both["point"], spread)
+        extra = self.equal_runs(counted)
+        if "seed" in by or score not in extra:
+            extra = extra.iloc[:0]
+        runs = pd.concat([counted, extra]) if len(extra) else counted
+        scores = _moments(runs[score], runs["point"], spread)
         first = rows.loc[point[~point.duplicated()].sort_values().index]
-        told = {name: self._told(name) for name in first["statement_id"].unique()}
+        fields = {name: self._told(name) for name in first["statement_id"].unique()}
         frame = pd.DataFrame([
-            row | told[row["statement_id"]] | moments
+            row | fields[row["statement_id"]] | moments
             for row, moments in zip(
                 first[list(dict.fromkeys([*by, "statement_id", "noise_multiplier"]))].to_dict(
                     "records"
@@ -203,9 +203,9 @@ class Results:
                 scores.to_dict("records"), strict=True,
             )
         ])  # fmt: skip
-        if len(others):
-            names = (others["study"] + "." + others["group"]).groupby(others["point"])
-            frame[POOLED_WITH] = pd.Series(names.agg(lambda each: ", ".join(sorted({*each}))))
+        if len(extra):
+            names = (extra["study"] + "." + extra["group"]).groupby(extra["point"])
+            frame[POOLED_WITH] = pd.Series(names.agg(lambda group: ", ".join(sorted({*group}))))
             columns.append(POOLED_WITH)
         if "noise_multiplier" not in by:
             private = frame["status"] != "not_private"
@@ -217,9 +217,9 @@ class Results:
         if self.pool is None:
             return rows.iloc[:0]
         jobs = rows[[JOB_NUMBER, "point"]].drop_duplicates()
-        found = self.pool.merge(jobs, on=JOB_NUMBER)
+        runs = self.pool.merge(jobs, on=JOB_NUMBER)
         known = pd.MultiIndex.from_frame(rows[[RUN_NUMBER, "point"]])
-        return found[~pd.MultiIndex.from_frame(found[[RUN_NUMBER, "point"]]).isin(known)]
+        return runs[~pd.MultiIndex.from_frame(runs[[RUN_NUMBER, "point"]]).isin(known)]
 
     def _told(self, statement_id: str) -> dict[str, Any]:
         """Return the columns of a point that its statement tells."""
@@ -243,8 +243,8 @@ class Results:
         """
         jobs = rows["study"] + "/" + rows["group"] + "/" + rows["job"]
         answers = {job: self.answers(job) if self.answers else None for job in jobs.unique()}
-        for job, each in answers.items():
-            if each is None or each.labels is None:
+        for job, answer in answers.items():
+            if answer is None or answer.labels is None:
                 raise UserError(
                     f"{job}: no labels of its test records; expected those that a run with a kept "
                     "seed leaves beside its predictions: run the job again, or leave out the "
@@ -284,8 +284,8 @@ class Results:
         for name in self.protocols:
             methods = self.runs.loc[self.runs["protocol"] == name, "method"].unique()
             summaries = {known[method].protocols[name].summary for method in methods}
-            own = summaries.pop() if len(summaries) == 1 else PROTOCOLS[name].summary
-            notes.append(f"{name}: {own}.")
+            summary = summaries.pop() if len(summaries) == 1 else PROTOCOLS[name].summary
+            notes.append(f"{name}: {summary}.")
         return notes
 
 
@@ -299,18 +299,18 @@ def _check_points(rows: pd.DataFrame, point: pd.Series, by: Sequence[str]) -> No
     for name in ("study", "group", "job", "statement_id", "noise_multiplier"):
         several = rows[name].groupby(point).nunique(dropna=False) > 1
         if several.any():
-            same, place = of(several.idxmax())
+            same, key = of(several.idxmax())
             raise UserError(
-                f"one place for {place}, but its runs have several values of {name}: "
+                f"one place for {key}, but its runs have several values of {name}: "
                 f"{', '.join(sorted(map(str, same[name].unique())))}; tell them apart, or remove "
                 "the jobs that do not belong there"
             )
     twice = pd.DataFrame({"point": point, "seed": rows["seed"]}).duplicated()
     if twice.any():
-        same, place = of(point[twice].min())
+        same, key = of(point[twice].min())
         first = same.iloc[0]
         raise UserError(
-            f"{first['study']}/{first['group']}/{first['job']}: a seed twice for {place}; tell "
+            f"{first['study']}/{first['group']}/{first['job']}: a seed twice for {key}; tell "
             "the runs apart, or remove the job and run it again"
         )
 
@@ -349,10 +349,10 @@ def _with_models(block: Block) -> Block:
     """Say of features which model made them where it is one with random weights."""
     if not isinstance(block, Table) or not {"dataset", "features"} <= {*block.frame}:
         return block
-    both = block.frame[["features", "dataset"]].fillna("")
-    places = list(both.itertuples(index=False, name=None))
-    made = {place: all(place) and random_features(*place) for place in set(places)}
-    if not any(made.values()):
+    columns = block.frame[["features", "dataset"]].fillna("")
+    places = list(columns.itertuples(index=False, name=None))
+    is_random = {pair: all(pair) and random_features(*pair) for pair in set(places)}
+    if not any(is_random.values()):
         return block
-    frame = block.frame.assign(model=[RANDOM_MODEL if made[place] else "" for place in places])
+    frame = block.frame.assign(model=[RANDOM_MODEL if is_random[pair] else "" for pair in places])
     return replace(block, frame=frame, notes=(*block.notes, RANDOM_NOTE))

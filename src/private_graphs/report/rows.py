@@ -82,8 +82,8 @@ def collect(
         if jobs is not None and name not in jobs:
             continue
         with remedy(f"delete {folder} and run the job again"):
-            rows, own = read_job_folder(name, folder, labels)
-        statements |= own
+            rows, documents = read_job_folder(name, folder, labels)
+        statements |= documents
         if "source" in rows:
             attacks.append(rows)
         else:
@@ -109,11 +109,11 @@ def read_job_folder(
         file, rows_of = _ATTACKS[job.kind]
         check_manifest(folder, (JOB_FILE, file))
         return pd.DataFrame(rows_of(job, read_json(folder / file))), {}
-    beside = folder / WITHOUT_DP
+    subfolder = folder / WITHOUT_DP
     parts = [read_store(folder, labels, (JOB_FILE, *FILES))]
-    if beside.is_dir():
+    if subfolder.is_dir():
         check_manifest(folder, (f"{WITHOUT_DP}/{MANIFEST}",))
-        parts.append(read_store(beside, labels, FILES))
+        parts.append(read_store(subfolder, labels, FILES))
     rows = pd.concat([part.rows for part in parts], ignore_index=True)
     _check_plan(folder, job, rows)
     return rows, {name: one for part in parts for name, one in part.statements.items()}
@@ -138,8 +138,8 @@ def labels_in(processed: Path | None) -> Labels:
             folder = folder / row["features"] / row["view"]
         fingerprint, values = read(folder) or (None, None)
         # under fresh noise a row has a keyed hash of its data, which cannot be compared
-        told = row["noise_source"] == "os_entropy" or fingerprint == row["data_fingerprint"]
-        return values if told else None
+        same_data = row["noise_source"] == "os_entropy" or fingerprint == row["data_fingerprint"]
+        return values if same_data else None
 
     return labels
 
@@ -147,10 +147,10 @@ def labels_in(processed: Path | None) -> Labels:
 def _check_plan(folder: Path, job: Job, rows: pd.DataFrame) -> None:
     plan = job.model_dump() | {"job": job.name}
     for name in ("study", "group", "job", "dataset", "method", "scenario", "protocol"):
-        others = set(rows[name]) - {plan[name]}
-        if others:
+        strays = set(rows[name]) - {plan[name]}
+        if strays:
             raise UserError(
-                f"{folder / 'runs.parquet'}: {name} is {', '.join(map(str, others))}; its "
+                f"{folder / 'runs.parquet'}: {name} is {', '.join(map(str, strays))}; its "
                 f"{JOB_FILE} says {plan[name]}"
             )
     if not rows["replica_id"].is_unique:
@@ -158,8 +158,8 @@ def _check_plan(folder: Path, job: Job, rows: pd.DataFrame) -> None:
     if not method_named(job.method).reads_private:
         return  # public data with all labels: nothing is random, one seed
     budgets = {*job.epsilons, *(job.validation_epsilons if job.validation_labels else ())}
-    made = set(zip(rows["epsilon"], rows["seed"], strict=True))
-    if made - set(product(budgets, job.seeds)) or set(product(job.epsilons, job.seeds)) - made:
+    pairs = set(zip(rows["epsilon"], rows["seed"], strict=True))
+    if pairs - set(product(budgets, job.seeds)) or set(product(job.epsilons, job.seeds)) - pairs:
         raise UserError(
             f"{folder / 'runs.parquet'}: the budgets and seeds of its rows are not those of "
             f"{JOB_FILE}"

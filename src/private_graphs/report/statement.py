@@ -53,16 +53,16 @@ def headline(statement: PrivacyStatement) -> Headline:
     return Headline(one_line(statement), tone(statement))
 
 
-def card(told: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+def card(texts: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
     """Return (heading, text) for the lines of a card that statements about like runs share.
 
-    ``told`` are the ``answers`` of a statement.
+    ``texts`` are the ``answers`` of a statement.
     """
     lines = [
-        ("Protected", ". ".join(told["What is protected"])),
-        ("From whom", ". ".join(told["From whom"])),
-        ("May fail", ". ".join(told["How often it may fail"])),
-        ("Not covered", "; ".join(each.rstrip(".") for each in told["What is not covered"])),
+        ("Protected", ". ".join(texts["What is protected"])),
+        ("From whom", ". ".join(texts["From whom"])),
+        ("May fail", ". ".join(texts["How often it may fail"])),
+        ("Not covered", "; ".join(text.rstrip(".") for text in texts["What is not covered"])),
     ]
     return [(heading, text) for heading, text in lines if text]
 
@@ -78,10 +78,10 @@ def shortly(statement: PrivacyStatement, printed: float) -> str:
     return text if statement.epsilon_published is None else f"{text}, claimed {printed:.10g}"
 
 
-def strongly(told: Mapping[str, Sequence[str]]) -> str:
+def strongly(texts: Mapping[str, Sequence[str]]) -> str:
     """Return what the ε of a statement with these ``answers`` mean, of one run and of several, with
     what is printed and shown."""
-    return ". ".join(each.rstrip(".") for each in told["How strongly"]) + "."
+    return ". ".join(text.rstrip(".") for text in texts["How strongly"]) + "."
 
 
 def reason(statement: PrivacyStatement) -> str:
@@ -104,7 +104,7 @@ def said(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        return " · ".join(f"{words(name)} {said(each)}" for name, each in value.items())
+        return " · ".join(f"{words(name)} {said(part)}" for name, part in value.items())
     if isinstance(value, Sequence) and not isinstance(value, str):
         return f"({'; '.join(map(said, _without_common(value)))})"
     return f"{value:.10g}" if isinstance(value, float) else str(value)
@@ -112,18 +112,18 @@ def said(value: Any) -> str:
 
 def _without_common(values: Sequence[Any]) -> list[Any]:
     """Return values; of several objects first what they have in common, then the rest of each."""
-    if len(values) < 2 or not all(isinstance(each, Mapping) for each in values):
+    if len(values) < 2 or not all(isinstance(value, Mapping) for value in values):
         return list(values)
-    common = {name: each for name, each in values[0].items()
-              if all(name in other and other[name] == each for other in values)}  # fmt: skip
-    rest = [{name: each for name, each in value.items() if name not in common} for value in values]
+    common = {name: part for name, part in values[0].items()
+              if all(name in value and value[name] == part for value in values)}  # fmt: skip
+    rest = [{name: part for name, part in value.items() if name not in common} for value in values]
     return [f"all {said(common)}", *rest] if common else rest
 
 
 def paragraphs(statement: PrivacyStatement) -> list[tuple[str, list[Sentence]]]:
     """Return (heading, sentences) for every text of ``explain`` that has something to say."""
-    told = sentences(statement)
-    return [(heading, told[name]) for name, heading in HEADINGS.items() if told[name]]
+    texts = sentences(statement)
+    return [(heading, texts[name]) for name, heading in HEADINGS.items() if texts[name]]
 
 
 RUN_KEYS = ("dataset", "features", "view", "method", "scenario", "protocol", "settings", "epsilon",
@@ -141,44 +141,44 @@ def runs_of(rows: pd.DataFrame) -> dict[str, list[str]]:
     selected = rows["selected"].fillna(True).astype(bool) if "selected" in rows else True
     keys = ["statement_id", *names]
     groups = rows[keys].assign(selected=selected).groupby(keys, dropna=False)["selected"]
-    found: dict[str, list[tuple[str, ...]]] = {}
+    runs: dict[str, list[tuple[str, ...]]] = {}
     for (name, *values), count, chosen in groups.agg(["size", "any"]).itertuples(name=None):
-        row = {key: each for key, each in zip(names, values, strict=True) if not missing(each)}
+        row = {key: value for key, value in zip(names, values, strict=True) if not missing(value)}
         parts = (part for text in _parts(row, count, chosen) if text for part in text.split(", "))
-        found.setdefault(name, []).append(tuple(parts))
-    for name, lines in found.items():
-        for place in range(max(map(len, lines))):
-            lines = _joined(lines, place)
-        found[name] = _chosen(lines)
-    return {name: [", ".join(parts) for parts in lines] for name, lines in found.items()}
+        runs.setdefault(name, []).append(tuple(parts))
+    for name, lines in runs.items():
+        for index in range(max(map(len, lines))):
+            lines = _joined(lines, index)
+        runs[name] = _chosen(lines)
+    return {name: [", ".join(parts) for parts in lines] for name, lines in runs.items()}
 
 
-def _joined(lines: Iterable[tuple[str, ...]], place: int) -> list[tuple[str, ...]]:
+def _joined(lines: Iterable[tuple[str, ...]], index: int) -> list[tuple[str, ...]]:
     """Join lines that differ in the value of one part alone: ``splits 1``, ``splits 10``."""
-    alike: dict[tuple[tuple[str, ...], str, tuple[str, ...]], list[str]] = {}
+    groups: dict[tuple[tuple[str, ...], str, tuple[str, ...]], list[str]] = {}
     for parts in lines:
-        name, _, value = "".join(parts[place : place + 1]).rpartition(" ")
-        alike.setdefault((parts[:place], name, parts[place + 1 :]), []).append(value)
+        name, _, value = "".join(parts[index : index + 1]).rpartition(" ")
+        groups.setdefault((parts[:index], name, parts[index + 1 :]), []).append(value)
     return [(*before, f"{name} {_listed(values)}".lstrip(), *after) if values != [""] else before
-            for (before, name, after), values in alike.items()]  # fmt: skip
+            for (before, name, after), values in groups.items()]  # fmt: skip
 
 
 def _chosen(lines: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Join lines of selected runs and of those that were not, which differ in one value alone:
     ``learning rate 10 (of 0.1 / 1 / 10)``."""
     left = list(lines)
-    for other in [parts for parts in lines if parts[-1] == _NOT_SELECTED]:
-        for parts in [each for each in left if len(each) == len(other) - 1]:
-            [*places] = (i for i, part in enumerate(parts) if part != other[i])
-            names = {text.rpartition(" ")[0] for each in (parts, other) for text in
-                     (each[i].partition(" / ")[0] for i in places)}  # fmt: skip
+    for candidate in [parts for parts in lines if parts[-1] == _NOT_SELECTED]:
+        for parts in [line for line in left if len(line) == len(candidate) - 1]:
+            [*places] = (i for i, part in enumerate(parts) if part != candidate[i])
+            names = {text.rpartition(" ")[0] for line in (parts, candidate) for text in
+                     (line[i].partition(" / ")[0] for i in places)}  # fmt: skip
             if len(places) == len(names) == 1:
-                (place,), (name,) = places, names
-                values = [each[place].removeprefix(name).strip() for each in (parts, other)]
+                (index,), (name,) = places, names
+                values = [line[index].removeprefix(name).strip() for line in (parts, candidate)]
                 of = _listed([value for text in values for value in text.split(" / ")])
-                joined = (*parts[:place], f"{parts[place]} (of {of})", *parts[place + 1 :])
+                joined = (*parts[:index], f"{parts[index]} (of {of})", *parts[index + 1 :])
                 left[left.index(parts)] = joined
-                left.remove(other)
+                left.remove(candidate)
                 break
     return left
 

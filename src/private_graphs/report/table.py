@@ -34,8 +34,8 @@ _TEX = {
 def cells(table: Table) -> Iterator[list[Cell]]:
     """Yield the cells of every row."""
     for row in table.rows:
-        shown = (column.show(row) for column in table.columns)
-        yield [cell if isinstance(cell, Cell) else Cell(cell) for cell in shown]
+        entries = (column.show(row) for column in table.columns)
+        yield [cell if isinstance(cell, Cell) else Cell(cell) for cell in entries]
 
 
 def csv(frame: pd.DataFrame) -> str:
@@ -83,7 +83,7 @@ def _markdown_entry(entry: LayoutCell | None) -> str:
     if _is_number(entry):
         text = f"~~**{text}**~~" if entry.refuted else f"**{text}**"
     first = " ".join(filter(None, (text, markdown_text(entry.note))))
-    return "<br>".join(filter(None, (first, *(markdown_text(each.text) for each in entry.lines))))
+    return "<br>".join(filter(None, (first, *(markdown_text(line.text) for line in entry.lines))))
 
 
 def markdown_titled(title: str, lines: Sequence[str], notes: Sequence[str]) -> str:
@@ -106,11 +106,11 @@ def tex(table: Table) -> str:
         bodies = [rows[i : i + _TALL] for i in range(0, len(rows), _TALL)] or [[]]
     groups, names, small = zip(*heads, strict=True)
     lines = [r"% needs \usepackage{booktabs}", *head]
-    for place, body in enumerate(bodies):
+    for index, body in enumerate(bodies):
         lines += [
             r"\begin{table*}",
             r"\centering\footnotesize\setlength{\tabcolsep}{4pt}",
-            rf"\caption{{{tex_text(table.title)}{' (continued)' * bool(place)}}}",
+            rf"\caption{{{tex_text(table.title)}{' (continued)' * bool(index)}}}",
             rf"\begin{{tabular}}{{{'l' * len(heads)}}}",
             r"\toprule",
             *_tex_groups(groups),
@@ -121,7 +121,7 @@ def tex(table: Table) -> str:
             r"\bottomrule",
             r"\end{tabular}",
         ]
-        if place + 1 == len(bodies) and (notes := _notes(table)):
+        if index + 1 == len(bodies) and (notes := _notes(table)):
             lines += ["", r"\smallskip", *(tex_text(note) + r"\par" for note in notes)]
         lines.append(r"\end{table*}")
     return "\n".join(lines) + "\n"
@@ -168,8 +168,8 @@ def _tall(row: Sequence[LayoutCell | None]) -> int:
 
 def _tex_layout(rows: Sequence[Sequence[LayoutCell | None]]) -> Iterator[str]:
     """Yield rows of a layout: a line of printed numbers, then one for each line of ours."""
-    for place, row in enumerate(rows):
-        if place and row[0] is not None:
+    for index, row in enumerate(rows):
+        if index and row[0] is not None:
             yield r"\addlinespace"
         yield _tex_row(map(_tex_entry, row))
         for line in range(_tall(row) - 1):
@@ -231,19 +231,19 @@ def html(table: Table, statements: Link = str) -> list[str]:
 def _html(
     table: Table, caption: str, rows: list[tuple[dict[str, Any], list[Cell]]], statements: Link
 ) -> str:
-    places = [place for place, column in enumerate(table.columns) if column.head != table.panel]
+    places = [index for index, column in enumerate(table.columns) if column.head != table.panel]
     stacks: list[list[int]] = []
-    for place in places:
-        if table.columns[place].under:
-            stacks[-1].append(place)
+    for index in places:
+        if table.columns[index].under:
+            stacks[-1].append(index)
         else:
-            stacks.append([place])
+            stacks.append([index])
     leading = [table.columns[stack[0]] for stack in stacks[1:]]
     names = [column.group or column.head for column in leading]
-    told = [{name: str(row[name]) for name in FILTERS if not missing(row.get(name))}
+    filters = [{name: str(row[name]) for name in FILTERS if not missing(row.get(name))}
             for row, _ in rows]  # fmt: skip
-    common = {name: value for name, value in (told[0] if told else {}).items()
-              if all(each.get(name) == value for each in told)}  # fmt: skip
+    common = {name: value for name, value in (filters[0] if filters else {}).items()
+              if all(values.get(name) == value for values in filters)}  # fmt: skip
     lines = [
         f'<table class="sortable{" stacked" * table.stacked}"{_data(common)}>',
         f"<caption><span>{escape(caption)}</span></caption>",
@@ -251,14 +251,14 @@ def _html(
     ]
     lines += [f"<tr>{heads}</tr>" for heads in _heads(table, stacks) if heads]
     lines += ["</thead>", "<tbody>"]
-    for (_, line), own in zip(rows, told, strict=True):
-        first, *others = ([line[place] for place in stack] for stack in stacks)
+    for (_, line), values in zip(rows, filters, strict=True):
+        first, *columns = ([line[index] for index in stack] for stack in stacks)
         heads = [f' data-head="{escape(name)}"' * table.stacked for name in names]
         wraps = ' class="wraps"' if max(len(cell.text) for cell in first) > _LONG else ""
-        data = _data({name: own[name] for name in own if name not in common})
+        data = _data({name: values[name] for name in values if name not in common})
         lines.append(f"<tr{data}><th scope=\"row\"{wraps}>{_lines(first, statements)}</th>"
-                     + "".join(f"<td{head}>{_lines(each, statements)}</td>"
-                               for head, each in zip(heads, others, strict=True))
+                     + "".join(f"<td{head}>{_lines(column, statements)}</td>"
+                               for head, column in zip(heads, columns, strict=True))
                      + "</tr>")  # fmt: skip
     return "\n".join([*lines, "</tbody>", "</table>"])
 
@@ -271,7 +271,7 @@ def _heads(table: Table, stacks: Sequence[Sequence[int]]) -> tuple[str, str]:
     """Return the cells of one or two header rows; a group of one column has one header."""
     first, second = "", ""
     for group, members in groupby(stacks, key=lambda stack: table.columns[stack[0]].group):
-        heads = [", ".join(table.columns[place].head for place in stack) for stack in members]
+        heads = [", ".join(table.columns[index].head for index in stack) for stack in members]
         if not group:
             first += "".join(f'<th scope="col"{{span}}>{escape(head)}</th>' for head in heads)
         elif len(heads) == 1:
@@ -333,8 +333,8 @@ def _entry(entry: LayoutCell, statements: Link) -> str:
         kind = "s" if entry.refuted else "b"
         text = f"<{kind}>{text}</{kind}>"
     note = f"<small>{escape(on_one_line(entry.note))}</small>" if entry.note else ""
-    own = "".join(_score(line, statements) for line in entry.lines)
-    return f"<{tag}{scope}{span}{' class=muted' * entry.muted}>{text}{note}{own}</{tag}>"
+    scores = "".join(_score(line, statements) for line in entry.lines)
+    return f"<{tag}{scope}{span}{' class=muted' * entry.muted}>{text}{note}{scores}</{tag}>"
 
 
 def _score(line: Line, statements: Link) -> str:

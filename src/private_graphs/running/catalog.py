@@ -38,8 +38,8 @@ def _exhibits(study_id: str) -> dict[str, tuple[str, Exhibit]]:
         for module in modules_of([study_id])
         for value in vars(importlib.import_module(module)).values()
     ]
-    found = {value.name: (module, value) for module, value in values if isinstance(value, Exhibit)}
-    return dict(sorted(found.items()))
+    pairs = {value.name: (module, value) for module, value in values if isinstance(value, Exhibit)}
+    return dict(sorted(pairs.items()))
 
 
 def modules_of(study_ids: Iterable[str]) -> list[str]:
@@ -48,8 +48,8 @@ def modules_of(study_ids: Iterable[str]) -> list[str]:
     for package in (f"{_STUDIES}.{study_id}" for study_id in study_ids):
         spec = importlib.util.find_spec(package)
         places = spec.submodule_search_locations if spec else []
-        found = pkgutil.iter_modules(places, f"{package}.")
-        names += [module.name for module in found if not module.ispkg]
+        modules = pkgutil.iter_modules(places, f"{package}.")
+        names += [module.name for module in modules if not module.ispkg]
     return names
 
 
@@ -69,9 +69,9 @@ def named(words: tuple[str, ...], study_ids: list[str]) -> list[tuple[str, str]]
     for word in words:
         fitting = [pair for pair in pairs if word in (pair[1], ".".join(pair))]
         if len(fitting) > 1:
-            both = " or ".join(".".join(pair) for pair in fitting)
+            choices = " or ".join(".".join(pair) for pair in fitting)
             raise UsageError(f"configuration: exhibits: {word!r} is an exhibit of two studies: "
-                             f"write {both}")  # fmt: skip
+                             f"write {choices}")  # fmt: skip
         if not fitting:
             raise UsageError(f"configuration: exhibits: {_unknown(word, pairs, study_ids)}")
         chosen += fitting

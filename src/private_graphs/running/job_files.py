@@ -90,7 +90,7 @@ def _part_of(result: JobResult, rows: np.ndarray) -> JobResult:
     )
 
 
-def _write(result: JobResult, folder: Path, more: Iterable[str] = ()) -> None:
+def _write(result: JobResult, folder: Path, extra: Iterable[str] = ()) -> None:
     tensors: dict[str, np.ndarray] = {
         "test_records": result.test_records.astype(np.int64),
         "predictions": result.test_predictions.astype(np.int32),
@@ -110,4 +110,4 @@ def _write(result: JobResult, folder: Path, more: Iterable[str] = ()) -> None:
     with atomic_path(folder / "runs.parquet") as temporary:
         result.rows.to_parquet(temporary.absolute(), index=False)  # pandas expands ~
     code = result.rows["code_fingerprint"].iloc[0]
-    write_manifest(folder, [*files, *more], result.statements, code)
+    write_manifest(folder, [*files, *extra], result.statements, code)

@@ -198,10 +198,10 @@ class Job(Strict):
         """Return the settings that the job runs at ``epsilon``, as changes of ``settings``."""
         if math.isinf(epsilon) or self.chosen is not None:
             return [{}]
-        found: list[dict[str, Any]] = [{}]
+        changes: list[dict[str, Any]] = [{}]
         for name, values in self.choose.items():
-            found = [{**each, name: value} for each in found for value in values]
-        return found
+            changes = [{**change, name: value} for change in changes for value in values]
+        return changes
 
     @property
     def n_replicas(self) -> int:
@@ -209,18 +209,18 @@ class Job(Strict):
         if self.leaks:
             return self.leaks.shadows + self.leaks.targets
         fewer = len(self.validation_labels) * len(self.validation_epsilons)
-        own = sum(len(self.candidates(epsilon)) for epsilon in self.epsilons)
-        return len(self.seeds) * (own + fewer)
+        n_candidates = sum(len(self.candidates(epsilon)) for epsilon in self.epsilons)
+        return len(self.seeds) * (n_candidates + fewer)
 
 
 Chosen.model_rebuild()
 
 
-def job_name(place: Sequence[str], named: Mapping[str, Any], view: str) -> str:
+def job_name(parts: Sequence[str], named: Mapping[str, Any], view: str) -> str:
     """Return the name of a job: its place, and the settings that distinguish it from others."""
     words = [f"{key}={_value(value)}" for key, value in named.items()]
     words += [] if view == "protocol" else [f"view={view}"]
-    return "/".join([*place, *([",".join(words)] if words else [])])
+    return "/".join([*parts, *([",".join(words)] if words else [])])
 
 
 def _value(value: Any) -> str:

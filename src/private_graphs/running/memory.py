@@ -36,12 +36,12 @@ def megabytes(job: Job, size: GraphSize | None = None) -> int:
         return _AUDIT
     size = size or dataset_spec(job.dataset).size_with(job.features)
     method = method_named(job.method)
-    own = method.memory(method.settings.model_validate(job.settings), size, job.n_replicas)
+    peak = method.memory(method.settings.model_validate(job.settings), size, job.n_replicas)
     if job.leaks and job.leaks.attack == "membership":
-        own += _membership(size, method.data, job.n_replicas)
-    each = _PIXEL if method.data == "images" else _NONZERO
-    data = size.nonzeros * each + size.edges * _EDGE
-    return int(_MARGIN * (_LIBRARIES + (data + own) / 2**20))
+        peak += _membership(size, method.data, job.n_replicas)
+    itemsize = _PIXEL if method.data == "images" else _NONZERO
+    data = size.nonzeros * itemsize + size.edges * _EDGE
+    return int(_MARGIN * (_LIBRARIES + (data + peak) / 2**20))
 
 
 def _membership(size: GraphSize, data: str, models: int) -> int:
@@ -54,10 +54,10 @@ def _membership(size: GraphSize, data: str, models: int) -> int:
 
 def refuse_too_large(needed: int, what: str) -> None:
     """Raise UsageError if less than ``needed`` MiB are available for ``what``."""
-    there, source = min(_limits())
-    if needed > there:
+    limit, source = min(_limits())
+    if needed > limit:
         raise UsageError(
-            f"{what} would need about {needed:,} MB of memory; found {there:,} MB ({source}): ask "
+            f"{what} would need about {needed:,} MB of memory; found {limit:,} MB ({source}): ask "
             "for fewer seeds at once, for a smaller graph or smaller settings such as hidden, or "
             "for a machine with more"
         )
@@ -84,7 +84,7 @@ def _limits_of_group(controllers: str, path: str) -> Iterator[tuple[int, str]]:
         return
     root = Path("/sys/fs/cgroup", controllers)
     name = "memory.limit_in_bytes" if controllers else "memory.max"
-    own = root / path.lstrip("/")
-    for folder in (own, *own.parents):
+    group = root / path.lstrip("/")
+    for folder in (group, *group.parents):
         with contextlib.suppress(OSError, ValueError):  # no such file here, or "max"
             yield int((folder / name).read_text()) // 2**20, (folder / name).as_posix()

@@ -53,16 +53,16 @@ class Plan:
         chosen = None
         if self.run.exhibits is not None:
             chosen = named(self.run.exhibits, list(self.studies))
-        made = {}
+        exhibits = {}
         for name, study in self.studies.items():
-            there = exhibits_by_name(name)
-            order = [*study.exhibits, *(each for each in there if each not in study.exhibits)]
-            made[name] = [
-                there[each]
-                for each in order
-                if ((name, each) in chosen if chosen is not None else each in study.exhibits)
+            by_name = exhibits_by_name(name)
+            order = [*study.exhibits, *(key for key in by_name if key not in study.exhibits)]
+            exhibits[name] = [
+                by_name[key]
+                for key in order
+                if ((name, key) in chosen if chosen is not None else key in study.exhibits)
             ]
-        return made
+        return exhibits
 
     @property
     def groups(self) -> list[tuple[str, str]]:
@@ -98,23 +98,23 @@ class Plan:
 
     def _add_needed(self, job: Job, jobs: dict[str, Job]) -> None:
         """Add the jobs whose artifacts ``job`` reads, whatever the run narrows."""
-        every = self.run.model_copy(update=COMPLETE)
+        run = self.run.model_copy(update=COMPLETE)
         for identifier in job.needs.values():
             study_id, group, _ = identifier.split("/", 2)
-            for other in self._read(study_id, group, every):
-                if other.id == identifier:
-                    self._add_needed(other, jobs)
-                    _add(other, jobs)
+            for candidate in self._read(study_id, group, run):
+                if candidate.id == identifier:
+                    self._add_needed(candidate, jobs)
+                    _add(candidate, jobs)
 
     def _without_jobs(self, jobs: list[Job]) -> list[str]:
         """Return the exhibits without jobs, except those that are made only on request."""
-        there = {(job.study, job.group) for job in jobs}
+        groups = {(job.study, job.group) for job in jobs}
         return [
             f"{owner}.{exhibit.name}"
             for owner, exhibits in self.exhibits.items()
             for exhibit in exhibits
             if exhibit.groups
-            and there.isdisjoint(exhibit.reads(owner))
+            and groups.isdisjoint(exhibit.reads(owner))
             and not self.studies[owner].on_request(exhibit.groups)
         ]
 
@@ -124,7 +124,7 @@ class Plan:
         if empty and (self.run.exhibits is not None or not jobs):
             raise UsageError(f"configuration: {self._why_empty(*empty[0].split('.'))}")
         for name, exhibits in self.exhibits.items():
-            if self.run.studies and {f"{name}.{each.name}" for each in exhibits} <= {*empty}:
+            if self.run.studies and {f"{name}.{exhibit.name}" for exhibit in exhibits} <= {*empty}:
                 raise UsageError(
                     f"configuration: studies: {name} has no run of what else is named; leave it "
                     "out, or name others"
@@ -140,8 +140,8 @@ class Plan:
             if unused := [value for value in given if value not in reached]:
                 free = self.run.model_copy(update={key: None})
                 read = [job for pair in self.groups for job in self._read(*pair, free)]
-                there = _words(self._reached(key, read))
-                expected = f"expected some of {there}" if there else "leave it out"
+                choices = _words(self._reached(key, read))
+                expected = f"expected some of {choices}" if choices else "leave it out"
                 raise UsageError(
                     f"configuration: {key}: no run has {_words(unused)}; {expected}"
                     f"{self._suggested(key, unused[0])}"
@@ -149,19 +149,19 @@ class Plan:
 
     def _reached(self, key: str, jobs: list[Job]) -> list[Any]:
         """Return the values of a key that the jobs have, or the datasets whose sizes are shown."""
-        shown = [
+        datasets = [
             name
             for owner, exhibits in self.exhibits.items()
             if any(exhibit.statistics for exhibit in exhibits)
             for name in shown_datasets(self.studies[owner], self.run)
         ]
         of_shown: dict[str, list[Any]] = {
-            "datasets": shown,
-            "protocols": [*PROTOCOLS] if shown else [],
-            "features": [kind for name in shown for kind in dataset_spec(name).features],
+            "datasets": datasets,
+            "protocols": [*PROTOCOLS] if datasets else [],
+            "features": [kind for name in datasets for kind in dataset_spec(name).features],
         }
-        found = (value for job in jobs for value in VALUES[key](job))
-        return list(dict.fromkeys([*found, *of_shown.get(key, ())]))
+        values = (value for job in jobs for value in VALUES[key](job))
+        return list(dict.fromkeys([*values, *of_shown.get(key, ())]))
 
     def _suggested(self, key: str, value: object) -> str:
         names = [name for study in self.studies.values() for name in listed(study)]
@@ -169,17 +169,17 @@ class Plan:
 
     def _why_empty(self, owner: str, name: str) -> str:
         """Return why an exhibit has no jobs: the named values, and the available ones."""
-        reads = next(each for each in self.exhibits[owner] if each.name == name).reads(owner)
+        reads = next(entry for entry in self.exhibits[owner] if entry.name == name).reads(owner)
         reasons = []
         for key, values in VALUES.items():
             if not (given := getattr(self.run, key)):
                 continue
             free = self.run.model_copy(update={key: None})
             jobs = (job for pair in reads for job in self._read(*pair, free))
-            if there := dict.fromkeys(value for job in jobs for value in values(job)):
+            if choices := dict.fromkeys(value for job in jobs for value in values(job)):
                 reasons.append(
                     f"{key}: {owner}.{name} has no run of {_words(given)}; expected "
-                    f"{_words(there, ' or ')}{self._suggested(key, given[0])}"
+                    f"{_words(choices, ' or ')}{self._suggested(key, given[0])}"
                 )
         return "; ".join(reasons) or (
             f"{owner}.{name} has no run with all of the values that are named; name others, or "
@@ -203,4 +203,4 @@ def _add(job: Job, jobs: dict[str, Job]) -> None:
 
 def _words(values: Iterable[object], between: str = ", ") -> str:
     """Return values of a key as the configuration writes them."""
-    return between.join(f"{each:g}" if isinstance(each, float) else str(each) for each in values)
+    return between.join(f"{term:g}" if isinstance(term, float) else str(term) for term in values)

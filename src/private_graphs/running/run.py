@@ -118,8 +118,8 @@ def execute(
     with threadpool_limits(limits=threads):
         answers = runner.answers(context)
     seconds = (clock() - started) / len(answers)
-    outcomes = [each.outcome for each in answers]
-    runs = [runner.run_of(each) for each in answers]
+    outcomes = [answer.outcome for answer in answers]
+    runs = [runner.run_of(answer) for answer in answers]
     statements = {run: runner.statement(run, runs) for run in dict.fromkeys(runs)}
     rows = [
         runner.row(request, outcome, statements[run], seconds)
@@ -134,7 +134,7 @@ def execute(
     table["selected"] = _selected(table, runner.requests, tuple(job.choose))
     return JobResult(
         table,
-        {each.statement_id: each.model_dump(mode="json") for each in statements.values()},
+        {entry.statement_id: entry.model_dump(mode="json") for entry in statements.values()},
         runner.all_seeds("test_records"),
         np.stack([outcome.test_predictions for outcome in outcomes]),
         {
@@ -336,7 +336,7 @@ class Runner:
                 "training nodes: draw them again (delete its folder below splits)"
             )
         pairs = zip(self.requests, parts, strict=True)
-        return replace(self, requests=[replace(each, parts=own) for each, own in pairs])
+        return replace(self, requests=[replace(request, parts=part) for request, part in pairs])
 
     def answers(
         self, context: Context, watch: Watch = UNSEEN, task: Task | None = None
@@ -347,10 +347,10 @@ class Runner:
         for a private run.
         """
         door = Door.of([request.streams for request in self.requests], watch)
-        public = [replace(each, streams=each.streams.public) for each in self.requests]
+        public = [replace(request, streams=request.streams.public) for request in self.requests]
         outcomes = self._outcomes(public, door, context, task or self.task)
         door.close()
-        if context.asked is None and any(each.logits is not None for each in outcomes):
+        if context.asked is None and any(outcome.logits is not None for outcome in outcomes):
             raise ReleaseMismatch(f"{self.job.method} returns logits that no attack asked for")
         if self.method.reads_private and not all(
             planned or not request.private
@@ -364,12 +364,12 @@ class Runner:
                         f"{self.job.method}: {lane.ledger(name).events} of {name}; expected the "
                         f"plan of all other units, which is stated: {lane.ledger('').events}"
                     )
-        answers = [Answer(*each) for each in zip(public, outcomes, door.events(), strict=True)]
-        for each in answers:
-            stated = each.outcome.events
-            if stated is not None and each.events != stated:
+        answers = [Answer(*fields) for fields in zip(public, outcomes, door.events(), strict=True)]
+        for answer in answers:
+            stated = answer.outcome.events
+            if stated is not None and answer.events != stated:
                 raise ReleaseMismatch(
-                    f"{self.job.method} released {each.events}; it states {stated}"
+                    f"{self.job.method} released {answer.events}; it states {stated}"
                 )
         return answers
 
@@ -380,11 +380,11 @@ class Runner:
         if not self.job.masks_vary:
             return self.method.answers(task, requests, door, context)
 
-        def answer(asked: list[Request], door: Door, context: Context) -> list[Outcome]:
-            seed = asked[0].seed
+        def answer(batch: list[Request], door: Door, context: Context) -> list[Outcome]:
+            seed = batch[0].seed
             task, evaluation = _cut(self.job, self.dataset, seed, self.unlabelled)
             self.scored[seed] = evaluation, task.validation_labels
-            return self.method.answers(task, asked, door, context)
+            return self.method.answers(task, batch, door, context)
 
         return in_batches(requests, door, context, lambda request: request.seed, answer)
 
@@ -398,7 +398,7 @@ class Runner:
         """Return a field of the evaluation, stacked over requests where each seed has its own."""
         if not self.job.masks_vary:
             return getattr(self.scored[self.job.seeds[0]][0], name)
-        parts = [getattr(self.scored[each.seed][0], name) for each in self.requests]
+        parts = [getattr(self.scored[request.seed][0], name) for request in self.requests]
         return np.stack(parts)
 
     # --- statements ---
@@ -473,9 +473,9 @@ class Runner:
         """Return the statement of all requests with this run; runs with the same ε compose."""
         job, scenario = self.job, self.task.scenario
         private, search = math.isfinite(run.epsilon), self.search
-        same = [other for other in runs if other.epsilon == run.epsilon]
-        counts = Counter(other.events for other in same)
-        own = counts.pop(run.events)
+        same = [peer for peer in runs if peer.epsilon == run.epsilon]
+        counts = Counter(peer.events for peer in same)
+        n_released = counts.pop(run.events)
         claim = run.claim
         statement = build_statement(
             events=run.events,
@@ -486,7 +486,7 @@ class Runner:
             epsilon_published=claim and claim.epsilon,
             published_formula=claim and claim.formula,
             authors_accountant_epsilon=claim and claim.authors_epsilon,
-            n_runs_released=own,
+            n_runs_released=n_released,
             others=[
                 *(SearchRuns(events, n_runs) for events, n_runs in counts.items()),
                 *(search.runs if search and private else ()),
@@ -532,14 +532,14 @@ class Runner:
 
     def _file_of(self, run: _Run, runs: Sequence[_Run]) -> FileRows:
         """Return the joint guarantee of all rows in the file of ``run`` (``JobResult.save``)."""
-        private = [other for other in runs if math.isfinite(other.epsilon)]
+        private = [peer for peer in runs if math.isfinite(peer.epsilon)]
         without = len(runs) - len(private)
         if self.noise_source == "os_entropy":  # rows without DP are in a separate file
             if math.isfinite(run.epsilon):
                 without = 0
             else:
                 private = []
-        counts = Counter(other.events for other in private)
+        counts = Counter(peer.events for peer in private)
         groups = [SearchRuns(events, n_runs) for events, n_runs in counts.items()]
         if groups and self.search:
             groups += self.search.runs

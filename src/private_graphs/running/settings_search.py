@@ -73,8 +73,8 @@ def _searched_runs(
     """Yield the releases of the compared runs: each configuration has its own events."""
     counts: Counter[tuple[Any, ...]] = Counter()
     for text, seed in zip(compared["settings"], compared["seed"], strict=True):
-        made = {name: json.loads(text)[name] for name in searched.choose}
-        settings = method.settings.model_validate({**searched.settings, **made})
+        choice = {name: json.loads(text)[name] for name in searched.choose}
+        settings = method.settings.model_validate({**searched.settings, **choice})
         streams = Streams.of({"seed": int(seed)}).public  # nothing is drawn from them
         request = Request(epsilon, seed, np.empty(0, np.int64), streams, settings)
         counts[method.stated(task, request, ALONE, {})["events"]] += 1

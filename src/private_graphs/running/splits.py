@@ -80,20 +80,20 @@ def splits_of(
     parts, tables = [], []
     for number, request in enumerate(runner.requests):
         task = cast("NodeTask", runner.task_of(request.seed))
-        own: np.ndarray | None
+        partition: np.ndarray | None
         if given is not None:
-            own = _given(given, task.graph)
+            partition = _given(given, task.graph)
         else:
             streams = request.streams
             if noise_source == "os_entropy":
                 streams = Streams.of({"parts": json.dumps([job.id, request.seed, number])})
-            own = draw(task, replace(request, streams=streams.public))
-        if own is None:
+            partition = draw(task, replace(request, streams=streams.public))
+        if partition is None:
             raise UserError(f"{job.id}: its graph stays whole; expected settings with splits")
-        parts.append(own)
+        parts.append(partition)
         name = request.streams.public_id if noise_source == "seeded" else str(number)
         epsilon = "inf" if math.isinf(request.epsilon) else f"{request.epsilon:g}"
-        table = part_sizes(task.graph, own, with_edges=noise_source == "seeded")
+        table = part_sizes(task.graph, partition, with_edges=noise_source == "seeded")
         tables.append(table.assign(replica_id=name, epsilon=epsilon, seed=request.seed))
     sizes = pd.concat(tables, ignore_index=True)
     first = ["replica_id", "epsilon", "seed"]

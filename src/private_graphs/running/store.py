@@ -197,8 +197,8 @@ def read_store(
 
 def _names(folder: Path) -> tuple[str, str]:
     """Return the file names of rows and statements, for a folder of many jobs or of one."""
-    many = any((folder / name).is_file() for name in (ROWS, STATEMENTS))
-    return (ROWS, STATEMENTS) if many else FILES[:2]
+    many_jobs = any((folder / name).is_file() for name in (ROWS, STATEMENTS))
+    return (ROWS, STATEMENTS) if many_jobs else FILES[:2]
 
 
 def read_unchecked(
@@ -210,7 +210,7 @@ def read_unchecked(
     with readable(folder / PREDICTIONS) as path, safetensors.safe_open(path, "numpy") as stored:
         order = parsed_json(stored.metadata()["replica_ids"])
         tensors = {name: stored.get_tensor(name) for name in stored.keys()}
-        kept = read_artifacts(folder) if artifacts else {}
+        arrays = read_artifacts(folder) if artifacts else {}
         if file == ROWS:
             predictions = {job: unpacked(tensors[job], len(order[job])) for job in order}
             records, labels = (
@@ -223,10 +223,10 @@ def read_unchecked(
             order, predictions = {job: order}, {job: tensors["predictions"]}
             records, labels = ({} if kind not in tensors else _by_name(names, tensors[kind])
                                for kind in (RECORDS, LABELS))  # fmt: skip
-            kept = {f"{job}/{name}": array for name, array in kept.items()}
+            arrays = {f"{job}/{name}": array for name, array in arrays.items()}
     store = Store(
         rows=rows, statements=statements or {}, predictions=predictions, test_records=records,
-        test_labels=labels, artifacts=kept,
+        test_labels=labels, artifacts=arrays,
     )  # fmt: skip
     return store, order
 
@@ -313,9 +313,9 @@ def check_scores(rows: pd.DataFrame, predictions: np.ndarray, truth: np.ndarray)
     A run with fresh noise may withhold its scores: those of private records.
     """
     truth = np.broadcast_to(truth, predictions.shape)
-    for row, predicted, own in zip(rows.to_dict("records"), predictions, truth, strict=True):
+    for row, predicted, target in zip(rows.to_dict("records"), predictions, truth, strict=True):
         protocol = method_named(row["method"]).protocols[row["protocol"]]
-        labels = np.maximum(own, 0) if protocol.unlabelled == "class_zero" else own
+        labels = np.maximum(target, 0) if protocol.unlabelled == "class_zero" else target
         scored = labels >= 0
         for name, value in scores(labels[scored], predicted[scored].astype(np.int64)).items():
             withheld = row.get("noise_source") == "os_entropy" and np.isnan(row[f"test_{name}"])

@@ -229,7 +229,7 @@ class Study(Strict):
         names = [*groups]
         if not names or not self.on_request(names):
             return []
-        return [each for name in names for each in self.groups[name].datasets or self.datasets]
+        return [entry for name in names for entry in self.groups[name].datasets or self.datasets]
 
     def on_request(self, groups: Iterable[str]) -> bool:
         """Whether the jobs of all ``groups`` are made only on request."""
@@ -288,17 +288,17 @@ def _check_names(study: Study, where: str) -> None:
     _known("datasets", named, dataset_names(), where, UserError)
     audited = [key for key, method in all_methods().items() if method.canary is not None]
     for name, group in study.groups.items():
-        place = f"{where}groups.{name}: "
+        prefix = f"{where}groups.{name}: "
         for key in ("deltas", "seeds_of"):
-            _known(key, getattr(group, key), dataset_names(), place, UserError)
-        _known("instead_of", filter(None, [group.instead_of]), study.groups, place, UserError)
+            _known(key, getattr(group, key), dataset_names(), prefix, UserError)
+        _known("instead_of", filter(None, [group.instead_of]), study.groups, prefix, UserError)
         for entry in group.jobs:
-            _known("use", entry.use or (), study.configurations, place, UserError)
-            _known("needs", entry.needs.values(), study.groups, place, UserError)
+            _known("use", entry.use or (), study.configurations, prefix, UserError)
+            _known("needs", entry.needs.values(), study.groups, prefix, UserError)
         for entry, configuration in _configured(study, name):
-            _check_entry(entry, configuration, place)
+            _check_entry(entry, configuration, prefix)
             if group.attack is not None:
-                _known("methods of an audit", (configuration.method,), audited, place, UserError)
+                _known("methods of an audit", (configuration.method,), audited, prefix, UserError)
 
 
 def _merged(base: Any, changes: Any) -> Any:
@@ -398,9 +398,9 @@ class Run(Strict):
         names = study_ids()
         if self.studies:
             return [name for name in names if name in self.studies]
-        asked = {name.partition(".")[0] for name in self.exhibits or () if "." in name}
+        studies = {name.partition(".")[0] for name in self.exhibits or () if "." in name}
         return [name for name in names
-                if name in asked or self.scale in load_study(name).default_scales]  # fmt: skip
+                if name in studies or self.scale in load_study(name).default_scales]  # fmt: skip
 
 
 # --- expansion -------------------------------------------------------------------------------
@@ -433,8 +433,8 @@ def _check_entry(entry: Entry, configuration: Configuration, where: str) -> None
     protocols = entry.protocols or configuration.protocols or ()
     _known(f"protocols of {method.name}", protocols, method.protocols, where, UserError)
     _known("settings_of", configuration.settings_of, dataset_names(), where, UserError)
-    for own in configuration.settings_of.values():
-        settings = {**configuration.settings, **own, **entry.settings}
+    for changes in configuration.settings_of.values():
+        settings = {**configuration.settings, **changes, **entry.settings}
         validated(method.settings, settings, f"{where}settings of {method.name}")
     for name, values in {**entry.vary, **configuration.choose}.items():
         for value in values:
@@ -458,13 +458,13 @@ def group_jobs(study: Study, group: str, run: Run) -> list[Job]:
 def accepted(study: Study, run: Run) -> list[str]:
     """Return the datasets named by a run that the study accepts: those that it lists, and those of
     the kind that it reads which no study of the run lists, such as a user's graph."""
-    own = listed(study)
-    others = set().union(*(listed(load_study(name, run.scale)) for name in run.study_names()))
-    kinds = {dataset_spec(name).data for name in own}
+    names = listed(study)
+    known = set().union(*(listed(load_study(name, run.scale)) for name in run.study_names()))
+    kinds = {dataset_spec(name).data for name in names}
     return [
         name
         for name in run.datasets or ()
-        if name in own or (name not in others and dataset_spec(name).data in kinds)
+        if name in names or (name not in known and dataset_spec(name).data in kinds)
     ]
 
 
@@ -481,7 +481,7 @@ def shown_datasets(study: Study, run: Run) -> list[str]:
 def splits_of(job: Job) -> list[int]:
     """Return the number of splits of a job; none for a method that does not split."""
     settings = method_named(job.method).settings.model_validate(job.settings)
-    return [each for each in [getattr(settings, "splits", None)] if each is not None]
+    return [count for count in [getattr(settings, "splits", None)] if count is not None]
 
 
 def left_out(study: Study, run: Run) -> list[str]:
@@ -501,24 +501,24 @@ def group_datasets(study: Study, group: str, run: Run) -> list[str]:
     group (``Group.instead_of``) its own datasets.
     """
     definition = study.groups[group]
-    own = definition.datasets or study.datasets
+    datasets = definition.datasets or study.datasets
     if definition.on_request:
-        return [name for name in own if name in (run.datasets or ())]
+        return [name for name in datasets if name in (run.datasets or ())]
     if not run.datasets:
-        return list(own)
-    found = accepted(study, run)
+        return list(datasets)
+    names = accepted(study, run)
     if study.alike:
-        kinds = {name: place for place, kind in enumerate(study.alike) for name in kind}
-        taken = {kinds.get(name) for name in own}
-        found = [name for name in found if kinds.get(name) in taken]
+        kinds = {name: index for index, kind in enumerate(study.alike) for name in kind}
+        taken = {kinds.get(name) for name in datasets}
+        names = [name for name in names if kinds.get(name) in taken]
     if definition.instead_of:
-        found = [name for name in found if name in own]
+        names = [name for name in names if name in datasets]
     if definition.leaks and not run.exhibits:  # hours, for a dataset that was named for its tables
-        found = [name for name in found if name in {*own, *study.datasets}]
-    stand_ins = [each for each in study.groups.values() if each.instead_of == group]
-    elsewhere = set(chain(*(each.datasets or () for each in stand_ins)))
-    found = [name for name in found if name not in elsewhere]
-    return [name for name in found if not (definition.metis_parts and dataset_spec(name).users)]
+        names = [name for name in names if name in {*datasets, *study.datasets}]
+    stand_ins = [stand_in for stand_in in study.groups.values() if stand_in.instead_of == group]
+    elsewhere = set(chain(*(stand_in.datasets or () for stand_in in stand_ins)))
+    names = [name for name in names if name not in elsewhere]
+    return [name for name in names if not (definition.metis_parts and dataset_spec(name).users)]
 
 
 def feature_kinds(dataset: str, group: Group, run: Run) -> list[str]:
@@ -530,10 +530,10 @@ def feature_kinds(dataset: str, group: Group, run: Run) -> list[str]:
         return ["raw"] if "raw" in group.features else []
     # A user's graph was declared with one kind; others may need an unrequested download.
     kinds = run.features or (spec.features[:1] if spec.own else spec.features)
-    asked = [kind for kind in kinds if kind in spec.features]
+    features = [kind for kind in kinds if kind in spec.features]
     if "raw" in group.features:
-        return asked if run.features else asked[:1]
-    return [kind for kind in group.features if kind in asked]
+        return features if run.features else features[:1]
+    return [kind for kind in group.features if kind in features]
 
 
 @dataclass(frozen=True)
@@ -564,28 +564,28 @@ class _Expansion:
             return entry
         return entry.model_copy(
             update={
-                name: tuple(each for each in getattr(entry, name) if each in self.run.epsilons)
+                name: tuple(value for value in getattr(entry, name) if value in self.run.epsilons)
                 for name in ("epsilons", "validation_epsilons")
             }
         )
 
     def _entry_jobs(self, group: str, entry: Entry, configuration: Configuration) -> Iterator[Job]:
         method = method_named(configuration.method)
-        asked = self.run.protocols or tuple(PROTOCOLS)
+        names = self.run.protocols or tuple(PROTOCOLS)
         protocols: Iterable[str] = (
             entry.protocols or configuration.protocols or tuple(method.protocols)
         )
         axes = product(
             self._places(group, method),
-            [name for name in asked if name in protocols],
+            [name for name in names if name in protocols],
             product(*entry.vary.values()),
             self._budgets(group, entry),
             self.study.groups[group].mask_seeds or (None,),
         )
         for (dataset, features), protocol, values, epsilons, mask_seed in axes:
             varied = dict(zip(entry.vary, values, strict=True))
-            own = configuration.settings_of.get(dataset, {})
-            settings = {**configuration.settings, **own, **entry.settings, **varied}
+            changes = configuration.settings_of.get(dataset, {})
+            settings = {**configuration.settings, **changes, **entry.settings, **varied}
             settings |= self._partition(method)
             if not self._has_splits(method, settings):
                 continue
@@ -598,9 +598,9 @@ class _Expansion:
 
     def _has_splits(self, method: Method, settings: Mapping[str, Any]) -> bool:
         """Return whether the run includes the splits of ``settings``; other methods have none."""
-        asked = getattr(method.settings.model_validate(settings), "splits", None)
+        count = getattr(method.settings.model_validate(settings), "splits", None)
         splits = self.run.numbers_of_splits
-        return not splits or asked is None or asked in splits
+        return not splits or count is None or count in splits
 
     def _partition(self, method: Method) -> dict[str, Any]:
         """Return the setting that names the partition of the run, if the method takes one."""
@@ -694,28 +694,28 @@ class _Expansion:
     def _needed(self, group: str, job: Job) -> Job:
         """Return the job of another group with the same dataset and features; where several have
         them, the job with the same protocol, then with equal values of the settings in common."""
-        every = _Expansion(self.study, self.run.model_copy(update=COMPLETE))
+        expansion = _Expansion(self.study, self.run.model_copy(update=COMPLETE))
         key = ("dataset", "features")
-        alike = [
-            other
-            for other in every.jobs(group)
-            if all(getattr(other, name) == getattr(job, name) for name in key)
+        matches = [
+            match
+            for match in expansion.jobs(group)
+            if all(getattr(match, name) == getattr(job, name) for name in key)
         ]
-        if len(alike) > 1:
-            alike = [other for other in alike if other.protocol == job.protocol]
-        if len(alike) > 1:
-            shared = [{*job.settings} & {*other.settings} for other in alike]
-            alike = [
-                other
-                for other, names in zip(alike, shared, strict=True)
-                if all(other.settings[name] == job.settings[name] for name in names)
+        if len(matches) > 1:
+            matches = [match for match in matches if match.protocol == job.protocol]
+        if len(matches) > 1:
+            shared = [{*job.settings} & {*match.settings} for match in matches]
+            matches = [
+                match
+                for match, names in zip(matches, shared, strict=True)
+                if all(match.settings[name] == job.settings[name] for name in names)
             ]
-        if len(alike) != 1:
+        if len(matches) != 1:
             raise UserError(
                 f"studies/{self.study.id}/study.yaml: {job.id} needs one job of {group} with its "
-                f"dataset and features, and its protocol; there are {len(alike)}"
+                f"dataset and features, and its protocol; there are {len(matches)}"
             )
-        return alike[0]
+        return matches[0]
 
     def _choosing(self, job: Job, chosen_at: ChosenAt | None) -> Job:
         """Return ``job`` with the job that chooses its settings, if another one does."""
@@ -730,13 +730,13 @@ class _Expansion:
             for entry, configuration in _configured(self.study, group):
                 if entry.chosen_at is not None or chosen_at.epsilon not in entry.epsilons:
                     continue
-                for other in _Expansion(self.study, self._of(job)).entry(
+                for search in _Expansion(self.study, self._of(job)).entry(
                     group, entry, configuration
                 ):
-                    if _compares(other, job, settings):
-                        return _chosen(job, other, chosen_at.epsilon)
+                    if _compares(search, job, settings):
+                        return _chosen(job, search, chosen_at.epsilon)
         parts = job.name.split("/")
-        alone = job.model_copy(
+        selection = job.model_copy(
             update={
                 "group": SELECTION,
                 "epsilons": (chosen_at.epsilon,),
@@ -744,7 +744,7 @@ class _Expansion:
                 "name": "/".join([*parts[:5], _words(job.method, settings, job.view)]),
             }
         )
-        return _chosen(job, alone, chosen_at.epsilon)
+        return _chosen(job, selection, chosen_at.epsilon)
 
     def _of(self, job: Job) -> Run:
         """Return the run restricted to the dataset and protocol of ``job``, with its seeds."""
@@ -756,12 +756,12 @@ class _Expansion:
         return list(self._entry_jobs(group, entry, configuration))
 
 
-def _compares(other: Job, job: Job, settings: Mapping[str, Any]) -> bool:
-    """Return whether ``other`` compares the settings that ``job`` needs chosen."""
+def _compares(search: Job, job: Job, settings: Mapping[str, Any]) -> bool:
+    """Return whether ``search`` compares the settings that ``job`` needs chosen."""
     method = method_named(job.method)
     same = ("dataset", "features", "view", "method", "scenario", "protocol", "choose")
-    return all(getattr(other, name) == getattr(job, name) for name in same) and (
-        method.settings.model_validate(other.settings) == method.settings.model_validate(settings)
+    return all(getattr(search, name) == getattr(job, name) for name in same) and (
+        method.settings.model_validate(search.settings) == method.settings.model_validate(settings)
     )
 
 

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 def data_view(job: Job) -> DataView:
     """Return how the raw files of a job's dataset are read, if there are several ways."""
-    own = method_named(job.method).protocols[job.protocol].data
-    dropped = job.view == "with_label" and own.label_column == "dropped"
-    return SOUND_WITH_LABEL if dropped else own
+    view = method_named(job.method).protocols[job.protocol].data
+    dropped = job.view == "with_label" and view.label_column == "dropped"
+    return SOUND_WITH_LABEL if dropped else view
 
 
 def has_splits(job: Job) -> bool:

@@ -67,8 +67,8 @@ class Verdict:
             seen = "" if self.shown is None else f": an attack shows ε > {bound(self.shown)}"
             parts.append(f"{self.refuted} of {self.budgets} refuted{seen}")
         if self.unproved:
-            more = "" if self.larger is None else f": what is proved is up to {budget(self.larger)}"
-            parts.append(f"{self.unproved} of {self.budgets} not proved{more}")
+            note = "" if self.larger is None else f": what is proved is up to {budget(self.larger)}"
+            parts.append(f"{self.unproved} of {self.budgets} not proved{note}")
         return Cell(", ".join(parts), tone="refuted" if self.refuted else "none")
 
 
@@ -112,12 +112,12 @@ class StudyVerdict:
 def study_verdict(
     shelf: Shelf,
     claims: pd.DataFrame | None,
-    found: Sequence[Verdict],
+    checks: Sequence[Verdict],
     of_study: Mapping[str, str] | None = None,
 ) -> StudyVerdict:
     """Return the verdict on a study's paper; all parameters as in ``numbers``."""
-    known, says = numbers(shelf, claims, found, of_study), shelf.results.study.says
-    parts = (filled(each, known) for each in (says.prints, says.truth, says.instead))
+    known, texts = numbers(shelf, claims, checks, of_study), shelf.results.study.says
+    parts = (filled(text, known) for text in (texts.prints, texts.truth, texts.instead))
     scores = filled("{met} of {scores} printed scores (within 2 s.d.)", known)
     return StudyVerdict(*parts, scores or _why_no_scores(shelf), _data(shelf))  # type: ignore[call-arg]
 
@@ -126,20 +126,20 @@ def finding(
     shelf: Shelf,
     exhibit: Exhibit,
     claims: pd.DataFrame | None,
-    found: Sequence[Verdict],
+    checks: Sequence[Verdict],
     of_study: Mapping[str, str] | None = None,
 ) -> str:
     """Return what a table or figure shows, in one sentence: its title; empty if nothing is known.
 
-    The sentence is one of the study file, or counts printed ε, printed scores or claims. ``found``
+    The sentence is one of the study file, or counts printed ε, printed scores or claims. ``checks``
     are the verdicts on its tables.
     """
-    known = numbers(shelf, claims, found, of_study)
+    known = numbers(shelf, claims, checks, of_study)
     known |= _counted_claims(shelf, exhibit, claims)
     if exhibit.numbers and not shelf.synthetic:
         known |= exhibit.numbers(shelf.results.read_by(exhibit))
-    own = shelf.results.study.says.findings.get(exhibit.name, ())
-    return filled(own, known) or filled(_FINDINGS, known)
+    texts = shelf.results.study.says.findings.get(exhibit.name, ())
+    return filled(texts, known) or filled(_FINDINGS, known)
 
 
 _FINDINGS = (
@@ -165,21 +165,21 @@ _FIELD = re.compile(r"\{([^{}]+)\}")
 def numbers(
     shelf: Shelf,
     claims: pd.DataFrame | None,
-    found: Sequence[Verdict],
+    checks: Sequence[Verdict],
     of_study: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Return all numbers that sentences about a study may name, as text.
 
     ``printed``: the printed ε, ``printed table1``: those of a table; ``budgets``, ``hold``,
     ``refuted``, ``unproved``, ``shown``, ``larger``, ``scores``, ``met``: of the verdicts
-    ``found``, where not 0, and ``none`` for ``budgets`` if none holds; ``fails ID``, ``holds ID``:
+    ``checks``, where not 0, and ``none`` for ``budgets`` if none holds; ``fails ID``, ``holds ID``:
     measured by a claim with that verdict wherever it is decided; ``most ID``: the largest of what
     is measured, rounded up; ``printed ID``: what the claim prints; the study's own
     ``Sentences.numbers``, and those of its ``Exhibit.answer``. Rows of synthetic data say nothing
     of a paper: of these, calculations and attacks alone count. ``of_study`` is the value of
     ``study_numbers`` where it is known.
     """
-    known = {} if shelf.synthetic else _of_verdicts(found)
+    known = {} if shelf.synthetic else _of_verdicts(checks)
     return known | (study_numbers(shelf, claims) if of_study is None else of_study)
 
 
@@ -187,9 +187,9 @@ def study_numbers(shelf: Shelf, claims: pd.DataFrame | None) -> dict[str, str]:
     """Return the ``numbers`` that are not those of verdicts."""
     study, known = shelf.results.study, {}
     printed = shelf.results.rows
-    others = ["claims", *(name for name, each in study.published.items() if each.by_others)]
+    groups = ["claims", *(name for name, table in study.published.items() if table.by_others)]
     printed = printed[(printed["source"] == "published") & (printed["study"] == study.id)
-                      & ~printed["group"].isin(others)]  # fmt: skip
+                      & ~printed["group"].isin(groups)]  # fmt: skip
     printed = printed[_private(printed["epsilon"])]
     for where, rows in [("", printed), *printed.groupby("group")]:
         if epsilons := sorted(rows["epsilon"].unique()):
@@ -198,8 +198,8 @@ def study_numbers(shelf: Shelf, claims: pd.DataFrame | None) -> dict[str, str]:
         known |= _of_claims(claims[claims["protocol"] == ""] if shelf.synthetic else claims)
     if not shelf.synthetic:
         known |= shelf.answer.numbers if shelf.answer else {}
-    for name, each in study.says.numbers.items():
-        if (each.show == "shown" or not shelf.synthetic) and (text := _number(shelf, each)):
+    for name, spec in study.says.numbers.items():
+        if (spec.show == "shown" or not shelf.synthetic) and (text := _number(shelf, spec)):
             known[name] = text
     return known
 
@@ -229,9 +229,9 @@ def _counted_claims(shelf: Shelf, exhibit: Exhibit, claims: pd.DataFrame | None)
     """Return how many of an exhibit's claims hold, under the first protocol with some."""
     if claims is None or shelf.synthetic:
         return {}
-    shown = {claim.id for claim in claims_of(shelf.results.study.id)
+    ids = {claim.id for claim in claims_of(shelf.results.study.id)
              if claim.exhibit == exhibit.name}  # fmt: skip
-    rows = claims[claims["id"].str.partition(".")[0].isin(shown)]
+    rows = claims[claims["id"].str.partition(".")[0].isin(ids)]
     rows = rows[(rows["source"] == "text") & rows["verdict"].isin(VERDICT_WORDS)]
     first = next((name for name in PROTOCOLS if name in set(rows["protocol"])), "")
     counts = rows.loc[rows["protocol"] == first, "verdict"].value_counts()
@@ -239,10 +239,10 @@ def _counted_claims(shelf: Shelf, exhibit: Exhibit, claims: pd.DataFrame | None)
     return {"claims": ", ".join(texts)} if texts else {}
 
 
-def _of_verdicts(found: Iterable[Verdict]) -> dict[str, str]:
+def _of_verdicts(verdicts: Iterable[Verdict]) -> dict[str, str]:
     """Return the counts of the first protocol whose noise follows the paper's formula."""
-    theirs = [each for each in found if PROTOCOLS[each.protocol].calibration == "published"]
-    counted = [each for each in theirs if each.budgets] or theirs
+    printed = [entry for entry in verdicts if PROTOCOLS[entry.protocol].calibration == "published"]
+    counted = [entry for entry in printed if entry.budgets] or printed
     if not counted:
         return {}
     first = counted[0]
@@ -254,21 +254,21 @@ def _of_verdicts(found: Iterable[Verdict]) -> dict[str, str]:
     return known | ({} if first.larger is None else {"larger": budget(first.larger)})
 
 
-def _number(shelf: Shelf, wanted: Number) -> str:
+def _number(shelf: Shelf, spec: Number) -> str:
     """Return a number of a study's sentences as text; empty if no row has it."""
     rows = shelf.results.runs
     rows = rows[rows["selected"].fillna(True).astype(bool)]
-    for column, value in wanted.where.items():
+    for column, value in spec.where.items():
         if column not in rows:
             return ""
         rows = rows[rows[column].isin(value if isinstance(value, list | tuple) else [value])]
     if rows.empty:
         return ""
-    if wanted.show == "score":
+    if spec.show == "score":
         column = "test_micro_f1" if rows["test_micro_f1"].notna().any() else "test_accuracy"
-        both = rows.assign(point=rows["dataset"])
-        both = pd.concat([both, shelf.results.equal_runs(both)], ignore_index=True)
-        means = both.groupby("dataset")[column].mean().dropna()
+        pool = rows.assign(point=rows["dataset"])
+        pool = pd.concat([pool, shelf.results.equal_runs(pool)], ignore_index=True)
+        means = pool.groupby("dataset")[column].mean().dropna()
         texts = [f"{mean:.2f}" for mean in means]
         if len(means) > 1:
             called = shelf.called(means.index).values()
@@ -276,32 +276,32 @@ def _number(shelf: Shelf, wanted: Number) -> str:
         return ", ".join(texts)
     held = [PrivacyStatement.model_validate(shelf.results.statements[name])
             for name in rows["statement_id"].dropna().unique()]  # fmt: skip
-    if wanted.show == "shown":
-        bounds = [each.audit.epsilon_lower for each in held if each.status == "refuted"]
+    if spec.show == "shown":
+        bounds = [entry.audit.epsilon_lower for entry in held if entry.status == "refuted"]
         return bound(max(bounds)) if bounds else ""
-    proved = [each.epsilon_proved for each in held]
+    proved = [entry.epsilon_proved for entry in held]
     if None in proved:
         return ""
-    return budget(max(proved) if wanted.show == "proved" else _together(held))
+    return budget(max(proved) if spec.show == "proved" else _together(held))
 
 
 def _together(held: Sequence[PrivacyStatement]) -> float:
     """Return the ε of one run of each of several guarantees by Gaussian DP, whose μ² add up."""
-    for each in held:
-        kinds = {(event.type, event.sampling) for event in each.mechanisms}
+    for part in held:
+        kinds = {(event.type, event.sampling) for event in part.mechanisms}
         if not kinds <= {("gaussian", "none"), ("gaussian_gradient", "none")}:
             raise UserError(
-                f"study.yaml of {each.study}: show: together of {each.method}, whose releases are "
+                f"study.yaml of {part.study}: show: together of {part.method}, whose releases are "
                 "not all Gaussian without sampling; expected such guarantees"
             )
-    mu = math.hypot(*(gdp_mu(each.epsilon_proved, each.delta) for each in held))
+    mu = math.hypot(*(gdp_mu(part.epsilon_proved, part.delta) for part in held))
     return gdp_epsilon(mu, held[0].delta)
 
 
 def _why_no_scores(shelf: Shelf) -> str:
     """Return why no printed score stands beside one of these runs."""
-    run, theirs = _datasets(shelf)
-    apart = shelf.synthetic or (theirs and not {*run} & {*theirs})
+    run, paper = _datasets(shelf)
+    apart = shelf.synthetic or (paper and not {*run} & {*paper})
     return "not on the data of the paper" if apart else "no table of scores is printed"
 
 
@@ -315,13 +315,13 @@ def _datasets(shelf: Shelf) -> tuple[list[str], list[str]]:
 
 def _data(shelf: Shelf) -> str:
     """Return the datasets with runs, the paper's own by name, and those that were not run."""
-    run, theirs = _datasets(shelf)
-    absent = [name for name in theirs if name not in run]
+    run, paper = _datasets(shelf)
+    absent = [name for name in paper if name not in run]
     called = shelf.called([*run, *absent])
-    shown = [name for name in run if name in theirs] or run
-    text = ", ".join(called[name] for name in shown)
-    if len(shown) < len(run):
-        text += f" and {counted(len(run) - len(shown), 'other graph')}"
+    names = [name for name in run if name in paper] or run
+    text = ", ".join(called[name] for name in names)
+    if len(names) < len(run):
+        text += f" and {counted(len(run) - len(names), 'other graph')}"
     return f"{text} (not run: {', '.join(called[name] for name in absent)})" if absent else text
 
 
@@ -347,23 +347,23 @@ def _verdict(protocol: str, rows: pd.DataFrame) -> Verdict:
     private = rows[_private(rows["epsilon"])]
     refuted = private["status"] == "refuted"
     hold = ~refuted & (private["epsilon_proved"] <= private["epsilon"] * (1 + 1e-9))
-    shown = private.loc[refuted].get("audit_epsilon_lower", pd.Series(dtype=float)).max()
+    lower = private.loc[refuted].get("audit_epsilon_lower", pd.Series(dtype=float)).max()
     larger = private.loc[~refuted & ~hold, "epsilon_proved"].max()
     return Verdict(
         protocol, len(rows), int(rows["met"].sum()), len(private), int(hold.sum()),
-        int(refuted.sum()), None if missing(shown) else shown, None if missing(larger) else larger,
+        int(refuted.sum()), None if missing(lower) else lower, None if missing(larger) else larger,
     )  # fmt: skip
 
 
-def truth(found: Sequence[Verdict]) -> Table:
+def truth(verdicts: Sequence[Verdict]) -> Table:
     """Return verdicts as a table: whether printed ε are true, and printed scores reproduced."""
     columns = [
         Column("as in", lambda row: PROTOCOLS[row["protocol"]].title),
         Column("printed scores reproduced", lambda row: f"{row['met']} of {row['scores']}"),
         Column("is the printed ε true?", lambda row: row["answer"]),
     ]
-    rows = [{"protocol": each.protocol, "met": each.met, "scores": each.scores,
-             "answer": each.answer} for each in found]  # fmt: skip
+    rows = [{"protocol": verdict.protocol, "met": verdict.met, "scores": verdict.scores,
+             "answer": verdict.answer} for verdict in verdicts]  # fmt: skip
     note = (
         "reproduced: within two standard deviations of our seeds, after rounding as printed. Each "
         "ε is per node or record, as its statement says."
@@ -388,26 +388,26 @@ def guarantees(shelf: Shelf, method: str = "") -> Table:
     setting = ["group", "job", "validation_labels"]
     rows = runs[runs["selected"].fillna(True).astype(bool)]
     rows = rows.assign(point=rows.groupby([*keys, *setting], dropna=False).ngroup())
-    both = pd.concat([rows, shelf.results.equal_runs(rows)], ignore_index=True)
-    means = rows["point"].map(both.groupby("point")[score].mean())
+    pool = pd.concat([rows, shelf.results.equal_runs(rows)], ignore_index=True)
+    means = rows["point"].map(pool.groupby("point")[score].mean())
     scores = means.groupby([rows[name] for name in keys])
     low, high = scores.min(), scores.max()
-    found = []
-    for place, names in runs.groupby(keys, sort=True)["statement_id"]:
+    records = []
+    for key, names in runs.groupby(keys, sort=True)["statement_id"]:
         held = [shelf.statements[name] for name in names.dropna().unique()]
-        weakest = max(held, key=lambda each: _weakness(each.epsilon_proved))
-        shown = [each.audit.epsilon_lower for each in held if each.audit is not None]
-        refuted = any(each.status == "refuted" for each in held)
+        weakest = max(held, key=lambda entry: _weakness(entry.epsilon_proved))
+        bounds = [entry.audit.epsilon_lower for entry in held if entry.audit is not None]
+        refuted = any(entry.status == "refuted" for entry in held)
         private = weakest.status != "not_private"
-        found.append(dict(zip(keys, place, strict=True)) | {
-            "low": low.get(place), "high": high.get(place),
+        records.append(dict(zip(keys, key, strict=True)) | {
+            "low": low.get(key), "high": high.get(key),
             "statement": weakest.statement_id, "private": private,
             "tone": "refuted" if refuted else tone(weakest),
             "unit": f"{words(weakest.unit)}, {words(weakest.relation)}",
-            "claimed": max(each.epsilon_published or 0 for each in held) or None,
+            "claimed": max(entry.epsilon_published or 0 for entry in held) or None,
             "proved": weakest.epsilon_proved,
-            "together": max((each.epsilon_all_runs for each in held), key=_weakness),
-            "shown": max(shown, default=None), "runs": len(names),
+            "together": max((entry.epsilon_all_runs for entry in held), key=_weakness),
+            "shown": max(bounds, default=None), "runs": len(names),
         })  # fmt: skip
     title = shelf.results.title
     heads = {"dataset": str, "method": title, "scenario": str, "protocol": str}
@@ -432,7 +432,7 @@ def guarantees(shelf: Shelf, method: str = "") -> Table:
         "a row cost more together. Both are rounded up. Scores are means over the seeds, from the "
         "lowest to the highest of all settings."
     )
-    return Table("All privacy guarantees", pd.DataFrame(found), columns, notes=(note,))
+    return Table("All privacy guarantees", pd.DataFrame(records), columns, notes=(note,))
 
 
 def _range(row: Mapping[str, Any]) -> str:
@@ -457,19 +457,19 @@ def notes(shelf: Shelf, exhibit: Exhibit) -> list[tuple[str, str]]:
         return []
     held = shelf.statements_of(rows)
     choices: dict[str, set[str]] = {}
-    for each in held:
-        if each.selection.n_configs > 1:
-            text = f"{each.selection.n_configs} by {each.selection.data}; {each.selection.cost}"
-            choices.setdefault(text, set()).add(f"{each.method}, {each.protocol}")
+    for entry in held:
+        if entry.selection.n_configs > 1:
+            text = f"{entry.selection.n_configs} by {entry.selection.data}; {entry.selection.cost}"
+            choices.setdefault(text, set()).add(f"{entry.method}, {entry.protocol}")
     texts = [
         ("Seeds", f"{_several(rows['seed'])}; means and standard deviations (n - 1) are over them"),
         *((f"Settings of {name}", _settings(group)) for name, group in rows.groupby("method")),
         *(("Chosen among", f"{text} ({'; '.join(sorted(who))})") for text, who in choices.items()),
         ("δ", _several(rows.loc[_private(rows["epsilon"]), "delta"])),
-        ("Noise", "; ".join(NOISE_SOURCES[each] for each in sorted(rows["noise_source"].unique()))),
-        *(("Data", text) for text in sorted({each.preprocessing for each in held})),
+        ("Noise", "; ".join(NOISE_SOURCES[name] for name in sorted(rows["noise_source"].unique()))),
+        *(("Data", text) for text in sorted({entry.preprocessing for entry in held})),
         ("Device", _several(rows["device"])),
-        ("Version", ", ".join(sorted({each.package_version for each in held}))),
+        ("Version", ", ".join(sorted({entry.package_version for entry in held}))),
         ("Code fingerprint", _several(rows["code_fingerprint"])),
     ]
     return [(name, text) for name, text in texts if text]
@@ -503,6 +503,6 @@ def _settings(rows: pd.DataFrame) -> str:
 
 def _several(values: pd.Series, most: int = 12) -> str:
     known = sorted(values.dropna().unique())
-    listed = ", ".join(number(each) if isinstance(each, int | float) else str(each)
-                       for each in known[:most])  # fmt: skip
+    listed = ", ".join(number(value) if isinstance(value, int | float) else str(value)
+                       for value in known[:most])  # fmt: skip
     return f"{listed} and {len(known) - most} more" if len(known) > most else listed

@@ -60,11 +60,11 @@ def _parts(shelf: Shelf, files: Iterable[Path]) -> Iterator[str]:
     yield rf"\section*{{{tex_text(shelf.results.study.title)}}}"
     yield rf"{tex_text(shelf.words)}: {tex_text(shelf.results.study.citation)}"
     for exhibit in sorted(shelf.exhibits, key=_place):
-        own = [path for path in files if re.fullmatch(rf"{exhibit.name}(_\d+)?", path.stem)]
+        paths = [path for path in files if re.fullmatch(rf"{exhibit.name}(_\d+)?", path.stem)]
         yield rf"\clearpage\subsection*{{{tex_text(title_of(exhibit))}}}"
         yield tex_text(exhibit.meaning)
-        yield from (rf"\input{{{path.name}}}" for path in own if path.suffix == ".tex")
-        for path in own:
+        yield from (rf"\input{{{path.name}}}" for path in paths if path.suffix == ".tex")
+        for path in paths:
             if path.suffix == ".pdf":
                 size = r"width=.45\linewidth,height=.8\textheight,keepaspectratio"
                 yield rf"\noindent\includegraphics[{size}]{{{path.name}}}\quad"
@@ -72,7 +72,7 @@ def _parts(shelf: Shelf, files: Iterable[Path]) -> Iterator[str]:
 
 def _place(exhibit: Exhibit) -> tuple[int, ...]:
     """Sort key: tables by number, figures by number, then exhibits of this project."""
-    found = re.fullmatch(r"(table|figure)(\d+(?:_\d+)*)", exhibit.name)
-    if found is None:
+    match = re.fullmatch(r"(table|figure)(\d+(?:_\d+)*)", exhibit.name)
+    if match is None:
         return (2,)
-    return (int(found[1] == "figure"), *map(int, found[2].split("_")))
+    return (int(match[1] == "figure"), *map(int, match[2].split("_")))

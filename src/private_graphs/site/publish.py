@@ -25,7 +25,7 @@ def write_all_texts(
         blocks, missing = shelf.blocks(exhibit), shelf.missing.get(exhibit.name, ())
         written += write_texts(exhibit, blocks, folder, forms, missing)
         drawings += drawings_of(exhibit, blocks, folder, forms)
-    written += [path for each in drawings for path in each.paths]
+    written += [path for drawing in drawings for path in drawing.paths]
     for path in {path for path in folder.glob("*") if path.is_file()} - set(written):
         path.unlink()
     return written, drawings

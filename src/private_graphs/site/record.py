@@ -136,18 +136,18 @@ def record(
     _refuse_secret_seeds(rows)
     statistics = read_statistics(scale_folder)
     written = []
-    for study, mine in rows.groupby("study", sort=True):
-        mine = mine.assign(source=mine["source"].replace("own", "recorded")).reset_index(drop=True)
-        hours = round(float(mine["seconds"].sum()) / 3600, 2)
-        used = sorted(set(mine["statement_id"].dropna()))
+    for study, part in rows.groupby("study", sort=True):
+        part = part.assign(source=part["source"].replace("own", "recorded")).reset_index(drop=True)
+        hours = round(float(part["seconds"].sum()) / 3600, 2)
+        used = sorted(set(part["statement_id"].dropna()))
         recorded = Recorded(
             made=Made(__version__, day or date.today().isoformat(), machine or machine_words(),
                       hours, tuple(commands)),
-            rows=mine,
+            rows=part,
             statements={name: statements[name] for name in used},
-            statistics=[each for each in statistics if each["name"] in set(mine["dataset"])],
-            datasets=_datasets(statistics, Path(processed), {*mine["data_fingerprint"].dropna()}),
-            **_arrays(scale_folder / "jobs" / str(study), mine[~mine["source"].isin(ATTACKS)]),
+            statistics=[entry for entry in statistics if entry["name"] in set(part["dataset"])],
+            datasets=_datasets(statistics, Path(processed), {*part["data_fingerprint"].dropna()}),
+            **_arrays(scale_folder / "jobs" / str(study), part[~part["source"].isin(ATTACKS)]),
         )  # fmt: skip
         if (target / str(study) / ROWS).is_file():
             recorded = _with_earlier(recorded, read_recorded(target / str(study)))
@@ -161,14 +161,14 @@ def _with_earlier(new: Recorded, earlier: Recorded) -> Recorded:
 
     Raises UserError where the two know other test records of a dataset.
     """
-    if other := _other_records(earlier.test_records, new.test_records):
+    if dataset := _other_records(earlier.test_records, new.test_records):
         raise UserError(
-            f"{other}: other test records than those of the jobs that were recorded before; "
+            f"{dataset}: other test records than those of the jobs that were recorded before; "
             "record all jobs of it again, into an empty folder"
         )
     ran = set(new.rows["group"] + "/" + new.rows["job"])
-    kept = earlier.rows[~(earlier.rows["group"] + "/" + earlier.rows["job"]).isin(ran)]
-    rows = tidy([kept, new.rows])
+    old_rows = earlier.rows[~(earlier.rows["group"] + "/" + earlier.rows["job"]).isin(ran)]
+    rows = tidy([old_rows, new.rows])
     order = [rows["source"].map({name: n for n, name in enumerate(ATTACKS, 1)}).fillna(0),
              rows["group"] + "/" + rows["job"]]  # fmt: skip
     rows = rows.iloc[np.lexsort(order[::-1])].reset_index(drop=True)
@@ -176,23 +176,23 @@ def _with_earlier(new: Recorded, earlier: Recorded) -> Recorded:
     used = set(rows["statement_id"].dropna())
     jobs = set(rows.loc[~rows["source"].isin(ATTACKS), "group"] + "/" + rows["job"])
     predictions = earlier.predictions | new.predictions
-    graphs = {(each["name"], each.get("view") or ""): each
-              for each in (*earlier.statistics, *new.statistics)}  # fmt: skip
+    graphs = {(entry["name"], entry.get("view") or ""): entry
+              for entry in (*earlier.statistics, *new.statistics)}  # fmt: skip
     machines = dict.fromkeys((*earlier.made.machine.split("; "), new.made.machine))
-    made = replace(
+    origin = replace(
         new.made, machine="; ".join(machines),
         hours=round(float(rows["seconds"].sum()) / 3600, 2),
         commands=tuple(dict.fromkeys((*earlier.made.commands, *new.made.commands))),
     )  # fmt: skip
     return Recorded(
-        made=made,
+        made=origin,
         rows=rows,
         statements={name: known[name] for name in sorted(used)},
         statistics=[graphs[key] for key in sorted(graphs)],
         predictions={name: value for name, value in sorted(predictions.items()) if name in jobs},
         test_records=earlier.test_records | new.test_records,
         test_labels=earlier.test_labels | new.test_labels,
-        datasets={name: each for name, each in (earlier.datasets | new.datasets).items()
+        datasets={name: sizes for name, sizes in (earlier.datasets | new.datasets).items()
                   if name in set(rows["data_fingerprint"])},
         artifacts={key: array for key, array in earlier.artifacts.items()
                    if key.rsplit("/", 2)[0] not in ran} | new.artifacts,
@@ -208,9 +208,9 @@ def read_recorded(folder: str | Path) -> Recorded:
             about = parsed_json(pyarrow.parquet.read_metadata(path).metadata[_ABOUT])
             if reason := other_schema(about.get("schema", SCHEMA)):
                 raise UserError(f"{path}: {reason}")
-            made = about["made"] | {"commands": tuple(about["made"]["commands"])}
+            origin = about["made"] | {"commands": tuple(about["made"]["commands"])}
     return Recorded(
-        **{each.name: getattr(store, each.name) for each in fields(store)}, made=Made(**made),
+        **{field.name: getattr(store, field.name) for field in fields(store)}, made=Made(**origin),
         statistics=about["statistics"], datasets=about.get("datasets", {}),
     )  # fmt: skip
 
@@ -222,8 +222,8 @@ def _arrays(folder: Path, runs: pd.DataFrame) -> dict[str, dict[str, np.ndarray]
     of models, which no exhibit reads.
     """
     plans = {name: read_job(path / JOB_FILE) for name, path in finished_folders(folder).items()}
-    needed = {other for job in plans.values() if job for other in job.needs.values()}
-    found = {kind: {} for kind in ("predictions", "test_records", "test_labels", "artifacts")}
+    needed = {job_id for job in plans.values() if job for job_id in job.needs.values()}
+    arrays = {kind: {} for kind in ("predictions", "test_records", "test_labels", "artifacts")}
     for name in sorted(set(runs["group"] + "/" + runs["job"])):
         part = read_unchecked(folder / name)[0]  # collect has checked it
         path, classes = folder / name / PREDICTIONS, part.predictions[name]
@@ -232,27 +232,27 @@ def _arrays(folder: Path, runs: pd.DataFrame) -> dict[str, dict[str, np.ndarray]
                 f"{path}: classes {classes.min()} to {classes.max()}; expected 0 to "
                 f"{_MOST_CLASSES - 1}, which one byte holds: such a dataset cannot be recorded"
             )
-        if other := _other_records(found["test_records"], part.test_records):
+        if dataset := _other_records(arrays["test_records"], part.test_records):
             raise UserError(
-                f"{path}: other test records than those of an earlier job on {other}; expected "
+                f"{path}: other test records than those of an earlier job on {dataset}; expected "
                 f"one set of them per dataset: delete {path.parent} and run the job again"
             )
-        found["predictions"][name] = classes.astype(np.uint8)
-        found["test_records"] |= part.test_records
-        found["test_labels"] |= {key: array.astype(np.int16)
+        arrays["predictions"][name] = classes.astype(np.uint8)
+        arrays["test_records"] |= part.test_records
+        arrays["test_labels"] |= {key: array.astype(np.int16)
                                  for key, array in part.test_labels.items()}  # fmt: skip
         if plans[name].id not in needed:
-            found["artifacts"] |= {
+            arrays["artifacts"] |= {
                 key: array for key, array in part.artifacts.items()
                 if f"/{CURVE}" not in key and not key.endswith(("/parameters", "/partition"))
             }  # fmt: skip
-    return found
+    return arrays
 
 
 def _other_records(known: Mapping[str, np.ndarray], new: Mapping[str, np.ndarray]) -> str | None:
     """Return the name of test records that differ between the two, if any."""
-    both = (name for name in new if name in known)
-    return next((name for name in both if not np.array_equal(known[name], new[name])), None)
+    names = (name for name in new if name in known)
+    return next((name for name in names if not np.array_equal(known[name], new[name])), None)
 
 
 def _datasets(
@@ -260,8 +260,8 @@ def _datasets(
 ) -> dict[str, dict[str, Any]]:
     """Return the sizes of datasets, built or told in ``statistics``, by fingerprint."""
     built = [parsed_json(path.read_bytes()) for path in sorted(processed.rglob("statistics.json"))]
-    return {each["fingerprint"]: sizes_of(each) for each in (*statistics, *built)
-            if each["fingerprint"] in fingerprints}  # fmt: skip
+    return {entry["fingerprint"]: sizes_of(entry) for entry in (*statistics, *built)
+            if entry["fingerprint"] in fingerprints}  # fmt: skip
 
 
 def _refuse_secret_seeds(rows: pd.DataFrame) -> None:
@@ -287,17 +287,17 @@ def machine_words() -> str:
 
 def _page(recorded: Recorded) -> Iterable[str]:
     """Return the lines of README.md."""
-    runs, made = recorded.runs, recorded.made
+    runs, origin = recorded.runs, recorded.made
     audits, leaks = (int((recorded.rows["source"] == name).sum()) for name in ATTACKS)
     also = f"; {leaks} numbers that attacks on models measured" if leaks else ""
     counts = runs.groupby(["dataset", "group"]).agg(jobs=("job", "nunique"), rows=("job", "size"))
     return [
         f"# Recorded results of {runs['study'].iloc[0]}",
         "",
-        f"private-graphs {made.version}, {made.date}. Machine: {made.machine}. All jobs: "
-        f"{made.hours:.2f} hours.",
+        f"private-graphs {origin.version}, {origin.date}. Machine: {origin.machine}. All jobs: "
+        f"{origin.hours:.2f} hours.",
         "",
-        *(["```", *made.commands, "```", ""] if made.commands else []),
+        *(["```", *origin.commands, "```", ""] if origin.commands else []),
         "| dataset | run group | jobs | rows |",
         "|---|---|---:|---:|",
         *(

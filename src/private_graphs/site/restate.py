@@ -50,24 +50,24 @@ def with_statements(recorded: Recorded) -> Recorded:
     A statement that says the same stays as it is: other machines compute other last digits. Raises
     UserError where the present code says another noise than a run had.
     """
-    runs, found, statements = recorded.runs, Statements(recorded), {}
+    runs, source, statements = recorded.runs, Statements(recorded), {}
     columns: dict[int, dict[str, Any]] = {}
     for job, rows in runs.groupby("job"):
-        made = found.of(job).statements
+        current = source.of(job).statements
         for index, epsilon, name, new in zip(
-            rows.index, rows["epsilon"], rows["statement_id"], made, strict=True
+            rows.index, rows["epsilon"], rows["statement_id"], current, strict=True
         ):
-            old, says = recorded.statements[name], new.model_dump(mode="json")
-            _refuse_other_noise(job, old, says)
-            old = old | {"dp_events": says["dp_events"]}  # no identifier covers them
-            if not differing(old, says):
+            old, document = recorded.statements[name], new.model_dump(mode="json")
+            _refuse_other_noise(job, old, document)
+            old = old | {"dp_events": document["dp_events"]}  # no identifier covers them
+            if not differing(old, document):
                 new = PrivacyStatement.model_validate(old)
             statements[new.statement_id] = new.model_dump(mode="json")
             columns[index] = statement_columns(new, np.isfinite(epsilon))
     rows = recorded.rows.copy()
-    for name, told in pd.DataFrame.from_dict(columns, orient="index", dtype="object").items():
+    for name, column in pd.DataFrame.from_dict(columns, orient="index", dtype="object").items():
         values = rows[name].astype("object")
-        values[told.index] = told
+        values[column.index] = column
         rows[name] = values.where(values.notna(), None).astype(ROW_COLUMNS[name])
     return replace(recorded, rows=rows, statements=dict(sorted(statements.items())))
 
@@ -80,14 +80,14 @@ def differing(first: Any, second: Any, field: str = "") -> list[str]:
     """
     if isinstance(first, Mapping) and isinstance(second, Mapping):
         names = [name for name in {**first, **second} if name not in _MADE]
-        return [each for name in names for each in
+        return [path for name in names for path in
                 differing(first.get(name), second.get(name), f"{field}.{name}".strip("."))
         ]  # fmt: skip
     if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
         pairs = enumerate(zip(first, second, strict=True))
-        return [each for place, pair in pairs for each in differing(*pair, f"{field}[{place}]")]
+        return [path for index, pair in pairs for path in differing(*pair, f"{field}[{index}]")]
     if isinstance(first, str) and isinstance(second, str):
-        numbers = ([float(each) for each in _NUMBER.findall(text)] for text in (first, second))
+        numbers = ([float(digits) for digits in _NUMBER.findall(text)] for text in (first, second))
         same = _NUMBER.sub("#", first) == _NUMBER.sub("#", second)
         same = same and all(map(_close, *numbers))
     elif isinstance(first, float) and isinstance(second, float):
@@ -109,7 +109,7 @@ def _close(first: float, second: float) -> bool:
 
 def _refuse_other_noise(job: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """UserError where mechanisms of two statements of one run differ in their noise."""
-    noises = [_noises(each) for each in (old, new)]
+    noises = [_noises(statement) for statement in (old, new)]
     if differing(*noises):
         raise UserError(
             f"{job}: its runs had the noise {noises[0]}, and the present code says {noises[1]}; "
@@ -119,13 +119,13 @@ def _refuse_other_noise(job: str, old: Mapping[str, Any], new: Mapping[str, Any]
 
 def _noises(statement: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Kind, number of releases and standard deviation of each mechanism of a statement."""
-    found = []
-    for each in statement["mechanisms"]:
-        unit = each["sensitivity"] if each["clip_norm"] is None else each["clip_norm"]
-        noise = each["noise_multiplier"]
+    noises = []
+    for event in statement["mechanisms"]:
+        unit = event["sensitivity"] if event["clip_norm"] is None else event["clip_norm"]
+        noise = event["noise_multiplier"]
         std = None if noise is None or unit is None else noise * unit
-        found.append({"type": each["type"], "count": each["count"], "noise": std})
-    return found
+        noises.append({"type": event["type"], "count": event["count"], "noise": std})
+    return noises
 
 
 @dataclass(frozen=True)
@@ -205,8 +205,8 @@ class Statements:
             )
         if dataset not in self._outlines:
             self._outlines[dataset] = outline_of(self.recorded.datasets[dataset])
-        found = self._outlines[dataset]
-        return self._cut(found, row) if job.metis_parts else found
+        outline = self._outlines[dataset]
+        return self._cut(outline, row) if job.metis_parts else outline
 
     def _cut(self, outline: GraphDataset, row: pd.Series) -> GraphDataset:
         """As METIS cut it: how many train stands in the statement, how many are tested beside."""
@@ -230,8 +230,8 @@ def planned_jobs(recorded: Recorded, scale: str = "") -> dict[str, Job]:
 def _listed(jobs: Iterable[Job]) -> Iterable[tuple[str, Job]]:
     """Pairs of name and job; before each the job that chooses its settings."""
     for job in jobs:
-        for each in (job.chosen.job, job) if job.chosen else (job,):
-            yield f"{each.group}/{each.name}", each
+        for member in (job.chosen.job, job) if job.chosen else (job,):
+            yield f"{member.group}/{member.name}", member
 
 
 def _restated(
@@ -253,13 +253,13 @@ def _restated(
     runner = replace(Runner.of(cut_already, dataset, chosen, "seeded", False), job=job)
     compared = tuple(job.choose)
     requests = {
-        (each.epsilon, each.seed, len(each.known),
-         *(getattr(each.settings, name) for name in compared)): each
-        for each in runner.requests
+        (request.epsilon, request.seed, len(request.known),
+         *(getattr(request.settings, name) for name in compared)): request
+        for request in runner.requests
     }  # fmt: skip
     nobody = np.empty(0, np.int64)
     runs = []
-    made: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = {}
     needed = ["epsilon", "seed", "validation_labels", "settings", "noise_multiplier", "device",
               "n_configurations"]  # fmt: skip
     for row in rows[needed].to_dict("records"):
@@ -278,9 +278,9 @@ def _restated(
         context = Context(device=row["device"], artifacts=artifacts or {})
         fields = runner.method.stated(runner.task, requests[key], context, had)
         public_id = requests[key].streams.public_id
-        made |= {f"{public_id}/{name}": each for name, each in fields.get("artifacts", {}).items()}
+        arrays |= {f"{public_id}/{name}": arr for name, arr in fields.get("artifacts", {}).items()}
         fields = {"n_configurations": row["n_configurations"]} | fields
         outcome = Outcome(nobody, nobody, **fields)
         runs.append(runner.run_of(Answer(requests[key], outcome, outcome.events or ())))
     statements = {run: runner.statement(run, runs) for run in dict.fromkeys(runs)}
-    return Restated([statements[run] for run in runs], made)
+    return Restated([statements[run] for run in runs], arrays)

@@ -55,16 +55,16 @@ class Shelf:
     @cached_property
     def synthetic(self) -> tuple[str, ...]:
         """Titles of its synthetic datasets."""
-        return tuple(each["title"] for each in self.statistics if each.get("synthetic"))
+        return tuple(entry["title"] for entry in self.statistics if entry.get("synthetic"))
 
     @cached_property
     def private(self) -> tuple[str, ...]:
         """Names of users' own graphs among its datasets."""
-        return declared_graphs(each["name"] for each in self.statistics)
+        return declared_graphs(entry["name"] for entry in self.statistics)
 
     def called(self, datasets: Iterable[str]) -> dict[str, str]:
         """Return short titles of datasets: their first words, as far as these differ."""
-        known = {each["name"]: each["title"] for each in self.results.statistics}
+        known = {entry["name"]: entry["title"] for entry in self.results.statistics}
         titles = {name: (known.get(name) or dataset_spec(name).title).partition(" (")[0]
                   for name in datasets}  # fmt: skip
         first = Counter(title.partition(",")[0] for title in titles.values())
@@ -75,7 +75,7 @@ class Shelf:
     def statistics(self) -> list[Mapping[str, Any]]:
         """Of the datasets that it has runs on."""
         used = set(self.own.datasets)
-        return [each for each in self.results.statistics if each["name"] in used]
+        return [entry for entry in self.results.statistics if entry["name"] in used]
 
     @cached_property
     def own(self) -> Results:
@@ -87,10 +87,10 @@ class Shelf:
     def runs(self) -> pd.DataFrame:
         """Runs of its study, and those of others that its exhibits read."""
         runs, study = self.results.runs, self.results.study.id
-        shown = runs["study"] == study
+        mask = runs["study"] == study
         for exhibit in self.exhibits:
-            shown |= exhibit.rows_of(runs, study)
-        return runs[shown]
+            mask |= exhibit.rows_of(runs, study)
+        return runs[mask]
 
     @cached_property
     def statements(self) -> dict[str, PrivacyStatement]:
@@ -112,8 +112,8 @@ class Shelf:
     @cached_property
     def answer(self) -> StudyAnswer | None:
         """What the overview says of it, if one of its exhibits can tell."""
-        told = (each.answer(self.results.read_by(each)) for each in self.exhibits if each.answer)
-        return next((answer for answer in told if answer is not None), None)
+        answers = (part.answer(self.results.read_by(part)) for part in self.exhibits if part.answer)
+        return next((answer for answer in answers if answer is not None), None)
 
     @cached_property
     def claims(self) -> pd.DataFrame | None:
@@ -163,14 +163,14 @@ def own_shelves(folder: Path) -> list[Shelf]:
     if not studies or not (folder / ROWS).is_file():
         return []
     with remedy("remove the file, and run snakemake again"):
-        shown = read_frame(folder / ROWS, ["study", "group", "job"])
-    jobs = set(shown["study"] + "/" + shown["group"] + "/" + shown["job"].fillna(""))
+        keys = read_frame(folder / ROWS, ["study", "group", "job"])
+    jobs = set(keys["study"] + "/" + keys["group"] + "/" + keys["job"].fillna(""))
     rows, statements = collect(folder, jobs=jobs)
     shelves = []
     for study_id in studies:
         study = load_study(study_id, folder.name)
-        there = {path.stem for path in (folder / "exhibits" / study_id).glob("*.md")}
-        exhibits = [exhibit for exhibit in _exhibits(study) if exhibit.name in there]
+        names = {path.stem for path in (folder / "exhibits" / study_id).glob("*.md")}
+        exhibits = [exhibit for exhibit in _exhibits(study) if exhibit.name in names]
         results = Results.of(
             study, folder.name, rows, statements, read_statistics(folder),
             answers_in(folder),
@@ -181,38 +181,38 @@ def own_shelves(folder: Path) -> list[Shelf]:
 
 def recorded_shelf(folder: Path, read: Callable[[Path], Recorded] = read_recorded) -> Shelf:
     """Return what ``recorded/<study>`` holds, and what it lacks of the scale that is recorded."""
-    found = read(folder)
+    recorded = read(folder)
     scale = load_study(Path(folder).name).recorded_scale
     study = load_study(Path(folder).name, scale)
-    shown = {
-        group.split(".")[0] for each in _exhibits(study) for group in each.groups if "." in group
+    names = {
+        group.split(".")[0] for entry in _exhibits(study) for group in entry.groups if "." in group
     }
-    others = sorted(name for name in shown if (Path(folder).parent / name / ROWS).is_file())
-    all_found = {study.id: found}
-    all_found |= {name: read(Path(folder).parent / name) for name in others}
-    rows = tidy(each.rows for each in all_found.values())
+    sources = sorted(name for name in names if (Path(folder).parent / name / ROWS).is_file())
+    all_found = {study.id: recorded}
+    all_found |= {name: read(Path(folder).parent / name) for name in sources}
+    rows = tidy(part.rows for part in all_found.values())
     results = Results.of(
         study, "recorded", rows,
-        {name: value for each in all_found.values() for name, value in each.statements.items()},
-        list({(each["name"], each.get("view")): each for one in all_found.values()
-              for each in one.statistics}.values()),
+        {name: value for part in all_found.values() for name, value in part.statements.items()},
+        list({(entry["name"], entry.get("view")): entry for one in all_found.values()
+              for entry in one.statistics}.values()),
         lambda job: all_found[job.split("/", 1)[0]].answers(job),
     )  # fmt: skip
     jobs = set(rows["study"] + "/" + rows["group"] + "/" + rows["job"])
-    missing = {each.name: tuple(_missing(study, each, jobs)) for each in _exhibits(study)}
+    missing = {exhibit.name: tuple(_missing(study, exhibit, jobs)) for exhibit in _exhibits(study)}
     missing = {name: texts for name, texts in missing.items() if texts}
-    shelf = Shelf("recorded", results, (), found.made, missing)
-    there = [exhibit for exhibit in _exhibits(study)
+    shelf = Shelf("recorded", results, (), recorded.made, missing)
+    exhibits = [exhibit for exhibit in _exhibits(study)
              if study.on_request(exhibit.groups) or len(shelf.rows_of(exhibit, rows))]  # fmt: skip
-    return replace(shelf, exhibits=there, verdicts=Path(folder) / CLAIMS)
+    return replace(shelf, exhibits=exhibits, verdicts=Path(folder) / CLAIMS)
 
 
 def _exhibits(study: Study) -> list[Exhibit]:
     """All exhibits of a study, those that are made by default first."""
-    there = exhibits_by_name(study.id)
-    others = sorted(there, key=lambda name: [int(part) if part.isdigit() else part
+    by_name = exhibits_by_name(study.id)
+    names = sorted(by_name, key=lambda name: [int(part) if part.isdigit() else part
                                              for part in re.split(r"(\d+)", name)])  # fmt: skip
-    return [there[name] for name in dict.fromkeys([*study.exhibits, *others])]
+    return [by_name[name] for name in dict.fromkeys([*study.exhibits, *names])]
 
 
 def _missing(study: Study, exhibit: Exhibit, done: Collection[str]) -> Iterator[str]:

@@ -94,12 +94,12 @@ class StudyEntry:
     @cached_property
     def exhibits(self) -> dict[str, Exhibit]:
         """Every exhibit of any set of results, by name."""
-        return {each.name: each for shelf in self.shelves for each in shelf.exhibits}
+        return {exhibit.name: exhibit for shelf in self.shelves for exhibit in shelf.exhibits}
 
     @cached_property
     def pages(self) -> list[tuple[str, str]]:
         """Return (address, label) of its pages, in order."""
-        exhibits = [(self.address(name), name_of(each)) for name, each in self.exhibits.items()]
+        exhibits = [(self.address(name), name_of(entry)) for name, entry in self.exhibits.items()]
         claims = [(self.address(CLAIMS), "Claims checked")] if self.claims else []
         return [(self.address(VERDICT), "Verdict"), *exhibits, *claims,
                 (self.address(PRIVACY), "All privacy guarantees")]  # fmt: skip
@@ -112,9 +112,9 @@ class StudyEntry:
     @cached_property
     def verdict(self) -> StudyVerdict:
         """The verdict on the study's paper."""
-        printed = [each for each in self.judge.exhibits if each.name in self.study.published]
-        found = verdicts([block for each in printed for block in self.judge.blocks(each)])
-        return study_verdict(self.judge, self.judge.claims, found, self.numbers)
+        printed = [entry for entry in self.judge.exhibits if entry.name in self.study.published]
+        judgements = verdicts([block for entry in printed for block in self.judge.blocks(entry)])
+        return study_verdict(self.judge, self.judge.claims, judgements, self.numbers)
 
     @cached_property
     def numbers(self) -> dict[str, str]:
@@ -123,15 +123,15 @@ class StudyEntry:
 
     def finding(self, exhibit: Exhibit) -> str:
         """Return what a table or figure shows, in one sentence; empty if nothing is known."""
-        if exhibit.name not in {each.name for each in self.judge.exhibits}:
+        if exhibit.name not in {entry.name for entry in self.judge.exhibits}:
             return ""
-        found = verdicts(self.judge.blocks(exhibit))
-        return finding(self.judge, exhibit, self.judge.claims, found, self.numbers)
+        judgements = verdicts(self.judge.blocks(exhibit))
+        return finding(self.judge, exhibit, self.judge.claims, judgements, self.numbers)
 
     @cached_property
     def claims(self) -> dict[str, pd.DataFrame]:
         """Verdicts on the text's claims, by name of the set of results; empty without claims."""
-        return {each.name: each.claims for each in self.shelves if each.claims is not None}
+        return {shelf.name: shelf.claims for shelf in self.shelves if shelf.claims is not None}
 
     @property
     def not_run(self) -> str:
@@ -147,8 +147,8 @@ class StudyEntry:
     def beside(self, address: str) -> tuple[tuple[str, str] | None, tuple[str, str] | None]:
         """Return (address, label) of the previous and the next page of one of its pages."""
         ends = [("index.html", "Overview"), *self.pages, None]
-        place = [page[0] for page in ends[:-1]].index(address)
-        return ends[place - 1], ends[place + 1]
+        index = [page[0] for page in ends[:-1]].index(address)
+        return ends[index - 1], ends[index + 1]
 
 
 def write_site(
@@ -171,19 +171,19 @@ def write_site(
     root = Path(results_root)
     report("reading results")
     shelves = [
-        replace(each, verdicts=root / scale / "claims" / f"{each.results.study.id}.csv")
-        if each.name == scale else each
-        for each in read_shelves(root, Path(recorded))
+        replace(shelf, verdicts=root / scale / "claims" / f"{shelf.results.study.id}.csv")
+        if shelf.name == scale else shelf
+        for shelf in read_shelves(root, Path(recorded))
     ]  # fmt: skip
     with TemporaryDirectory() as pictures:
         drawings = []
-        for shelf in (each for each in shelves if each.made):
+        for shelf in (shelf for shelf in shelves if shelf.made):
             report(f"tables of {shelf.results.study.id}")
             folder = root / shelf.name / "exhibits" / shelf.results.study.id
-            _, found = write_all_texts(folder, shelf, _FORMS)
-            there = Path(pictures, shelf.results.study.id)
-            drawings += [replace(each, stem=there / each.stem.name, forms=("svg",))
-                         for each in found]  # fmt: skip
+            _, batch = write_all_texts(folder, shelf, _FORMS)
+            target = Path(pictures, shelf.results.study.id)
+            drawings += [replace(drawing, stem=target / drawing.stem.name, forms=("svg",))
+                         for drawing in batch]  # fmt: skip
         being_drawn = draw(drawings, processes)
         report("pages and pictures")
         return write_pages(root, shelves, being_drawn, Path(pictures))
@@ -236,12 +236,12 @@ def write_pages(
         for entry in site.entries
     ]
     write_text(root / SITE / VERDICTS, "\n".join(lines) + "\n")
-    kept = {*pages, *(root / SITE / name for name in ("site.css", "site.js", VERDICTS))}
-    ids = {*study_ids(), *(each.study.id for each in site.entries)}
+    paths = {*pages, *(root / SITE / name for name in ("site.css", "site.js", VERDICTS))}
+    ids = {*study_ids(), *(entry.study.id for entry in site.entries)}
     for name in ids | {"methods", "datasets", "private"}:  # nothing else is ours to remove
         for path in (root / SITE / name).rglob("*"):
-            ours = name in ids or path.suffix == ".html"
-            if ours and path.is_file() and path not in kept:
+            removable = name in ids or path.suffix == ".html"
+            if removable and path.is_file() and path not in paths:
                 path.unlink()
     return [path for path in pages if path.suffix == ".html"]
 
@@ -252,7 +252,7 @@ def write_first_page(root: Path, shelves: Iterable[Shelf], address: Path) -> Pat
     ``shelves`` has one set of results of each study; the page says what it would say at
     ``address``, the folder of a whole site.
     """
-    _, text = _Site(address, _entries([each] for each in shelves), None).first_page()
+    _, text = _Site(address, _entries([shelf] for shelf in shelves), None).first_page()
     write_text(root / "index.html", text)
     _write_style(root)
     return root / "index.html"
@@ -260,7 +260,7 @@ def write_first_page(root: Path, shelves: Iterable[Shelf], address: Path) -> Pat
 
 def _entries(studies: Iterable[Sequence[Shelf]]) -> list[StudyEntry]:
     """Return the entries of studies, each a list of sets of results, in the order of the pages."""
-    entries = [StudyEntry(sorted(members, key=lambda each: each.name != RECORDED))
+    entries = [StudyEntry(sorted(members, key=lambda shelf: shelf.name != RECORDED))
                for members in studies]  # fmt: skip
     return sorted(entries, key=lambda entry: (entry.study.rank, entry.study.id))
 
@@ -287,11 +287,11 @@ class _Site:
         self.private = {name for shelf in self.shelves for name in shelf.private}
         self.statistics: dict[str, list[Mapping[str, Any]]] = {}
         for shelf in self.shelves:
-            for each in shelf.statistics:
-                known = self.statistics.setdefault(each["name"], [])
-                known += [each] if each not in known else []
+            for graph in shelf.statistics:
+                known = self.statistics.setdefault(graph["name"], [])
+                known += [graph] if graph not in known else []
         used = {name for shelf in self.shelves for name in shelf.own.runs["method"]}
-        self.methods = {name: each for name, each in all_methods().items() if name in used}
+        self.methods = {name: method for name, method in all_methods().items() if name in used}
         self.templates = Environment(
             loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined,
             trim_blocks=True, lstrip_blocks=True,
@@ -302,7 +302,7 @@ class _Site:
             "title_of": title_of, "label_of": label_of, "name_of": name_of,
             "datasets": {self.dataset(name): known[0]["title"]
                          for name, known in sorted(self.statistics.items())},
-            "methods": {self.method(name): each.title for name, each in self.methods.items()},
+            "methods": {self.method(name): method.title for name, method in self.methods.items()},
         }  # fmt: skip
 
     def dataset(self, name: str) -> str:
@@ -370,20 +370,20 @@ class _Site:
         for name, graphs in self.statistics.items():
             address = self.dataset(name)
             held = self.with_runs(dataset=name)
-            every = {entry.study.id: entry.address(PRIVACY) for entry in self.entries}
+            addresses = {entry.study.id: entry.address(PRIVACY) for entry in self.entries}
             yield self.page(
                 address, "dataset", held, name=name, public=self.public(name),
-                known=[{**each, "degrees": _by_number(each.get("degrees"))} for each in graphs],
-                scores=[(shelf, every[shelf.results.study.id]) for shelf in held],
+                known=[{**graph, "degrees": _by_number(graph.get("degrees"))} for graph in graphs],
+                scores=[(shelf, addresses[shelf.results.study.id]) for shelf in held],
             )  # fmt: skip
         for name, method in self.methods.items():
             about = _ROLE.sub(r"\1", inspect.getdoc(import_module(module_of(name))) or "")
-            held = [each for shelf in self.with_runs(method=name)
-                    for each in shelf.statements.values() if each.method == name]  # fmt: skip
+            held = [doc for shelf in self.with_runs(method=name)
+                    for doc in shelf.statements.values() if doc.method == name]  # fmt: skip
             yield self.page(
                 self.method(name), "method", self.with_runs(method=name), method=method,
                 about=about.replace("``", "").split("\n\n"), proofs=_reasons(held),
-                scenarios=[SCENARIOS[each] for each in method.scenarios],
+                scenarios=[SCENARIOS[scenario] for scenario in method.scenarios],
                 sections=self.sections(name),
             )  # fmt: skip
         for entry in self.entries:
@@ -400,7 +400,7 @@ class _Site:
     def exhibit(self, entry: StudyEntry, exhibit: Exhibit) -> tuple[Path, str]:
         """Return the page of an exhibit, with one section per set of results that has it."""
         shelves = [shelf for shelf in entry.shelves if exhibit.name in
-                   {each.name for each in shelf.exhibits}]  # fmt: skip
+                   {candidate.name for candidate in shelf.exhibits}]  # fmt: skip
         sections = [self.section(shelf, exhibit) for shelf in shelves]
         address = entry.address(exhibit.name)
         return self.page(
@@ -419,28 +419,28 @@ class _Site:
         tables = [id(block) for block in blocks if isinstance(block, Table)] or list(
             map(id, drawn[:1])
         )
-        found = [] if shelf.synthetic else verdicts(blocks)
-        parts = [_part(truth(found), statements)] if found else []
+        judgements = [] if shelf.synthetic else verdicts(blocks)
+        parts = [_part(truth(judgements), statements)] if judgements else []
         for block in blocks:
             part = _part(block, statements)
             whole = (".md", ".tex") if id(block) in tables else ()  # files of all tables together
             keys = {(exhibit.name, suffix) for suffix in whole}
             for group, suffixes in ((numbered, [".csv"]), (drawn, [".svg", ".png"])):
-                place = next((i for i, each in enumerate(group, 1) if each is block), 0)
-                stem = exhibit.name if place == 1 else f"{exhibit.name}_{place}"
-                keys |= {(stem, suffix) for suffix in suffixes} if place else set()
-            own = [path for path in files if (path.stem, path.suffix) in keys]
-            part["files"] = [(path.name, path.relative_to(self.root).as_posix()) for path in own]
+                index = next((i for i, member in enumerate(group, 1) if member is block), 0)
+                stem = exhibit.name if index == 1 else f"{exhibit.name}_{index}"
+                keys |= {(stem, suffix) for suffix in suffixes} if index else set()
+            paths = [path for path in files if (path.stem, path.suffix) in keys]
+            part["files"] = [(path.name, path.relative_to(self.root).as_posix()) for path in paths]
             if not {"text", "tables"} & set(part):
-                part["picture"] = self.picture(shelf, stem, place)
+                part["picture"] = self.picture(shelf, stem, index)
             parts.append(part)
         return {
             "shelf": shelf, "missing": shelf.missing.get(exhibit.name, ()), "parts": parts,
             "notes": notes(shelf, exhibit), "command": command(shelf, exhibit), "statements": {},
         }  # fmt: skip
 
-    def picture(self, shelf: Shelf, stem: str, place: int) -> Markup:
-        """Return a set's picture for a page, the ``place``-th of it; UserError if it is missing."""
+    def picture(self, shelf: Shelf, stem: str, index: int) -> Markup:
+        """Return a set's picture for a page, the ``index``-th of it; UserError if it is missing."""
         folder = self.root / shelf.name / "exhibits"
         if shelf.made and self.recorded_pictures is not None:
             folder = self.recorded_pictures
@@ -448,20 +448,20 @@ class _Site:
         if not path.is_file():
             raise UserError(f"{path} is missing; write the exhibits before the pages")
         sets = list(self.templates.globals["sets"])
-        name = f"{'abcd'[sets.index(shelf.name)]}{place}"
+        name = f"{'abcd'[sets.index(shelf.name)]}{index}"
         return _for_page(path.read_text(encoding="utf-8"), name)
 
     def elsewhere(self, entry: StudyEntry) -> list[tuple[str, str, str]]:
         """Return (label, address, other label) of a study's tables that another study has."""
-        others = {each.study.id: each for each in self.entries}
-        found = []
+        by_id = {study_entry.study.id: study_entry for study_entry in self.entries}
+        links = []
         for name, where in entry.study.elsewhere.items():
             owner, _, exhibit = where.partition(".")
-            if owner in others and exhibit in others[owner].exhibits:
-                other = others[owner]
-                label = f"{label_of(exhibit)}, {other.study.name}"
-                found.append((label_of(name), other.address(exhibit), label))
-        return found
+            if owner in by_id and exhibit in by_id[owner].exhibits:
+                target = by_id[owner]
+                label = f"{label_of(exhibit)}, {target.study.name}"
+                links.append((label_of(name), target.address(exhibit), label))
+        return links
 
     def with_runs(self, **of: str) -> list[Shelf]:
         """Return the sets of results that have runs with a given value in a column."""
@@ -472,10 +472,10 @@ class _Site:
         """Return, for each scenario, what all statements about a dataset assume public."""
         facts: dict[str, list[str]] = {}
         for shelf in self.with_runs(dataset=dataset):
-            for each in shelf.statements.values():
-                if each.dataset == dataset:
-                    known = facts.setdefault(each.scenario, list(each.public_facts))
-                    facts[each.scenario] = [fact for fact in known if fact in each.public_facts]
+            for doc in shelf.statements.values():
+                if doc.dataset == dataset:
+                    known = facts.setdefault(doc.scenario, list(doc.public_facts))
+                    facts[doc.scenario] = [fact for fact in known if fact in doc.public_facts]
         return {scenario: known for scenario, known in sorted(facts.items()) if known}
 
     def sections(self, method: str) -> list[dict[str, Any]]:
@@ -498,15 +498,15 @@ class _Site:
     ) -> tuple[Path, str]:
         """Return a page of a study outside any exhibit, with one table per set of results."""
         address = entry.address(name)
-        shelves = [each for each in entry.shelves if name != CLAIMS or each.name in entry.claims]
+        shelves = [shelf for shelf in entry.shelves if name != CLAIMS or shelf.name in entry.claims]
         sections = []
         for shelf in shelves:
-            made = table(shelf)
-            part = self.every(shelf, name, made)
-            self.files[self.root / part["files"][0][1]] = csv(made.frame)
-            told = self.kinds(entry, shelf) if name == PRIVACY else {}
+            content = table(shelf)
+            part = self.every(shelf, name, content)
+            self.files[self.root / part["files"][0][1]] = csv(content.frame)
+            titles = self.kinds(entry, shelf) if name == PRIVACY else {}
             sections.append({"shelf": shelf, "missing": (), "notes": (), "command": "",
-                             "parts": [part], "statements": told})  # fmt: skip
+                             "parts": [part], "statements": titles})  # fmt: skip
         return self.page(
             address, "exhibit", shelves, entry=entry, title=dict(entry.pages)[address],
             finding="", meaning=meaning, sections=sections, beside=entry.beside(address),
@@ -515,32 +515,32 @@ class _Site:
 
     def statements(self, entry: StudyEntry, shelf: Shelf) -> Iterator[tuple[Path, str]]:
         """Yield the pages of a set's privacy statements, one per kind of runs, and their file."""
-        fields, every = f"{SITE}/{entry.study.id}/statements-{shelf.name}.json.gz", {}
+        fields, documents = f"{SITE}/{entry.study.id}/statements-{shelf.name}.json.gz", {}
         runs = says.runs_of(shelf.runs)
         printed = shelf.runs.groupby("statement_id")["epsilon"].min().to_dict()
         for address, members in self.members(entry, shelf).items():
-            members.sort(key=lambda each: (printed[each.statement_id], each.statement_id))
-            every |= {each.statement_id: each.model_dump(mode="json") for each in members}
-            methods = dict.fromkeys(each.method for each in members)
+            members.sort(key=lambda doc: (printed[doc.statement_id], doc.statement_id))
+            documents |= {doc.statement_id: doc.model_dump(mode="json") for doc in members}
+            methods = dict.fromkeys(doc.method for doc in members)
             rests = list(dict.fromkeys(map(says.rests_on, members)))
-            alike, lines = _alike({each.statement_id: runs[each.statement_id] for each in members})
+            common, lines = _alike({doc.statement_id: runs[doc.statement_id] for doc in members})
             cards: dict[tuple[tuple[str, str], ...], list[dict[str, Any]]] = {}
-            for each in members:  # a card for all that protect the same from the same
-                name = each.statement_id
-                told = answers(each, printed[name])
-                cards.setdefault(tuple(says.card(told)), []).append({
-                    "id": name, "runs": lines[name], "tone": says.tone(each),
-                    "short": says.shortly(each, printed[name]), "strength": says.strongly(told),
-                    "reason": says.reason(each), "rests": rests.index(says.rests_on(each)) + 1,
+            for doc in members:  # a card for all that protect the same from the same
+                name = doc.statement_id
+                texts = answers(doc, printed[name])
+                cards.setdefault(tuple(says.card(texts)), []).append({
+                    "id": name, "runs": lines[name], "tone": says.tone(doc),
+                    "short": says.shortly(doc, printed[name]), "strength": says.strongly(texts),
+                    "reason": says.reason(doc), "rests": rests.index(says.rests_on(doc)) + 1,
                 })  # fmt: skip
             yield self.page(
                 address, "statement", [shelf], entry=entry, shelf=shelf, title=self.kind(members),
-                alike=alike, rests=_shared(rests), fields=fields,
+                alike=common, rests=_shared(rests), fields=fields,
                 cards=[_card(like, held) for like, held in cards.items()],
                 methods_told={self.method(name): self.methods[name].title for name in methods},
                 dataset=self.dataset(members[0].dataset),
             )  # fmt: skip
-        self.files[self.root / fields] = every
+        self.files[self.root / fields] = documents
 
     def members(self, entry: StudyEntry, shelf: Shelf) -> dict[str, list[PrivacyStatement]]:
         """Return the statements of a set of results that are on its study's pages, by address."""
@@ -553,9 +553,9 @@ class _Site:
 
     def kinds(self, entry: StudyEntry, shelf: Shelf) -> dict[str, str]:
         """Return the title of every page with statements of a set of results, by address."""
-        found = {address: self.kind(members)
+        titles = {address: self.kind(members)
                  for address, members in self.members(entry, shelf).items()}  # fmt: skip
-        return dict(sorted(found.items(), key=lambda item: item[1]))
+        return dict(sorted(titles.items(), key=lambda item: item[1]))
 
     def kind(self, members: Sequence[PrivacyStatement]) -> str:
         """Return what the runs of the statements of a page are, as its title."""
@@ -569,18 +569,18 @@ class _Site:
         """Return a function from a set's statements to their addresses on pages of a folder."""
 
         def address(name: str) -> str:
-            there = self.places[shelf.name, name][1]
-            near = there.removeprefix(f"{folder}/")
-            return f"{near if near != there else f'../{there}'}#{name}"
+            target = self.places[shelf.name, name][1]
+            path = target.removeprefix(f"{folder}/")
+            return f"{path if path != target else f'../{target}'}#{name}"
 
         return address
 
 
 def _sets(shelves: Iterable[Shelf]) -> dict[str, str]:
     """Return the names of the sets of results, recorded ones first, with labels for the switch."""
-    names = sorted(dict.fromkeys(each.name for each in shelves), key=lambda name: name != RECORDED)
-    own = [name for name in names if name != RECORDED]
-    label = "the run you just made" if len(own) == 1 else "your run, scale {}"
+    names = sorted(dict.fromkeys(part.name for part in shelves), key=lambda name: name != RECORDED)
+    scales = [name for name in names if name != RECORDED]
+    label = "the run you just made" if len(scales) == 1 else "your run, scale {}"
     return {name: "recorded on the papers’ data" if name == RECORDED else label.format(name)
             for name in names}  # fmt: skip
 
@@ -611,25 +611,25 @@ def _places(entries: Iterable[StudyEntry]) -> dict[tuple[str, str], tuple[str, s
 
 def _alike(lines: Mapping[str, Sequence[str]]) -> tuple[str, dict[str, list[str]]]:
     """Return the words that all lines about runs share, and the lines without them."""
-    parts = {name: [line.split(", ") for line in own] for name, own in lines.items()}
-    every = [set(line) for own in parts.values() for line in own]
-    shared = set.intersection(*every) if len(every) > 1 else set()
-    if any(line <= shared for line in every):
+    parts = {name: [line.split(", ") for line in texts] for name, texts in lines.items()}
+    sets = [set(line) for group in parts.values() for line in group]
+    shared = set.intersection(*sets) if len(sets) > 1 else set()
+    if any(line <= shared for line in sets):
         shared = set()
     first = next(iter(parts.values()))[0]
     return ", ".join(part for part in first if part in shared), {
-        name: [", ".join(part for part in line if part not in shared) for line in own]
-        for name, own in parts.items()
+        name: [", ".join(part for part in line if part not in shared) for line in group]
+        for name, group in parts.items()
     }
 
 
 def _card(like: Iterable[tuple[str, str]], held: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return a card: what its statements share, and what each of them says."""
-    alike, runs = _alike({each["id"]: each["runs"] for each in held})
-    reasons, values = _formulas({each["id"]: each["reason"] for each in held if each["reason"]})
-    told = [each | {"runs": runs[each["id"]], "numbers": values.get(each["id"])} for each in held]
-    rests = dict.fromkeys(each["rests"] for each in held)
-    return {"lines": dict(like), "alike": alike, "statements": told, "reasons": reasons,
+    shared, runs = _alike({doc["id"]: doc["runs"] for doc in held})
+    reasons, values = _formulas({doc["id"]: doc["reason"] for doc in held if doc["reason"]})
+    statements = [doc | {"runs": runs[doc["id"]], "numbers": values.get(doc["id"])} for doc in held]
+    rests = dict.fromkeys(doc["rests"] for doc in held)
+    return {"lines": dict(like), "alike": shared, "statements": statements, "reasons": reasons,
             "rests": list(rests)}  # fmt: skip
 
 
@@ -638,31 +638,31 @@ def _formulas(
 ) -> tuple[list[str], dict[str, tuple[int, dict[str, str]]]]:
     """Return the texts of reasons, where numbers in which they differ are x₁, x₂, …, and, for each
     name, the place of its text and its values of these."""
-    alike: dict[tuple[str, ...], dict[str, list[str]]] = {}
+    groups: dict[tuple[str, ...], dict[str, list[str]]] = {}
     for name, reason in reasons.items():
         words = tuple(_FIGURE.split(reason))
-        alike.setdefault(words, {})[name] = _FIGURE.findall(reason)
+        groups.setdefault(words, {})[name] = _FIGURE.findall(reason)
     texts, values = [], {}
-    for place, (words, numbers) in enumerate(alike.items()):
+    for index, (words, numbers) in enumerate(groups.items()):
         columns = list(zip(*numbers.values(), strict=True))
-        differ = list(dict.fromkeys(each for each in columns if len(set(each)) > 1))
-        called = {each: f"x{str(i).translate(_SUBSCRIPT)}" for i, each in enumerate(differ, 1)}
-        shown = [*(called.get(each, each[0]) for each in columns), ""]
-        texts.append("".join(part for both in zip(words, shown, strict=True) for part in both))
+        differ = list(dict.fromkeys(column for column in columns if len(set(column)) > 1))
+        called = {column: f"x{str(i).translate(_SUBSCRIPT)}" for i, column in enumerate(differ, 1)}
+        marks = [*(called.get(column, column[0]) for column in columns), ""]
+        texts.append("".join(part for pair in zip(words, marks, strict=True) for part in pair))
         for rank, name in enumerate(numbers):
-            values[name] = place, {mark: each[rank] for each, mark in called.items()}
+            values[name] = index, {mark: column[rank] for column, mark in called.items()}
     return texts, values
 
 
 def _shared(rests: Sequence[tuple[Sequence[str], Sequence[str], str]]) -> list[dict[str, Any]]:
     """Return lists of assumptions and public facts, the first one with what all of them have."""
     heads = ("Assumed", "Public, hence unprotected", "Data before training")
-    lists = [dict(zip(heads, (*each[:2], each[2:]), strict=True)) for each in rests]
-    every = {head: [text for text in lists[0][head] if all(text in each[head] for each in lists)]
+    lists = [dict(zip(heads, (*rest[:2], rest[2:]), strict=True)) for rest in rests]
+    common = {head: [text for text in lists[0][head] if all(text in part[head] for part in lists)]
              for head in heads}  # fmt: skip
-    own = [{head: [text for text in each[head] if text not in every[head]] for head in heads}
-           for each in lists]  # fmt: skip
-    return [every, *own] if len(lists) > 1 else lists
+    extras = [{head: [text for text in part[head] if text not in common[head]] for head in heads}
+           for part in lists]  # fmt: skip
+    return [common, *extras] if len(lists) > 1 else lists
 
 
 def _by_number(counts: Mapping[str, int] | None) -> dict[str, int] | None:
@@ -677,9 +677,9 @@ def _verdicts(claims: pd.DataFrame) -> Table:
     """Return verdicts as a table, with the reasons of artefacts below, without links to docs/."""
     table = claims_table(claims, "Claims")
     why = (f"{claim}: {_DOCS_LINK.sub('', reason)}" for claim, reason in reasons(claims))
-    ours = {each.title for each in PROTOCOLS.values()}
-    columns = [replace(each, group=each.head, head="verdict") if each.head in ours else each
-               for each in table.columns]  # fmt: skip
+    titles = {protocol.title for protocol in PROTOCOLS.values()}
+    columns = [replace(col, group=col.head, head="verdict") if col.head in titles else col
+               for col in table.columns]  # fmt: skip
     run = claims.assign(run=claims["verdict"] != "not_run").groupby("id")["run"].any()
     order = sorted(table.shown["id"].tolist(), key=lambda name: not run[name])  # not run: last
     lines = table.shown.set_index("id", drop=False).loc[order]
@@ -691,10 +691,10 @@ def _counted(claims: pd.DataFrame | None) -> list[str]:
     if claims is None:
         return []
     numbers = claims[claims["source"] == "text"].groupby(["protocol", "verdict"]).size()
-    found = {protocol: numbers[protocol] for protocol in numbers.index.unique("protocol")}
+    groups = {protocol: numbers[protocol] for protocol in numbers.index.unique("protocol")}
     texts = []
     for protocol in (*PROTOCOLS, ""):
-        counts = found.get(protocol, {})
+        counts = groups.get(protocol, {})
         words = [f"{counts[name]} {word}" for name, word in VERDICT_WORDS.items() if name in counts]
         if words:
             title = PROTOCOLS[protocol].title if protocol else "by calculation"
@@ -704,12 +704,12 @@ def _counted(claims: pd.DataFrame | None) -> list[str]:
 
 def _reasons(statements: Iterable[PrivacyStatement]) -> list[tuple[str, list[str]]]:
     """Return, for every protocol that adds noise, why the sensitivity of its releases holds."""
-    private = [each for each in statements if each.mechanisms]
-    found = {(each.protocol, each.proof.partition(": ")[2] or each.proof) for each in private}
-    alike = {(protocol, _NUMBER.sub("", reason)): reason
-             for protocol, reason in sorted(found, reverse=True)}  # fmt: skip
-    return [(protocol, sorted(reason for (of, _), reason in alike.items() if of == protocol))
-            for protocol in PROTOCOLS if any(of == protocol for of, _ in alike)]  # fmt: skip
+    private = [doc for doc in statements if doc.mechanisms]
+    pairs = {(doc.protocol, doc.proof.partition(": ")[2] or doc.proof) for doc in private}
+    patterns = {(protocol, _NUMBER.sub("", reason)): reason
+             for protocol, reason in sorted(pairs, reverse=True)}  # fmt: skip
+    return [(protocol, sorted(reason for (of, _), reason in patterns.items() if of == protocol))
+            for protocol in PROTOCOLS if any(of == protocol for of, _ in patterns)]  # fmt: skip
 
 
 def _part(block: Block, statements: Link = str) -> dict[str, Any]:
@@ -763,10 +763,10 @@ def _for_page(text: str, name: str) -> Markup:
     parts = [box.split() for box in boxes[1].split(";")] if boxes and boxes[1] else []
     if len(parts) < 2:
         return Markup(whole)
-    shown = "".join(
+    images = "".join(
         f'<svg aria-hidden="true" viewBox="{" ".join(box)}" '
         f'style="width:{float(box[2]) / 2.5:.0f}%"><use href="#{name}-figure_1"/></svg>'
         for box in parts
     )
     return Markup(f'<div class="facets"><div class="whole">{whole}</div>'
-                  f'<div class="narrow">{shown}</div></div>')  # fmt: skip
+                  f'<div class="narrow">{images}</div></div>')  # fmt: skip

@@ -70,7 +70,7 @@ def write_exhibits(
         blocks = results[study].build(shown)
         written += write_texts(shown, blocks, folder / study)
         drawings += drawings_of(shown, blocks, folder / study)
-    written += [path for each in drawings for path in each.paths]
+    written += [path for drawing in drawings for path in drawing.paths]
     being_drawn = draw(drawings, processes)
     try:
         judged = [
@@ -109,10 +109,10 @@ def write_texts(
     if any(isinstance(block, Table) for block in blocks):
         parts = (tables.tex(block) for block in blocks if isinstance(block, Table))
         texts[f"{exhibit.name}.tex"] = "\n".join(parts)
-    asked = {name: text for name, text in texts.items() if name.rsplit(".", 1)[1] in forms}
-    for name, text in asked.items():
+    files = {name: text for name, text in texts.items() if name.rsplit(".", 1)[1] in forms}
+    for name, text in files.items():
         write_text(folder / name, text)
-    return [folder / name for name in asked]
+    return [folder / name for name in files]
 
 
 def _stem(exhibit: Exhibit, index: int) -> str:
@@ -162,7 +162,7 @@ def draw(drawings: Iterable[Drawing], processes: int = 1) -> Iterator[None]:
     from joblib import Parallel, delayed
 
     run = Parallel(processes, return_as="generator", max_nbytes=None)
-    return run(delayed(Drawing.draw)(each) for each in drawings)
+    return run(delayed(Drawing.draw)(drawing) for drawing in drawings)
 
 
 def wait(being_drawn: Iterable[None]) -> None:

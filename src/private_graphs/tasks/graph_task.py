@@ -112,12 +112,12 @@ def sharded_task(
     bound = max_edges or 0
     records, labels = np.array(graph.public("test_records")), np.array(graph.public("test_labels"))
     known = np.array(graph.public("validation_labels"))
-    texts = [scipy.sparse.csr_matrix((len(each), about.n_features)) for each in (known, labels)]
+    texts = [scipy.sparse.csr_matrix((len(side), about.n_features)) for side in (known, labels)]
     if not is_edges:
         names = ("validation_features", "test_features")
         texts = [
-            unit_rows(graph.public_matrix(name, each.shape))
-            for name, each in zip(names, texts, strict=True)
+            unit_rows(graph.public_matrix(name, text.shape))
+            for name, text in zip(names, texts, strict=True)
         ]
     size = len(known) + len(labels)
     task = GraphTask(

@@ -41,8 +41,8 @@ class Settings(BaseModel):
     @classmethod
     def _bounded(cls, value: Any) -> Any:
         """Refuse counts that no machine can hold or do."""
-        for each in value if isinstance(value, tuple) else (value,):
-            if isinstance(each, int) and each > MOST_COUNT:
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, int) and number > MOST_COUNT:
                 raise ValueError(f"should be at most {MOST_COUNT:,}")
         return value
 
@@ -92,7 +92,7 @@ class Context:
 
     def after(self, done: int, total: int) -> Context:
         """Return the context of a part of the work: ``done`` of ``total`` came before it."""
-        progress = self.progress and (lambda more, _: self.report(done + more, total))
+        progress = self.progress and (lambda count, _: self.report(done + count, total))
         return replace(self, progress=progress)
 
 
@@ -157,10 +157,10 @@ class Outcome:
     """Whether settings were compared on public data, including a graph without private nodes."""
 
     @classmethod
-    def of(cls, task: Any, classes: np.ndarray, **more: Any) -> Outcome:
+    def of(cls, task: Any, classes: np.ndarray, **fields: Any) -> Outcome:
         """Build an outcome from (V + M,) classes of the validation, then test records."""
         n_validation = len(task.validation_labels)
-        return cls(classes[n_validation:], classes[:n_validation], **more)
+        return cls(classes[n_validation:], classes[:n_validation], **fields)
 
 
 def in_batches(
@@ -180,7 +180,7 @@ def in_batches(
     batches: dict[Hashable, list[int]] = {}
     for index, request in enumerate(requests):
         batches.setdefault(key(request), []).append(index)
-    found: dict[int, Outcome] = {}
+    answers: dict[int, Outcome] = {}
     done, total = 0, sum(map(work, requests))
     slices = [
         group[start : start + (most or len(group))]
@@ -190,10 +190,10 @@ def in_batches(
     for indices in slices:
         batch = [requests[index] for index in indices]
         outcomes = answer(batch, door.of_lanes(indices), context.after(done, total))
-        found |= zip(indices, outcomes, strict=True)
+        answers |= zip(indices, outcomes, strict=True)
         done += sum(map(work, batch))
         context.report(done, total)
-    return [found[index] for index in range(len(requests))]
+    return [answers[index] for index in range(len(requests))]
 
 
 def but_rate(request: Request) -> Hashable:
@@ -309,7 +309,7 @@ class Method:
         """Run, and add the fields of ``stated`` to each outcome."""
         outcomes = self.run(task, requests, door, context)
         return [
-            self._with_stated(task, *each, context) for each in zip(requests, outcomes, strict=True)
+            self._with_stated(task, *pair, context) for pair in zip(requests, outcomes, strict=True)
         ]
 
     def _with_stated(

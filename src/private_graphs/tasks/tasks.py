@@ -243,8 +243,8 @@ def build_task(
 
             return sharded_task(dataset, scenario, delta, max_edges)
     labels, kind = dataset.labels, SCENARIOS[scenario]
-    fitting = [name for name, each in SCENARIOS.items()
-               if (each.cut == "images") != isinstance(dataset, GraphDataset)]  # fmt: skip
+    fitting = [name for name, entry in SCENARIOS.items()
+               if (entry.cut == "images") != isinstance(dataset, GraphDataset)]  # fmt: skip
     if scenario not in fitting:
         raise UserError(
             f"{dataset.info.name} has no scenario {scenario}: its units are "

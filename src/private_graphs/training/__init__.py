@@ -54,24 +54,24 @@ def _compiled_code_folder() -> Path:
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
     given = os.environ.get("NUMBA_CACHE_DIR")
     places = [Path(given)] if given else list(_places(f"compiled-{digest}"))
-    for place in places:
-        if _writable(place):
-            return place
+    for cache in places:
+        if _writable(cache):
+            return cache
     tried = " and ".join(map(str, places))
     advice = "NUMBA_CACHE_DIR=DIR names a folder that keeps them"
     try:
-        own = Path(tempfile.mkdtemp(prefix="private-graphs-compiled-"))
+        temporary = Path(tempfile.mkdtemp(prefix="private-graphs-compiled-"))
     except OSError as error:
         raise UserError(
             f"compiled kernels cannot be kept in {tried}, and no temporary folder can be made "
             f"({error}); {advice}"
         ) from error
-    atexit.register(_remove, own, os.getpid())
+    atexit.register(_remove, temporary, os.getpid())
     print(
         f"compiling kernels for this run alone (half a minute): cannot write to {tried}; {advice}",
         file=sys.stderr,
     )
-    return own
+    return temporary
 
 
 def _remove(folder: Path, owner: int) -> None:

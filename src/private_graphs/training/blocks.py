@@ -93,7 +93,7 @@ class _Builder:
             "closed": np.array(self.closed, dtype=bool),
         }
         for name, lists in self.lists.items():
-            sizes = [len(each) for each in lists]
+            sizes = [len(array) for array in lists]
             fields[f"{name}_start"] = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
             fields[name] = np.concatenate(lists).astype(np.int32)
         return Blocks(**fields)
@@ -192,17 +192,17 @@ def build_structure(
     parts, validation, test, majority = [], [], [], []
     for row, stream in enumerate(streams):
         if parts and not own_structure:
-            for each in (parts, validation, test, majority):
-                each.append(each[0])
+            for column in (parts, validation, test, majority):
+                column.append(column[0])
             continue
-        learned = kept = sample_training_nodes(dataset, protocol, train_fraction, stream)
+        learned = sample = sample_training_nodes(dataset, protocol, train_fraction, stream)
         if members is not None:
             learned = members[row]
-            kept = learned if left_out == "absent" else kept
+            sample = learned if left_out == "absent" else sample
         group = np.full(dataset.n_nodes, -1, dtype=np.int64)
         before = parts_before[row] if parts_before else None
-        group[kept] = parts_of(dataset, kept, splits, stream, before)
-        whole = _whole_graph(builder, dataset, kept, removes, shared)
+        group[sample] = parts_of(dataset, sample, splits, stream, before)
+        whole = _whole_graph(builder, dataset, sample, removes, shared)
         if protocol.message_passing == "whole_graph":
             graph = whole
         else:
@@ -243,7 +243,7 @@ def build_structure(
 
 def parts_of(
     dataset: GraphDataset,
-    kept: np.ndarray,
+    sample: np.ndarray,
     splits: int,
     streams: PublicStreams,
     before: np.ndarray | None = None,
@@ -254,19 +254,19 @@ def parts_of(
     public facts alone (docs/privacy.md §3).
     """
     if splits == 1:
-        return np.zeros(len(kept), dtype=np.int64)
+        return np.zeros(len(sample), dtype=np.int64)
     nodes = np.flatnonzero(dataset.train_mask)
     part = np.full(dataset.n_nodes, -1, dtype=np.int64)
     if before is None:
         before = random_partition(nodes, splits, streams.generator("partition"))
     part[nodes] = before
-    return part[kept]
+    return part[sample]
 
 
 def _whole_graph(
     builder: _Builder,
     dataset: GraphDataset,
-    kept: np.ndarray,
+    sample: np.ndarray,
     removes: bool,
     shared: dict[str, int],
 ) -> int:
@@ -276,7 +276,7 @@ def _whole_graph(
             shared["whole"] = builder.add_graph(dataset.edge_index)
         return shared["whole"]
     present = np.where(dataset.train_mask, -1, 0)
-    present[kept] = 0
+    present[sample] = 0
     return builder.add_graph(edges_within(dataset.edge_index, present))
 
 

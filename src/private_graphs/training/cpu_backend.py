@@ -72,10 +72,10 @@ class CpuBackend:
             exact = (s.sums if several else s.total).astype(np.float64)
             kernels.finish(a, several, drawn, *parts)
             after = [state.parameters[r], state.first_moment[r], state.second_moment[r]]
-            told = self.descent.passed(r, "compiled_step", exact, np.concatenate(after))
-            cuts = np.cumsum([len(each) for each in after])[:-1]
-            for own, new in zip(after, np.split(told, cuts), strict=True):
-                own[:] = new
+            update = self.descent.passed(r, "compiled_step", exact, np.concatenate(after))
+            cuts = np.cumsum([len(array) for array in after])[:-1]
+            for old, new in zip(after, np.split(update, cuts), strict=True):
+                old[:] = new
 
     def evaluate(self, replicas: np.ndarray, block_of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return mean cross-entropy (A,) and predictions (A, M) of ``replicas`` on their blocks."""

@@ -29,9 +29,9 @@ def words(keys: torch.Tensor, step: torch.Tensor, units: torch.Tensor) -> list[t
 @triton.jit
 def _philox(keys, step, units, by_row, by_unit, out, count, size, UNITS: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
-    place = tl.program_id(1) * UNITS + tl.arange(0, UNITS)
-    there = place < count
-    c0 = tl.load(units + row * by_row + place * by_unit, there, 0).to(tl.uint32)
+    offsets = tl.program_id(1) * UNITS + tl.arange(0, UNITS)
+    mask = offsets < count
+    c0 = tl.load(units + row * by_row + offsets * by_unit, mask, 0).to(tl.uint32)
     zero = c0 & 0
     c1 = zero + (tl.load(step) & 0xFFFFFFFF).to(tl.uint32)
     k0 = tl.load(keys + row * 4).to(tl.uint32)
@@ -47,11 +47,11 @@ def _philox(keys, step, units, by_row, by_unit, out, count, size, UNITS: tl.cons
         c3 = p0.to(tl.uint32)
         k0 = (k0.to(tl.uint64) + 0x9E3779B9).to(tl.uint32)
         k1 = (k1.to(tl.uint64) + 0xBB67AE85).to(tl.uint32)
-    target = out + row * count + place
-    tl.store(target, c0.to(tl.int64), there)
-    tl.store(target + size, c1.to(tl.int64), there)
-    tl.store(target + 2 * size, c2.to(tl.int64), there)
-    tl.store(target + 3 * size, c3.to(tl.int64), there)
+    target = out + row * count + offsets
+    tl.store(target, c0.to(tl.int64), mask)
+    tl.store(target + size, c1.to(tl.int64), mask)
+    tl.store(target + 2 * size, c2.to(tl.int64), mask)
+    tl.store(target + 3 * size, c3.to(tl.int64), mask)
 
 
 @triton.jit
@@ -80,9 +80,9 @@ def _chosen(quarter, a, b, c, d):
 @triton.jit
 def _chacha(keys, step, units, by_row, by_unit, out, count, size, UNITS: tl.constexpr):
     row = tl.program_id(0).to(tl.int64)
-    place = tl.program_id(1) * UNITS + tl.arange(0, UNITS)
-    there = place < count
-    unit = tl.load(units + row * by_row + place * by_unit, there, 0)
+    offsets = tl.program_id(1) * UNITS + tl.arange(0, UNITS)
+    mask = offsets < count
+    unit = tl.load(units + row * by_row + offsets * by_unit, mask, 0)
     quarter = unit % 64 // 16
     block = (unit // 64 * 16 + unit % 16).to(tl.uint32)
     number = tl.load(step)
@@ -113,12 +113,12 @@ def _chacha(keys, step, units, by_row, by_unit, out, count, size, UNITS: tl.cons
         x1, x6, x11, x12 = _quarter(x1, x6, x11, x12)
         x2, x7, x8, x13 = _quarter(x2, x7, x8, x13)
         x3, x4, x9, x14 = _quarter(x3, x4, x9, x14)
-    target = out + row * count + place
+    target = out + row * count + offsets
     first = _chosen(quarter, x0 + i0, x4 + i4, x8 + i8, x12 + block)
     second = _chosen(quarter, x1 + i1, x5 + i5, x9 + i9, x13 + i13)
     third = _chosen(quarter, x2 + i2, x6 + i6, x10 + i10, x14 + i14)
     fourth = _chosen(quarter, x3 + i3, x7 + i7, x11 + i11, x15)
-    tl.store(target, first.to(tl.int64), there)
-    tl.store(target + size, second.to(tl.int64), there)
-    tl.store(target + 2 * size, third.to(tl.int64), there)
-    tl.store(target + 3 * size, fourth.to(tl.int64), there)
+    tl.store(target, first.to(tl.int64), mask)
+    tl.store(target + size, second.to(tl.int64), mask)
+    tl.store(target + 2 * size, third.to(tl.int64), mask)
+    tl.store(target + 3 * size, fourth.to(tl.int64), mask)

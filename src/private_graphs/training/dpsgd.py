@@ -67,13 +67,13 @@ def minibatches(
     while order == "full":
         yield [np.arange(population)] * len(generators)
     while order == "fixed":
-        yield [each.choice(population, size, replace=False, shuffle=False) for each in generators]
+        yield [rng.choice(population, size, replace=False, shuffle=False) for rng in generators]
     size = max(1, size)
     last = population // size * size if order == "whole" else population
     while True:
-        orders = [each.permutation(population) for each in generators]
+        orders = [rng.permutation(population) for rng in generators]
         for start in range(0, max(1, last), size):
-            yield [each[start : start + size] for each in orders]
+            yield [permutation[start : start + size] for permutation in orders]
 
 
 def _of_type(values: Any, like: Any) -> Any:

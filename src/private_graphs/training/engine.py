@@ -134,9 +134,9 @@ def layers(
     biases (…, K) of both layers. What follows them pads the classes."""
     ends = np.cumsum([n_features * hidden, hidden, hidden * n_classes, n_classes])
     w1, b1, w2, b2 = np.split(parameters[..., : ends[-1]], ends[:-1], axis=-1)
-    many = parameters.shape[:-1]
-    return (w1.reshape(*many, n_features, hidden), b1,
-            w2.reshape(*many, hidden, n_classes), b2)  # fmt: skip
+    batch = parameters.shape[:-1]
+    return (w1.reshape(*batch, n_features, hidden), b1,
+            w2.reshape(*batch, hidden, n_classes), b2)  # fmt: skip
 
 
 def train(
@@ -258,18 +258,18 @@ class _Batch:
         sizes = (inputs.n_features, inputs.n_hidden, inputs.n_classes)
         full, none = (len(replicas), row_length(*sizes)), (len(replicas), 0)
         parameters = aligned_zeros(full, settings.dtype)
-        for row, each in zip(parameters, replicas, strict=True):
-            start = initial_parameters(each.streams, *sizes) if each.start is None else each.start
+        for row, spec in zip(parameters, replicas, strict=True):
+            start = initial_parameters(spec.streams, *sizes) if spec.start is None else spec.start
             row[: len(start)] = start
         moments = full if settings.optimizer == "adam" else none
         return State(
             parameters=parameters,
             first_moment=aligned_zeros(moments, settings.dtype),
             second_moment=aligned_zeros(moments, settings.dtype),
-            learning_rate=np.array([each.learning_rate for each in replicas], dtype=np.float64),
+            learning_rate=np.array([spec.learning_rate for spec in replicas], dtype=np.float64),
             noise_std=self.descent.stds.copy(),
             noise_key=self.descent.keys(),
-            dropout_key=np.stack([each.streams.key("dropout") for each in replicas]),
+            dropout_key=np.stack([spec.streams.key("dropout") for spec in replicas]),
             drawn=np.zeros(len(replicas), np.int64),
             noised=np.zeros((len(replicas), inputs.n_features if self._lazy() else 0), np.int64),
         )
@@ -277,8 +277,8 @@ class _Batch:
     def _check_plan(self) -> None:
         """Raise ReleaseMismatch if the steps are not those of a replica's plan."""
         kinds = {"epoch_sum": FullBatch, "shuffled": Shuffled, "poisson": Poisson}
-        alike = kinds.values() if self.splits == 1 else [kinds[self.visits]]
-        samplings = [kind(1 / self.splits if kind is Poisson else self.splits) for kind in alike]
+        options = kinds.values() if self.splits == 1 else [kinds[self.visits]]
+        samplings = [kind(1 / self.splits if kind is Poisson else self.splits) for kind in options]
         clipped, norm = math.isfinite(self.rule.clip), self.settings.clip_norm
         for query in self.descent.queries:
             if query is None:
@@ -365,8 +365,8 @@ class _Batch:
                 break
         if keeps_best:
             self.backend.restore_best()
-        for place, count in enumerate(self.taken):
-            self.descent.taken([place], int(count))
+        for index, count in enumerate(self.taken):
+            self.descent.taken([index], int(count))
 
     def _epoch(self, active: np.ndarray, epoch: int, stop_at: np.ndarray) -> np.ndarray:
         """Run one epoch; with joined blocks, return the validation loss (A,) before it.
@@ -378,7 +378,7 @@ class _Batch:
         )
         steps = []
         for number, blocks in enumerate(self._schedule(active), self.steps):
-            starts = np.concatenate([[0], np.cumsum([len(each) for each in blocks])])
+            starts = np.concatenate([[0], np.cumsum([len(block) for block in blocks])])
             visits = np.concatenate(blocks).astype(np.int64)
             steps.append(Step(active, starts.astype(np.int64), visits, number, dropout, stop_at))
         self.backend.begin(steps)

@@ -80,11 +80,11 @@ def _dense(widths: Sequence[int]) -> list[nn.Module]:
 def _convolutions(shape: Shape, layers: Sequence[tuple[int, int, int]]) -> tuple[list, int]:
     """Return convolutions with ReLU (same size up to the stride), and their number of outputs."""
     channels, height, width = shape
-    found: list[nn.Module] = []
+    modules: list[nn.Module] = []
     for out, kernel, stride in layers:
-        found += [nn.Conv2d(channels, out, kernel, stride, kernel // 2), nn.ReLU()]
+        modules += [nn.Conv2d(channels, out, kernel, stride, kernel // 2), nn.ReLU()]
         channels, height, width = out, -(-height // stride), -(-width // stride)
-    return [*found, nn.Flatten()], channels * height * width
+    return [*modules, nn.Flatten()], channels * height * width
 
 
 def network(kind: Kind, shape: Shape, n_classes: int, seed: int) -> Classifier:
@@ -108,14 +108,14 @@ class PlainAdam:
         """``decay`` is β1, the decay of the mean gradient."""
         self.weights, self.rate, self.decay = list(weights), rate, decay
         self.first, self.second = (
-            [torch.zeros_like(each) for each in self.weights] for _ in range(2)
+            [torch.zeros_like(weight) for weight in self.weights] for _ in range(2)
         )
-        self.steps = [torch.zeros((), device=each.device) for each in self.weights]
+        self.steps = [torch.zeros((), device=weight.device) for weight in self.weights]
 
     def step(self, loss: torch.Tensor) -> None:
         """Update the weights, and no other tensors, against the gradient of ``loss``."""
         # The fused step reads memory in order, whatever the strides say.
-        gradients = [each.contiguous() for each in torch.autograd.grad(loss, self.weights)]
+        gradients = [gradient.contiguous() for gradient in torch.autograd.grad(loss, self.weights)]
         with torch.no_grad():
             adam(
                 self.weights, gradients, self.first, self.second, [], self.steps,
@@ -157,21 +157,21 @@ class Ensemble:
         parts: np.ndarray,
         pixels: np.ndarray,
         labels: np.ndarray,
-        asked: np.ndarray,
+        inputs: np.ndarray,
         generator: np.random.Generator,
         device: str = "cpu",
         progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> np.ndarray:
-        """Return the (Q, K) vote counts of T teachers on the Q images ``asked``.
+        """Return the (Q, K) vote counts of T teachers on the Q images ``inputs``.
 
         ``parts`` (T, m): each teacher's records, as indices into ``pixels`` (n, c·h·w) and
         ``labels`` (n,); a record without a label enters no loss. ``generator`` draws initial
         weights and orders.
         """
         seeds = generator.integers(2**62, size=len(parts))
-        queries = images_of(asked, self.shape, device)
-        votes = np.zeros((len(asked), self.n_classes), np.int64)
-        size = sum(each.numel() for each in network(self.kind, self.shape, self.n_classes, 0)
+        queries = images_of(inputs, self.shape, device)
+        votes = np.zeros((len(inputs), self.n_classes), np.int64)
+        size = sum(tensor.numel() for tensor in network(self.kind, self.shape, self.n_classes, 0)
                    .parameters())  # fmt: skip
         together = max(1, _NUMBERS // size)
         lot = 1000 if self.kind in ("softmax", "mlp") else 100
@@ -181,7 +181,7 @@ class Ensemble:
             images = images.view(*part.shape, *self.shape)
             truth = torch.from_numpy(labels[part]).to(device)
             ensemble = self._train(images, truth, seeds[start : start + together], generator)
-            for first in range(0, len(asked), lot):
+            for first in range(0, len(inputs), lot):
                 rows = slice(first, first + lot)
                 votes[rows] += self._counts(ensemble, queries[rows])
             progress(min(start + together, len(parts)), len(parts))

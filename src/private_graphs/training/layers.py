@@ -118,13 +118,13 @@ def scatter_squares(start, columns, values, index, grad, total, out):
                     column, value = columns[k], np.float64(values[k])
                     for j in range(grad.shape[2]):
                         total[column, j] += value * g[i, j]
-            found = 0.0
+            square = 0.0
             for i in range(e * width, (e + 1) * width):
                 for k in range(start[rows[i]], start[rows[i] + 1]):
                     for j in range(grad.shape[2]):
-                        found += total[columns[k], j] ** 2
+                        square += total[columns[k], j] ** 2
                         total[columns[k], j] = 0
-            out[r, e] = found
+            out[r, e] = square
 
 
 @njit(fastmath=FAST, forceinline=True)
@@ -264,10 +264,10 @@ def batch_norm(lanes, epsilon, after_selu, values, scale, shift, mean, variance,
 
 
 @njit(nogil=True, cache=True)
-def batch_norm_back(lanes, epsilon, after_selu, grad, active, scale, mean, variance, found, out):
+def batch_norm_back(lanes, epsilon, after_selu, grad, active, scale, mean, variance, sums, out):
     """``layer_norm_back`` for ``batch_norm``.
 
-    ``found`` (2, R, k, h) receives the gradients of the scale and of the shift.
+    ``sums`` (2, R, k, h) receives the gradients of the scale and of the shift.
     """
     n = grad.shape[2]
     total, scratch = np.empty((2, len(lanes))), np.empty((1, len(lanes)), np.float32)
@@ -288,10 +288,10 @@ def batch_norm_back(lanes, epsilon, after_selu, grad, active, scale, mean, varia
                 _flush(lanes, block, scratch, total, 1)
             for part in range(2):
                 for j in range(len(lanes)):
-                    found[part, r, b, j] = total[part, j]
+                    sums[part, r, b, j] = total[part, j]
             share = row_of(lanes, _f(1) / _f(n))
-            along = load_row(lanes, found[0, r], b) * share
-            block = load_row(lanes, found[1, r], b) * share
+            along = load_row(lanes, sums[0, r], b) * share
+            block = load_row(lanes, sums[1, r], b) * share
             factor = divided * load_row(lanes, scale[r], b)
             for i in range(n):
                 x = (load_row(lanes, y, i) - middle) * divided
@@ -346,7 +346,7 @@ def residuals(logits, labels, rows, weight, out):
     classes = logits.shape[2]
     out[:] = 0
     for r in range(logits.shape[0]):
-        own = labels[r % labels.shape[0]]
+        targets = labels[r % labels.shape[0]]
         for i in range(rows.shape[0]):
             z, g = logits[r, rows[i]], out[r, rows[i]]
             top = z[0]
@@ -359,7 +359,7 @@ def residuals(logits, labels, rows, weight, out):
             total = weight / total
             for c in range(classes):
                 g[c] *= total
-            g[own[i]] -= weight
+            g[targets[i]] -= weight
 
 
 @njit(nogil=True, cache=True)
@@ -377,8 +377,8 @@ def row_squares(lanes, given, grad, inputs, is_linear, is_affine, out):
                 row = load_row(lanes, g, i)
                 square = row * row
                 if is_affine:
-                    other = load_row(lanes, x, i)
-                    o[i] += row_total(square * (other * other + row_of(lanes, _f(1))))
+                    block = load_row(lanes, x, i)
+                    o[i] += row_total(square * (block * block + row_of(lanes, _f(1))))
                 elif is_linear:
                     wide = load_row(given, x, i)
                     o[i] += row_total(square) * (row_total(wide * wide) + _f(1))

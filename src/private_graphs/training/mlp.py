@@ -186,8 +186,8 @@ def train(
             if progress is not None:
                 progress(sum(done), len(streams) * steps.epochs)
 
-        own = descent.of_lanes([number])
-        return _descend(net, steps, rows, labels, streams[number], own, watched, report)
+        lane_descent = descent.of_lanes([number])
+        return _descend(net, steps, rows, labels, streams[number], lane_descent, watched, report)
 
     with threadpool_limits(limits=1), ThreadPoolExecutor(max(1, threads)) as pool:
         return list(pool.map(one, range(len(streams))))
@@ -335,8 +335,8 @@ def mean_loss(net: Net, parameters: np.ndarray, watched: Watched, records: np.nd
         for at in range(0, len(records), _CHUNK):
             part = records[at : at + _CHUNK]
             logits = _forward(layers, _inputs(watched.rows, part))[-1].astype(np.float64)
-            own = logits[np.arange(len(part)), watched.labels[part]]
-            total += float((np.logaddexp.reduce(logits, axis=1) - own).sum())
+            truth = logits[np.arange(len(part)), watched.labels[part]]
+            total += float((np.logaddexp.reduce(logits, axis=1) - truth).sum())
     return total / len(records) if len(records) else math.nan
 
 
@@ -384,9 +384,9 @@ class _Pass:
         masks: Masks | None,
     ) -> None:
         self.net, numbers = net, lot
-        there = lot < len(rows)  # the last microbatch may lack members
-        lot = np.where(there, lot, 0)
-        there &= labels[lot] >= 0
+        mask = lot < len(rows)  # the last microbatch may lack members
+        lot = np.where(mask, lot, 0)
+        mask &= labels[lot] >= 0
         layers = net.layers(parameters)
         threshold = dropout_threshold(dropout)
         self.scale = 256 / (256 - threshold)
@@ -397,20 +397,20 @@ class _Pass:
 
         drops = keep if threshold else None
         inputs = _inputs(rows, lot)
-        if not there.all():
-            inputs[~there] = 0  # missing and unlabelled records have no inputs
+        if not mask.all():
+            inputs[~mask] = 0  # missing and unlabelled records have no inputs
         *self.inputs, logits = _forward(layers, inputs, drops, self.scale)
-        self.errors = self._backward(layers, logits, labels[lot], there)
+        self.errors = self._backward(layers, logits, labels[lot], mask)
 
     def _backward(
         self,
         layers: list[tuple[np.ndarray, np.ndarray]],
         logits: np.ndarray,
         labels: np.ndarray,
-        there: np.ndarray,
+        mask: np.ndarray,
     ) -> list[np.ndarray]:
         """Return the gradients by all layers' outputs; zero without a label or where not finite."""
-        usable = np.isfinite(logits).all(axis=1) & there
+        usable = np.isfinite(logits).all(axis=1) & mask
         np.copyto(logits, 0.0, where=~usable[:, None])
         logits -= logits.max(axis=1, keepdims=True)
         np.exp(logits, out=logits)
@@ -443,17 +443,17 @@ class _Pass:
 
 def _squared_norms(pairs: list[list[np.ndarray]], microbatch: int) -> np.ndarray:
     """Return the squared norms of groups' mean gradients, over all layers and biases."""
-    alone = sum(
+    squares = sum(
         (np.einsum("ij,ij->i", inputs, inputs) + 1) * np.einsum("ij,ij->i", errors, errors)
         for inputs, errors in pairs
     )
     if microbatch == 1:
-        return alone
+        return squares
     squared = 0.0
     for pair in pairs:  # |Σ a ⊗ e|² = Σ (a·a′)(e·e′) over the pairs of a group
         grouped = [array.reshape(-1, microbatch, array.shape[1]) for array in pair]
         inputs, errors = (array @ array.transpose(0, 2, 1) for array in grouped)
         squared = squared + ((inputs + 1) * errors).sum(axis=(1, 2))
     # Gradients that cancel leave rounding errors of their own size: never underestimate the norm.
-    most = np.sqrt(alone).reshape(-1, microbatch).sum(axis=1) ** 2
+    most = np.sqrt(squares).reshape(-1, microbatch).sum(axis=1) ** 2
     return (np.maximum(squared, 0.0) + CANCELLED * most) / microbatch**2

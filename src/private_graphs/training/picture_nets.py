@@ -51,9 +51,9 @@ class Groups:
 
     def parts(self) -> Iterator[Groups]:
         """Yield the groups in parts that fit into the cache."""
-        each = max(1, _TOGETHER // self.records.shape[1])
-        for begin in range(0, len(self.records), each):
-            part = slice(begin, begin + each)
+        count = max(1, _TOGETHER // self.records.shape[1])
+        for begin in range(0, len(self.records), count):
+            part = slice(begin, begin + count)
             yield Groups(self.records[part], self.weights[part])
 
 
@@ -275,20 +275,20 @@ class Cnn(PictureNet):
         images = pictures.transpose(0, 1).reshape(n, models, self.height, self.width)
         if self._scale > 1:
             images = images.repeat_interleave(self._scale, -1).repeat_interleave(self._scale, -2)
-        found, seen = [], images
+        states, seen = [], images
         for number, padding in ((0, 3), (2, 0)):
-            filters, biases = (each.flatten(0, 1) for each in tensors[number : number + 2])
+            filters, biases = (tensor.flatten(0, 1) for tensor in tensors[number : number + 2])
             scores = conv2d(seen, filters, biases, 2, padding, groups=models)
             scores = scores.contiguous(memory_format=torch.channels_last)  # max pooling is faster
-            found += [seen, scores]
+            states += [seen, scores]
             seen = max_pool2d(scores.tanh(), 2, 1)
         seen = seen.reshape(n, models, -1).transpose(0, 1)
         for number in (4, 6):
             weights, biases = tensors[number : number + 2]
             scores = torch.baddbmm(biases[:, None], seen, weights.transpose(1, 2))
-            found += [seen, scores]
+            states += [seen, scores]
             seen = scores.tanh()
-        return found
+        return states
 
     def _ready(self, pictures: torch.Tensor) -> torch.Tensor:
         """Return pictures in the form that the network sees; differentiable."""
@@ -360,26 +360,26 @@ class Cnn(PictureNet):
             patches = patches.permute(0, 1, 2, 4, 5, 3).reshape(n_groups, -1, math.prod(shape[1:]))
             pull = pull.permute(0, 2, 3, 1).reshape(n_groups, -1, shape[0])
             product = (pull.transpose(1, 2) @ patches).flatten(1)  # (J, out·h·w·in)
-            parts = [each.double().numpy() for each in (product, pull.sum(1))]
-            squared = squared + sum(np.einsum("jp,jp->j", each, each) for each in parts)
+            parts = [tensor.double().numpy() for tensor in (product, pull.sum(1))]
+            squared = squared + sum(np.einsum("jp,jp->j", part, part) for part in parts)
             products.append((*parts, side))
         dense = [
-            tuple(each[0].double().numpy().reshape(n_groups, -1, each.shape[2]) for each in pair)
+            tuple(part[0].double().numpy().reshape(n_groups, -1, part.shape[2]) for part in pair)
             for pair in zip(seen[2:], pulls[2:], strict=True)
         ]
         squared = squared + sum(_squared(*pair) for pair in dense)
         factors = clip_factors(squared, clip_norm, _MARGIN)
-        kept = factors > 0  # 0 times a non-finite value stays non-finite
-        factors, total = factors[kept], []
+        mask = factors > 0  # 0 times a non-finite value stays non-finite
+        factors, total = factors[mask], []
         for product, biases, side in products:
-            summed = np.tensordot(factors, product[kept], 1).reshape(len(biases[0]), side, side, -1)
-            total += [summed.transpose(0, 3, 1, 2), factors @ biases[kept]]
+            summed = np.tensordot(factors, product[mask], 1).reshape(len(biases[0]), side, side, -1)
+            total += [summed.transpose(0, 3, 1, 2), factors @ biases[mask]]
         for inputs, errors in dense:
-            errors = errors[kept] * factors[:, None, None]
+            errors = errors[mask] * factors[:, None, None]
             total += [
-                np.tensordot(errors, inputs[kept], ((0, 1), (0, 1))), errors.sum(axis=(0, 1))
+                np.tensordot(errors, inputs[mask], ((0, 1), (0, 1))), errors.sum(axis=(0, 1))
             ]  # fmt: skip
-        return np.concatenate([each.ravel() for each in total])
+        return np.concatenate([array.ravel() for array in total])
 
 
 def _squared(inputs: np.ndarray, errors: np.ndarray) -> np.ndarray:
@@ -396,4 +396,4 @@ def _squared(inputs: np.ndarray, errors: np.ndarray) -> np.ndarray:
     return np.maximum(pairs.sum(axis=(1, 2)), 0.0) + np.abs(pairs).sum(axis=(1, 2)) * 2.0**-40
 
 
-NETS: dict[str, type[PictureNet]] = {each.name: each for each in (Softmax, Cnn)}
+NETS: dict[str, type[PictureNet]] = {net.name: net for net in (Softmax, Cnn)}

@@ -44,9 +44,9 @@ class Gcn(torch.nn.Module):
         super().__init__()
         self.first, self.second = (GCNConv(*pair).double() for pair in itertools.pairwise(sizes))
         self.dropout = dropout
-        parts = torch.from_numpy(flat).split([each.numel() for each in self.tensors()])
-        for each, part in zip(self.tensors(), parts, strict=True):
-            each.data.copy_(part.view(each.shape))
+        parts = torch.from_numpy(flat).split([tensor.numel() for tensor in self.tensors()])
+        for tensor, part in zip(self.tensors(), parts, strict=True):
+            tensor.data.copy_(part.view(tensor.shape))
 
     def forward(self, x: Tensor, edges: Tensor) -> Tensor:
         """Return (n, K) scores of (n, d) features and (2, E) directed edges."""
@@ -56,11 +56,11 @@ class Gcn(torch.nn.Module):
     def tensors(self) -> tuple[Tensor, ...]:
         """Return W1 (d, hidden), b1, W2 (hidden, K), b2: the order of ``Trained.parameters``."""
         layers = self.first, self.second
-        return tuple(part for each in layers for part in (each.lin.weight.T, each.bias))
+        return tuple(part for layer in layers for part in (layer.lin.weight.T, layer.bias))
 
     def flat(self) -> np.ndarray:
         """Return (P,) parameters."""
-        return torch.cat([each.reshape(-1) for each in self.tensors()]).detach().cpu().numpy()
+        return torch.cat([tensor.reshape(-1) for tensor in self.tensors()]).detach().cpu().numpy()
 
 
 class NoiseOfTheDoor(DPOptimizer):
@@ -70,20 +70,20 @@ class NoiseOfTheDoor(DPOptimizer):
 
     def add_noise(self) -> None:
         """Add the planned noise to the sum of the clipped gradients."""
-        sums = [each.summed_grad for each in self.params]
-        flat = torch.cat([each.reshape(-1) for each in sums]).double().cpu()
+        sums = [weight.summed_grad for weight in self.params]
+        flat = torch.cat([tensor.reshape(-1) for tensor in sums]).double().cpu()
         (noisy,) = self.descent.add(flat[None])
-        for each, part in zip(self.params, noisy.split([s.numel() for s in sums]), strict=True):
-            each.grad = part.view_as(each).to(each)
+        for weight, part in zip(self.params, noisy.split([s.numel() for s in sums]), strict=True):
+            weight.grad = part.view_as(weight).to(weight)
 
 
 def visible(data: Data, nodes: np.ndarray, graph: str) -> Data:
     """Return the graph that a pass over sorted ``nodes`` sees: the whole or the induced one."""
-    own = torch.from_numpy(nodes).to(data.x.device)
+    index = torch.from_numpy(nodes).to(data.x.device)
     if graph != "whole_graph":
-        return data.subgraph(own)
+        return data.subgraph(index)
     outside = torch.full_like(data.y, -1)
-    return Data(data.x, data.edge_index, y=outside.index_copy(0, own, data.y[own]))
+    return Data(data.x, data.edge_index, y=outside.index_copy(0, index, data.y[index]))
 
 
 class Replica:
@@ -96,19 +96,19 @@ class Replica:
     ) -> None:  # fmt: skip
         self.protocol, self.settings, self.descent = protocol, settings, descent
         labels = training_labels(dataset, protocol)
-        kept = sample_training_nodes(dataset, protocol, train_fraction, spec.streams)
-        part = parts_of(dataset, kept, splits, spec.streams, spec.parts)
-        present = torch.from_numpy(np.union1d(np.flatnonzero(~dataset.train_mask), kept))
+        sample = sample_training_nodes(dataset, protocol, train_fraction, spec.streams)
+        part = parts_of(dataset, sample, splits, spec.streams, spec.parts)
+        present = torch.from_numpy(np.union1d(np.flatnonzero(~dataset.train_mask), sample))
         data = dataset.to_pyg()
         x = data.x.to(getattr(torch, settings.dtype))
         x = x.to_sparse() if isinstance(dataset.features, SparseFeatures) else x
         edges, _ = subgraph(present, data.edge_index, num_nodes=dataset.n_nodes)
         data = Data(x, edges, y=torch.from_numpy(labels)).to(settings.device.removeprefix("torch-"))
-        members = (kept[part == number] for number in range(splits))
+        members = (sample[part == number] for number in range(splits))
         self.parts = [visible(data, nodes, protocol.message_passing) for nodes in members]
         self.validation = visible(data, np.flatnonzero(dataset.validation_mask), validation_graph)
         self.test = visible(data, np.flatnonzero(dataset.test_mask), protocol.test_graph)
-        known = labels[kept][labels[kept] >= 0]
+        known = labels[sample][labels[sample] >= 0]
         self.majority = np.bincount(known, minlength=dataset.n_classes).argmax()
         sizes = dataset.n_features, settings.hidden, dataset.n_classes
         start = engine.initial_parameters(spec.streams, *sizes)
@@ -136,9 +136,9 @@ class Replica:
         weights = list(self.model.parameters())
         scores = self.model(part.x, part.edge_index)
         loss = functional.cross_entropy(scores, part.y, ignore_index=-1)
-        found = torch.autograd.grad(loss, weights)
-        finite = all(each.isfinite().all() for each in found)
-        return found if finite else [torch.zeros_like(each) for each in weights]
+        gradients = torch.autograd.grad(loss, weights)
+        finite = all(gradient.isfinite().all() for gradient in gradients)
+        return gradients if finite else [torch.zeros_like(weight) for weight in weights]
 
     def visits(self) -> Iterator[list[Data]]:
         """Yield the parts of every step of an epoch."""
@@ -153,11 +153,11 @@ class Replica:
 
     def step(self, parts: Sequence[Data]) -> None:
         """Take a step on some parts, each of which is one example for Opacus."""
-        found = [self.gradients(part) for part in parts]
+        gradients = [self.gradients(part) for part in parts]
         parameters: Iterator[Any] = self.model.parameters()  # Opacus adds an attribute to them
-        for place, weight in enumerate(parameters):
-            own = [each[place] for each in found]
-            weight.grad_sample = torch.stack(own) if own else weight.new_zeros(0, *weight.shape)
+        for index, weight in enumerate(parameters):
+            grads = [gradient[index] for gradient in gradients]
+            weight.grad_sample = torch.stack(grads) if grads else weight.new_zeros(0, *weight.shape)
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.descent.public("parameters", [self.model.flat()])
@@ -191,14 +191,14 @@ def train(
     """Train ``replicas`` one after the other; ``parts`` are what ``Replica`` takes by keyword."""
     started, rows = clock(), []
     losses = np.full((settings.epochs, len(replicas)), np.nan, np.float32)
-    for place, spec in enumerate(replicas):
+    for index, spec in enumerate(replicas):
         with torch.random.fork_rng():  # dropout is seeded for this replica alone
-            own = Replica(dataset, protocol, settings, spec, descent.of_lanes([place]), **parts)
-            found = own.train()
-        losses[: len(found), place] = found
-        scores = *own.scored(own.validation), own.scored(own.test)[1]
-        rows.append((own.model.flat(), len(found) or settings.epochs, *scores, own.majority))
+            run = Replica(dataset, protocol, settings, spec, descent.of_lanes([index]), **parts)
+            curve = run.train()
+        losses[: len(curve), index] = curve
+        scores = *run.scored(run.validation), run.scored(run.test)[1]
+        rows.append((run.model.flat(), len(curve) or settings.epochs, *scores, run.majority))
         if progress is not None:
-            progress((place + 1) * settings.epochs, len(replicas) * settings.epochs)
+            progress((index + 1) * settings.epochs, len(replicas) * settings.epochs)
     *trained, majority = map(np.array, zip(*rows, strict=True))
     return engine.Trained(*trained, losses, majority, clock() - started)  # type: ignore[call-arg]

@@ -38,7 +38,7 @@ _APART = 2**32
 _DROPS = 2**16
 """Resolution of the dropout probability."""
 _G0, _G1, _G2 = (
-    np.uint64(each) for each in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+    np.uint64(word) for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
 
 
@@ -182,16 +182,16 @@ def _own(x, row_start, n_features, fresh):
     features, numbers = np.zeros(n_numbers, np.int32), np.zeros(n_numbers, np.int32)
     number, last = np.zeros(n_features, np.int32), np.full(n_features, -1)
     for i in range(n):
-        found = start[i]
+        end = start[i]
         if fresh and row_start[i + 1] - row_start[i] > 1:
             for j in range(x.start[row_start[i]], x.start[row_start[i + 1]]):
                 feature = x.columns[j]
                 if last[feature] != i:
-                    last[feature], number[feature] = i, found - start[i]
-                    features[found] = feature
-                    found += 1
+                    last[feature], number[feature] = i, end - start[i]
+                    features[end] = feature
+                    end += 1
                 numbers[j] = number[feature]
-        start[i + 1] = found
+        start[i + 1] = end
     return Own(start, features[: start[n]].copy(), numbers)
 
 
@@ -204,12 +204,12 @@ def _length(lanes, grams, begin, size, deltas):
     width, first = np.uint64(len(lanes)), np.uint64(begin)
     total, longest = deltas.dtype.type(0), deltas.dtype.type(0)
     for a in range(np.uint64(size)):
-        own = deltas.dtype.type(0)
+        square = deltas.dtype.type(0)
         for h in range(width):
-            own += deltas[a * width + h] * deltas[a * width + h]
-        own *= grams[first + a * np.uint64(size) + a]
-        longest += np.sqrt(own)
-        total += own
+            square += deltas[a * width + h] * deltas[a * width + h]
+        square *= grams[first + a * np.uint64(size) + a]
+        longest += np.sqrt(square)
+        total += square
         for b in range(a):
             product = deltas.dtype.type(0)
             for h in range(width):
@@ -220,7 +220,7 @@ def _length(lanes, grams, begin, size, deltas):
 
 @njit(fastmath=FAST, error_model="numpy", nogil=True, cache=True)
 def _add_roots(
-    lanes, batch, x, rows, labels, theta, w2, clip, grams, fresh, drop, own, scratch, total,
+    lanes, batch, x, rows, labels, theta, w2, clip, grams, fresh, drop, cols, scratch, total,
     total2, squares,
 ):  # fmt: skip
     """Add the clipped gradients of the targets ``batch`` to the totals; -1 is padding.
@@ -234,7 +234,7 @@ def _add_roots(
     """
     row_start, weights, gram_start = rows
     start, columns, inputs = x
-    own_start, features, numbers = own
+    own_start, features, numbers = cols
     hidden, deltas, units, back, errors, zeros, classes, left, words, draws, gradient = scratch
     seed, counter, stride, threshold, scale, apart = drop
     begun = counter
@@ -242,10 +242,10 @@ def _add_roots(
     values, first_layer = inputs, hidden
     if fresh:  # the first layer after dropout needs its own memory
         values, first_layer = left, deltas
-    for place in range(batch.shape[0]):
-        i = batch[place]
+    for slot in range(batch.shape[0]):
+        i = batch[slot]
         if apart > 0:
-            counter = begun + place * apart
+            counter = begun + slot * apart
         if i < 0:
             continue
         first, size = row_start[i], row_start[i + 1] - row_start[i]
@@ -300,7 +300,7 @@ def _add_roots(
             length, longest = _length(lanes, grams, gram_start[i], size, deltas)
             # Terms that cancel leave errors of this size: never underestimate the norm.
             squared = max(squared + length, dtype(0)) + longest * longest * dtype(_CANCELLED)
-        squares[place] = squared
+        squares[slot] = squared
         if not np.isfinite(squared):
             continue  # a non-finite gradient counts as the zero vector
         factor = dtype(1)
@@ -391,8 +391,8 @@ def _started(lanes, x, row_start, theta, n_features, n_batch, adam, fresh):
     """Allocate the arrays of the steps: feature index, scratch, the sum and the moments."""
     width, dtype = len(lanes), theta.dtype
     n_classes = (theta.shape[0] - n_features * width) // width
-    own = _own(x, row_start, n_features, fresh)
-    scratch = _scratch(lanes, x, row_start, own.start, n_classes, fresh)
+    cols = _own(x, row_start, n_features, fresh)
+    scratch = _scratch(lanes, x, row_start, cols.start, n_classes, fresh)
     total, squares = np.zeros_like(theta), np.zeros(n_batch, dtype)
     n_moments = theta.shape[0] if adam else 0
     m, v = np.zeros(n_moments, dtype), np.zeros(n_moments, dtype)
@@ -400,13 +400,13 @@ def _started(lanes, x, row_start, theta, n_features, n_batch, adam, fresh):
     n = _CHUNK
     normals, words = np.zeros(4 * n, dtype), np.zeros((4, n), np.uint32)
     exponent, mantissa = np.zeros(n, np.float32), np.zeros(n, np.float32)
-    return own, scratch, (total, squares, w2, total2), (m, v), (normals, words, exponent, mantissa)
+    return cols, scratch, (total, squares, w2, total2), (m, v), (normals, words, exponent, mantissa)
 
 
 @njit(error_model="numpy", nogil=True, cache=True)
 def _accumulate(
     lanes, batch, x, rows, labels, grams, theta, n_features, longest, clip, threshold, scale, seed,
-    counter, apart, own, scratch, sums,
+    counter, apart, cols, scratch, sums,
 ):  # fmt: skip
     """Sum a batch's clipped gradients into the first of ``sums``: the only private read.
 
@@ -420,7 +420,7 @@ def _accumulate(
     # a node moves the counter by more than the number of its draws
     drop = (seed, counter, longest + width + 8, threshold, scale, apart)
     counter = _add_roots(
-        lanes, batch, x, rows, labels, theta, w2, clip, grams, threshold > 0, drop, own, scratch,
+        lanes, batch, x, rows, labels, theta, w2, clip, grams, threshold > 0, drop, cols, scratch,
         total, total2, squares,
     )  # fmt: skip
     total[n_first:].reshape(width, n_classes)[:] = total2.reshape(n_classes, width).T
@@ -448,14 +448,14 @@ def _train(
     rate, adam, decay, threshold, scale, apart, key, seed,
 ):  # fmt: skip
     """Train ``theta`` (P,), W1 first, in place."""
-    own, scratch, sums, moments, drawn = _started(
+    cols, scratch, sums, moments, drawn = _started(
         lanes, x, rows.start, theta, n_features, batches.shape[1], adam, threshold > 0
     )
     counter = np.int64(0)
     for t in range(batches.shape[0]):
         counter = _accumulate(
             lanes, batches[t], x, rows, labels, grams, theta, n_features, longest, clip, threshold,
-            scale, seed, counter, apart, own, scratch, sums,
+            scale, seed, counter, apart, cols, scratch, sums,
         )  # fmt: skip
         _finish(
             theta, sums[0], moments, t, n_features * len(lanes), std, divisor, rate, adam, decay,
@@ -468,14 +468,14 @@ def _train_watched(
     rate, adam, decay, threshold, scale, apart, key, seed,
 ):  # fmt: skip
     """``_train`` with the same compiled functions, showing every sum to the watch."""
-    own, scratch, sums, moments, drawn = _started(
+    cols, scratch, sums, moments, drawn = _started(
         lanes, x, rows.start, theta, n_features, batches.shape[1], adam, threshold > 0
     )
     counter = np.int64(0)
     for t in range(batches.shape[0]):
         counter = _accumulate(
             lanes, batches[t], x, rows, labels, grams, theta, n_features, longest, clip, threshold,
-            scale, seed, counter, apart, own, scratch, sums,
+            scale, seed, counter, apart, cols, scratch, sums,
         )  # fmt: skip
         exact = sums[0].astype(np.float64)
         _finish(
@@ -483,9 +483,9 @@ def _train_watched(
             key, drawn,
         )  # fmt: skip
         after = [theta, *moments]
-        told = descent.passed(0, "compiled_step", exact, np.concatenate(after))
-        cuts = np.cumsum([len(each) for each in after])[:-1]
-        for own_part, new in zip(after, np.split(told, cuts), strict=True):
+        update = descent.passed(0, "compiled_step", exact, np.concatenate(after))
+        cuts = np.cumsum([len(array) for array in after])[:-1]
+        for own_part, new in zip(after, np.split(update, cuts), strict=True):
             own_part[:] = new
 
 
@@ -522,9 +522,9 @@ class Roots:
         dtype: type = np.float32,
     ) -> Roots:
         """Build from (n, F) features, (M, n) rows Π and labels (M,); compute the Gram blocks."""
-        own, start = features[rows.indices], rows.indptr.astype(np.int64)
+        part, start = features[rows.indices], rows.indptr.astype(np.int64)
         x = Matrix(
-            own.indptr.astype(np.int64), own.indices.astype(np.int32), own.data.astype(dtype)
+            part.indptr.astype(np.int64), part.indices.astype(np.int32), part.data.astype(dtype)
         )
         gram_start = np.r_[0, np.cumsum(np.diff(start) ** 2)]
         grams = np.zeros(gram_start[-1], dtype)
@@ -571,11 +571,11 @@ def clipped_sum(
     n_first, n = roots.n_features * HIDDEN, len(roots.labels)
     w2 = theta[n_first:].reshape(HIDDEN, -1).T.ravel()
     total2, squares = np.zeros_like(w2), np.zeros(n, dtype)
-    own = _own(x, rows.start, roots.n_features, False)
+    cols = _own(x, rows.start, roots.n_features, False)
     _add_roots(
         _LANES, np.arange(n), x, rows, roots.labels, theta, w2, clip_norm, roots.grams, False,
-        (np.uint64(0), 0, 0, np.uint64(0), dtype(1), 0), own,
-        _scratch(_LANES, x, rows.start, own.start, len(w2) // HIDDEN, False), total, total2,
+        (np.uint64(0), 0, 0, np.uint64(0), dtype(1), 0), cols,
+        _scratch(_LANES, x, rows.start, cols.start, len(w2) // HIDDEN, False), total, total2,
         squares,
     )  # fmt: skip
     total[n_first:] = total2.reshape(-1, HIDDEN).T.ravel()

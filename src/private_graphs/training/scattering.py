@@ -25,39 +25,39 @@ def _gabor(shape: tuple[int, int], sigma: float, angle: float, wave: float, slan
     turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
     curve = turn @ np.diag([1, slant**2]) @ turn.T / (2 * sigma**2)
     height, width = shape
-    found = np.zeros(shape, complex)
+    kernel = np.zeros(shape, complex)
     for i in range(-2, 3):
         for j in range(-2, 3):
             y, x = np.mgrid[i * height : (i + 1) * height, j * width : (j + 1) * width]
             decay = curve[0, 0] * y * y + 2 * curve[0, 1] * y * x + curve[1, 1] * x * x
             phase = wave * (y * math.cos(angle) + x * math.sin(angle))
-            found += np.exp(-decay + 1j * phase)
-    return found / (2 * math.pi * sigma**2 / slant)
+            kernel += np.exp(-decay + 1j * phase)
+    return kernel / (2 * math.pi * sigma**2 / slant)
 
 
 @lru_cache(maxsize=8)
 def _wavelets(shape: tuple[int, int]) -> torch.Tensor:
     """Return the (2, 8, h, w) Fourier transforms of the Morlet wavelets, which are real."""
-    found = []
+    filters = []
     for scale in range(2):
         for direction in range(_DIRECTIONS):
             angle = direction * math.pi / _DIRECTIONS
             sigma, wave, slant = 0.8 * 2**scale, 0.75 * math.pi / 2**scale, 4 / _DIRECTIONS
             bell = _gabor(shape, sigma, angle, 0.0, slant)
             ripple = _gabor(shape, sigma, angle, wave, slant)
-            found.append(np.fft.fft2(ripple - ripple.sum() / bell.sum() * bell).real)
-    return torch.tensor(np.stack(found).reshape(2, _DIRECTIONS, *shape), dtype=torch.float32)
+            filters.append(np.fft.fft2(ripple - ripple.sum() / bell.sum() * bell).real)
+    return torch.tensor(np.stack(filters).reshape(2, _DIRECTIONS, *shape), dtype=torch.float32)
 
 
 @lru_cache(maxsize=16)
-def _average(size: int, every: int) -> torch.Tensor:
-    """Return the (s, size / every) matrix of Gaussian averages around every fourth pixel.
+def _average(size: int, stride: int) -> torch.Tensor:
+    """Return the (s, size / stride) matrix of Gaussian averages around every fourth pixel.
 
-    It reads every pixel or every second one, as ``every`` says.
+    It reads every pixel or every second one, as ``stride`` says.
     """
     sigma = 0.8 * 2
     places = torch.arange(_MARGIN, size - _MARGIN, _STRIDE, dtype=torch.float32)
-    pixels = torch.arange(0, size, every)
+    pixels = torch.arange(0, size, stride)
     apart = (pixels[None] - places[:, None] + size / 2) % size - size / 2
     weights = torch.exp(-(apart**2) / (2 * sigma**2))
     return weights / weights.sum(1, keepdim=True)
@@ -72,12 +72,12 @@ def _filtered(spectrum: torch.Tensor, wavelets: torch.Tensor) -> torch.Tensor:
     """
     numbers = torch.view_as_real(spectrum)[:, :, None]
     height, width = (size // 2 for size in wavelets.shape[1:])
-    found = torch.zeros(1)
+    total = torch.zeros(1)
     for rows in (slice(height), slice(height, None)):
         for columns in (slice(width), slice(width, None)):
             part = numbers[..., rows, columns, :] * wavelets[:, rows, columns, None]
-            found = found + part if found.ndim == 1 else found.add_(part)
-    return torch.view_as_complex(found.mul_(0.25))
+            total = total + part if total.ndim == 1 else total.add_(part)
+    return torch.view_as_complex(total.mul_(0.25))
 
 
 def scattered(images: torch.Tensor) -> torch.Tensor:
@@ -91,14 +91,14 @@ def scattered(images: torch.Tensor) -> torch.Tensor:
     shape = tuple(padded.shape[1:])
     first, second = _wavelets(shape)
 
-    def averaged(maps: torch.Tensor, every: int) -> torch.Tensor:
-        rows, columns = (_average(size, every) for size in shape)
+    def averaged(maps: torch.Tensor, stride: int) -> torch.Tensor:
+        rows, columns = (_average(size, stride) for size in shape)
         return rows @ maps @ columns.T
 
     spectrum = torch.fft.fft2(padded)[:, None]
     fine = torch.fft.ifft2(spectrum * first).abs()
     coarse = torch.fft.ifft2(_filtered(spectrum, second)).abs().flatten(1, 2)
-    both = torch.fft.ifft2(_filtered(torch.fft.fft2(fine), second)).abs().flatten(1, 2)
-    found = [averaged(padded[:, None], 1), averaged(fine, 1), averaged(coarse, 2),
-             averaged(both, 2)]  # fmt: skip
-    return torch.cat(found, 1).unflatten(0, (n, channels)).flatten(1, 2)
+    pairs = torch.fft.ifft2(_filtered(torch.fft.fft2(fine), second)).abs().flatten(1, 2)
+    averages = [averaged(padded[:, None], 1), averaged(fine, 1), averaged(coarse, 2),
+             averaged(pairs, 2)]  # fmt: skip
+    return torch.cat(averages, 1).unflatten(0, (n, channels)).flatten(1, 2)

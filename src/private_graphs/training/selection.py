@@ -28,9 +28,9 @@ def chosen_by(losses: torch.Tensor, candidates: torch.Tensor, share: float) -> t
     order = torch.argsort(
         torch.where(candidates, losses, torch.full_like(losses, torch.inf)), stable=True
     )
-    found = torch.zeros_like(candidates)
-    found[order[:count]] = True
-    return found
+    mask = torch.zeros_like(candidates)
+    mask[order[:count]] = True
+    return mask
 
 
 def mean_of(losses: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:

@@ -221,8 +221,8 @@ def load_row(typing_context, lanes, source, number):
 
     def generate(context, builder, signature, arguments):
         emit = _Emitter(context, builder, signature, arguments)
-        place = emit.row(emit.array(1), arguments[2], emit.vector_type(1))
-        return builder.load(place, align=emit.bytes(1))
+        pointer = emit.row(emit.array(1), arguments[2], emit.vector_type(1))
+        return builder.load(pointer, align=emit.bytes(1))
 
     return Row(len(lanes))(lanes, source, number), generate
 
@@ -233,8 +233,8 @@ def store_row(typing_context, lanes, value, out, number):
 
     def generate(context, builder, signature, arguments):
         emit = _Emitter(context, builder, signature, arguments)
-        place = emit.row(emit.array(2), arguments[3], emit.vector_type(2))
-        builder.store(arguments[1], place, align=emit.bytes(2))
+        pointer = emit.row(emit.array(2), arguments[3], emit.vector_type(2))
+        builder.store(arguments[1], pointer, align=emit.bytes(2))
         return context.get_dummy_value()
 
     return types.void(lanes, value, out, number), generate

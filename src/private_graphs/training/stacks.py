@@ -99,9 +99,9 @@ class View:
         if self.index is None:
             return hops
         replicas, stages, _, width = hops.shape
-        found = torch.empty(replicas, stages, self.index.shape[1], width)
-        layers.take(lanes(width), hops.numpy(), self.rows, found.numpy())
-        return found
+        sums = torch.empty(replicas, stages, self.index.shape[1], width)
+        layers.take(lanes(width), hops.numpy(), self.rows, sums.numpy())
+        return sums
 
     @property
     def rows(self) -> np.ndarray:
@@ -129,10 +129,10 @@ class View:
 
         Each norm is over the rows of one example.
         """
-        rows, found = self.inputs.rows, torch.empty(len(output), examples)
+        rows, squares = self.inputs.rows, torch.empty(len(output), examples)
         total = np.zeros((rows.matrix.shape[1], output.shape[-1]))
-        layers.scatter_squares(*rows.arrays, self.rows, _array(output), total, found.numpy())
-        return found
+        layers.scatter_squares(*rows.arrays, self.rows, _array(output), total, squares.numpy())
+        return squares
 
     def sums(self, output: torch.Tensor) -> torch.Tensor:
         """Return (R, d, h): the transposed features times (R, n, h), float32 or float64."""
@@ -199,7 +199,7 @@ class Mixed(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad: torch.Tensor):
-        return _mixed(grad, [each.T for each in ctx.matrices]), None
+        return _mixed(grad, [matrix.T for matrix in ctx.matrices]), None
 
 
 def _mixed(values: torch.Tensor, matrices: Sequence[scipy.sparse.spmatrix]) -> torch.Tensor:
@@ -213,8 +213,8 @@ class Stack:
     """Parameters of R replicas: named views (R, …) of one (R, P) tensor, and running statistics."""
 
     def __init__(self, tensors: Mapping[str, torch.Tensor], running: Mapping[str, torch.Tensor]):
-        self.shapes = {name: tuple(each.shape) for name, each in tensors.items()}
-        self.flat = torch.cat([each.reshape(len(each), -1) for each in tensors.values()], dim=1)
+        self.shapes = {name: tuple(param.shape) for name, param in tensors.items()}
+        self.flat = torch.cat([param.reshape(len(param), -1) for param in tensors.values()], dim=1)
         self.running = dict(running)
         self._kept: dict[tuple[str, tuple[int, ...]], torch.Tensor] = {}
 
@@ -285,8 +285,8 @@ class Forward:
 
     def _product(self, name: str, inputs: torch.Tensor, out: torch.Tensor) -> None:
         weight, bias = self._weight(name), self.parameters[f"{name}.bias"]
-        for each in zip(bias[:, :, None], inputs, weight, out, strict=True):
-            torch.baddbmm(*each[:3], out=each[3])
+        for operands in zip(bias[:, :, None], inputs, weight, out, strict=True):
+            torch.baddbmm(*operands[:3], out=operands[3])
 
     def _weight(self, name: str) -> torch.Tensor:
         """Return a contiguous copy of a weight: alignment may change last bits of results."""
@@ -303,8 +303,8 @@ class Forward:
 
         def back(grad: torch.Tensor) -> torch.Tensor:
             out = self.stack.keep(f"{name} back", inputs.shape)
-            for each in zip(grad, self._weight(name).transpose(-1, -2), out, strict=True):
-                torch.bmm(*each[:2], out=each[2])
+            for operands in zip(grad, self._weight(name).transpose(-1, -2), out, strict=True):
+                torch.bmm(*operands[:2], out=operands[2])
             return out
 
         if not self.training:
@@ -335,19 +335,19 @@ class Forward:
                 self.stack.keep(f"{name} standard", shape),
                 np.empty(shape[:3], "f4"),
             )
-            found = standard.numpy(), deviation
+            moments = standard.numpy(), deviation
         else:
-            standard, found = None, (np.empty_like(scale), np.empty_like(scale))
+            standard, moments = None, (np.empty_like(scale), np.empty_like(scale))
         gradients = np.empty((2, *scale.shape), np.float32)
 
         def ahead(x: torch.Tensor) -> torch.Tensor:
             run = layers.layer_norm if kind == "layer" else layers.batch_norm
-            run(width, *settings, active, scale, shift, *found, out.numpy())
+            run(width, *settings, active, scale, shift, *moments, out.numpy())
             return out
 
         def back(grad: torch.Tensor) -> torch.Tensor:
             before = self.stack.keep(f"{name} back", shape)
-            given = _array(grad), active, scale, *found
+            given = _array(grad), active, scale, *moments
             if kind == "layer":
                 layers.layer_norm_back(width, after_selu, *given, before.numpy())
             else:
@@ -357,7 +357,7 @@ class Forward:
         outputs = _Compiled.apply(ahead, back, inputs)
         if kind == "batch":
             n = shape[2]
-            self._run(name, found[0], found[1] * (n / max(1, n - 1)))
+            self._run(name, moments[0], moments[1] * (n / max(1, n - 1)))
             self._record(name, "batch", torch.from_numpy(gradients), outputs)
         else:
             self._record(name, "affine", standard, outputs)
@@ -377,9 +377,9 @@ class Forward:
 
         return _Compiled.apply(ahead, back, inputs)
 
-    def _run(self, name: str, *found: np.ndarray) -> None:
+    def _run(self, name: str, *moments: np.ndarray) -> None:
         """Update the running statistics with the batch's, mean and variance (R, k, h)."""
-        for part, new in zip(("mean", "variance"), found, strict=True):
+        for part, new in zip(("mean", "variance"), moments, strict=True):
             self.stack.running[f"{name}.{part}"].lerp_(torch.from_numpy(new), MOMENTUM)
 
     def _evaluated(self, name: str, kind: Norm, inputs: torch.Tensor) -> torch.Tensor:
@@ -429,28 +429,28 @@ def initial(
     The shape of a layer's ``NAME.weight`` is (k, inputs, outputs), of the feature layer's (inputs,
     outputs), of a norm's (k, h).
     """
-    generators = [each.generator(f"initial {stage}") for each in streams]
-    made = {}
+    generators = [stream.generator(f"initial {stage}") for stream in streams]
+    tensors = {}
     for name, shape in shapes.items():
         layer = name.rsplit(".", 1)[0]
         if "norm" in layer:
             value = 1.0 if name.endswith("weight") else 0.0
-            made[name] = torch.full((len(streams), *shape), value)
+            tensors[name] = torch.full((len(streams), *shape), value)
         else:
             bound = 1 / math.sqrt(shapes[f"{layer}.weight"][-2])
-            draws = [each.uniform(-bound, bound, shape) for each in generators]
-            made[name] = torch.from_numpy(np.stack(draws).astype(np.float32))
-    return made
+            draws = [generator.uniform(-bound, bound, shape) for generator in generators]
+            tensors[name] = torch.from_numpy(np.stack(draws).astype(np.float32))
+    return tensors
 
 
 def running(shapes: Mapping[str, tuple[int, ...]], replicas: int) -> dict[str, torch.Tensor]:
     """Return the initial statistics of batch normalisation."""
     norms = [name.rsplit(".", 1)[0] for name in shapes if name.endswith("norm.weight")]
-    found = {}
+    stats = {}
     for name in norms:
         shape = (replicas, *shapes[f"{name}.weight"])
-        found[f"{name}.mean"], found[f"{name}.variance"] = torch.zeros(shape), torch.ones(shape)
-    return found
+        stats[f"{name}.mean"], stats[f"{name}.variance"] = torch.zeros(shape), torch.ones(shape)
+    return stats
 
 
 CLIP_MARGIN = 1e-3
@@ -478,16 +478,16 @@ def _steps(
         _array(logits), labels.view(-1, len(chosen)).numpy(), chosen, np.float32(weight),
         grad.numpy(),
     )  # fmt: skip
-    given = {id(each.outputs): each.outputs for each in forward.recorded}
+    given = {id(record.outputs): record.outputs for record in forward.recorded}
     grads = dict(zip(given, torch.autograd.grad(logits, list(given.values()), grad), strict=True))
     steps = []
-    for each in forward.recorded:
-        grad, inputs = grads[id(each.outputs)], each.inputs
-        if each.kind == "features":
+    for record in forward.recorded:
+        grad, inputs = grads[id(record.outputs)], record.inputs
+        if record.kind == "features":
             grad = grad[:, :1]
-        elif each.begin:
-            grad = grad[:, each.begin :]
-        steps.append((each.name, each.kind, None if inputs is None else inputs.detach(), grad))
+        elif record.begin:
+            grad = grad[:, record.begin :]
+        steps.append((record.name, record.kind, None if inputs is None else inputs.detach(), grad))
     return steps, logits.shape[1]
 
 
@@ -512,8 +512,8 @@ def _added(
         if kind == "features":
             weight.copy_(view.sums(grad[:, 0]))
         elif kind == "linear":
-            for each in zip(weight, inputs.transpose(-1, -2), grad, strict=True):
-                each[0].copy_(torch.bmm(each[1].to(dtype), each[2]))
+            for operands in zip(weight, inputs.transpose(-1, -2), grad, strict=True):
+                operands[0].copy_(torch.bmm(operands[1].to(dtype), operands[2]))
         else:
             weight.copy_(_column_sums(grad, inputs))
         bias.copy_(_column_sums(grad).view(bias.shape))
@@ -524,8 +524,8 @@ def _column_sums(values: torch.Tensor, factors: torch.Tensor | None = None) -> t
     """Return (R, k, h): sums over the rows of (R, k, n, h), optionally of products."""
     of = _array(values)
     out = torch.empty(*values.shape[:2], values.shape[-1], dtype=values.dtype)
-    other = of if factors is None else _array(factors)
-    given = of, other, factors is not None, out.numpy()
+    weights = of if factors is None else _array(factors)
+    given = of, weights, factors is not None, out.numpy()
     if values.dtype == torch.float64:
         layers.column_sums_exactly(*given)
     else:
@@ -577,13 +577,13 @@ def _squares(
         raise ValueError("gradients of examples behind a batch norm, which mixes them")
     if grad.shape[-2] > examples:
         return _star_squares(kind, inputs, grad, view, examples)
-    found, given = torch.empty(len(grad), examples), _array(grad)
-    other = given if inputs is None else _array(inputs)
+    squares, given = torch.empty(len(grad), examples), _array(grad)
+    source = given if inputs is None else _array(inputs)
     layers.row_squares(
-        lanes(given.shape[-1]), lanes(other.shape[-1]), given, other,
-        kind == "linear", kind == "affine", found.numpy(),
+        lanes(given.shape[-1]), lanes(source.shape[-1]), given, source,
+        kind == "linear", kind == "affine", squares.numpy(),
     )  # fmt: skip
-    return found * (view.squares + 1) if kind == "features" else found
+    return squares * (view.squares + 1) if kind == "features" else squares
 
 
 def _star_squares(
@@ -632,22 +632,22 @@ def _best_kept(network: Network, stack: Stack, fit: Fit, epochs: Iterator[None])
         for _ in epochs:
             fit.after_epoch()
         return torch.empty(0, len(fit.rates))
-    best, kept, told = None, [], []
+    best, snapshot, scores = None, [], []
     for _ in epochs:
         fit.after_epoch()
         score = accuracy(network, stack, fit.validation, fit.validation_labels, fit.validation_rows)
-        told.append(score)
+        scores.append(score)
         if best is None:
-            best, kept = score.clone(), [each.clone() for each in stack.state()]
+            best, snapshot = score.clone(), [tensor.clone() for tensor in stack.state()]
             continue
         better = score > best
         if better.any():
             best[better] = score[better]
-            for old, new in zip(kept, stack.state(), strict=True):
+            for old, new in zip(snapshot, stack.state(), strict=True):
                 old[better] = new[better]
-    for old, new in zip(kept, stack.state(), strict=True):
+    for old, new in zip(snapshot, stack.state(), strict=True):
         new.copy_(old)
-    return torch.stack(told)
+    return torch.stack(scores)
 
 
 def train_whole(network: Network, stack: Stack, fit: Fit) -> torch.Tensor:
@@ -703,7 +703,7 @@ def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> torch
     lots = minibatches(noisy.descent, population, min(noisy.lot, population), noisy.lots)
 
     def clipped(places: Sequence[np.ndarray]) -> torch.Tensor:
-        drawn = [rows[rows >= 0] for rows in (noisy.rows[each] for each in places)]
+        drawn = [rows[rows >= 0] for rows in (noisy.rows[lane] for lane in places)]
         if noisy.clipped is not None:
             return noisy.clipped(stack, drawn)
         widest = max(usual, *map(len, drawn))

@@ -164,14 +164,14 @@ def train(
         return source(torch.rand(training.batch, NOISE, generator=draws).to(device))
 
     optimizers = [
-        PlainAdam(each.parameters(), training.learning_rate, _DECAY) for each in (*nets, source)
+        PlainAdam(net.parameters(), training.learning_rate, _DECAY) for net in (*nets, source)
     ]
     unlabelled = pool.unlabelled if len(pool.unlabelled) else pool.labelled
     labelled = pool.labelled if len(pool.labelled) else unlabelled
     any_label = len(pool.labelled) > 0
     steps = -(-max(len(labelled), len(unlabelled)) // training.batch)
-    place = np.full(len(pool.images), -1)
-    place[pool.labelled] = np.arange(len(pool.labelled))
+    positions = np.full(len(pool.images), -1)
+    positions[pool.labelled] = np.arange(len(pool.labelled))
     student = Student(nets, np.zeros(len(pool.labelled)))
     for epoch in range(1, training.epochs + 1):
         share = kept_share(epoch, training.beta, training.ramp)
@@ -181,30 +181,30 @@ def train(
             _lots(unlabelled, steps, training.batch, generator),
             strict=True,
         )
-        for mine, others in lots:
-            truth = pool.labels[mine].clamp(min=0)  # -1 if no query was answered
-            real = pool.images[others]
+        for rows, extra in lots:
+            truth = pool.labels[rows].clamp(min=0)  # -1 if no query was answered
+            real = pool.images[extra]
             with torch.no_grad():
                 generated = made()
-            together = torch.cat([pool.images[mine], real, generated])
+            together = torch.cat([pool.images[rows], real, generated])
             scores = [net(together)[0] for net in nets]
-            losses = [cross_entropy(each[: len(mine)], truth, reduction="none") for each in scores]
-            classes = [each[: len(mine)].argmax(-1) for each in scores]
-            chosen = _chosen(framework, [each.detach() for each in losses], classes, share)
+            losses = [cross_entropy(part[: len(rows)], truth, reduction="none") for part in scores]
+            classes = [part[: len(rows)].argmax(-1) for part in scores]
+            chosen = _chosen(framework, [array.detach() for array in losses], classes, share)
             if framework.disagreement and any_label:
                 strange = (classes[0] != classes[1]) & (classes[0] != truth)
-                flagged[place[mine[(strange & (classes[1] != truth)).cpu().numpy()]]] = True
-            for part, own, mask, optimizer in zip(scores, losses, chosen, optimizers, strict=False):
-                free = part[len(mine) :]
-                loss = unsupervised(free[: len(others)], free[len(others) :])
+                flagged[positions[rows[(strange & (classes[1] != truth)).cpu().numpy()]]] = True
+            for part, row, mask, optimizer in zip(scores, losses, chosen, optimizers, strict=False):
+                free = part[len(rows) :]
+                loss = unsupervised(free[: len(extra)], free[len(extra) :])
                 if any_label:
-                    loss = loss + mean_of(own, mask)
+                    loss = loss + mean_of(row, mask)
                 optimizer.step(loss)
             _match(nets, real, made(), optimizers[-1])
         student.counts = counted(student.counts, flagged, training.alpha, training.decay)
         seen = pool.images[pool.labelled]
-        told = watch([predicted(net, seen).cpu().numpy() for net in nets] if any_label else [])
-        for name, value in told.items():
+        metrics = watch([predicted(net, seen).cpu().numpy() for net in nets] if any_label else [])
+        for name, value in metrics.items():
             student.curve.setdefault(name, []).append(value)
     return student
 

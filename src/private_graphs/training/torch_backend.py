@@ -82,8 +82,8 @@ class _SparseProduct(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        found = ctx.transposed @ gradient.flatten(0, 1).contiguous()
-        return found.unflatten(0, (len(gradient), -1))[:, : ctx.rows], None, None
+        product = ctx.transposed @ gradient.flatten(0, 1).contiguous()
+        return product.unflatten(0, (len(gradient), -1))[:, : ctx.rows], None, None
 
 
 class _Padded(NamedTuple):
@@ -171,10 +171,10 @@ class _Repeated:
         if self.pool is None or self.calls < _CAPTURE_AT:
             return function(*tensors)
         if self.replay is None:
-            self.inputs = [each.clone() for each in tensors]
+            self.inputs = [tensor.clone() for tensor in tensors]
             self.replay = _captured(self.pool, function, self.inputs)
-        for own, given in zip(self.inputs, tensors, strict=True):
-            own.copy_(given)
+        for buffer, given in zip(self.inputs, tensors, strict=True):
+            buffer.copy_(given)
         return self.replay()
 
 
@@ -284,8 +284,8 @@ class TorchBackend:
         number = self.theta.element_size()
         rows = self.n_rows[:, blocks].max(axis=1, initial=0)
         entries = int(self.nonzeros[self.dense is not None :, blocks].max(axis=1, initial=0).sum())
-        each = entries * 2 * (4 + number) + 16 * int(rows.sum() + self.inputs.n_features)
-        return len(blocks) * each
+        per_block = entries * 2 * (4 + number) + 16 * int(rows.sum() + self.inputs.n_features)
+        return len(blocks) * per_block
 
     def _bytes(self, visits: np.ndarray, shelf: _Shelf | None) -> int:
         """Return an upper bound of a step's bytes for each of ``visits``.
@@ -298,10 +298,10 @@ class TorchBackend:
         blocks = visits if shelf is None else shelf.blocks
         most = self.nonzeros[self.dense is not None :, blocks].max(axis=1, initial=0)
         rows = self.n_rows[:, blocks].max(axis=1, initial=0) + most.max() // _FILLED + 1
-        each = 96 if shelf is None else 24 if len(shelf.blocks) > 1 else 0
+        per_entry = 96 if shelf is None else 24 if len(shelf.blocks) > 1 else 0
         units = int(rows.sum()) * self.hidden
         dense = 0 if self.dense is None else int(rows[0]) * self.inputs.n_features * number
-        taken = int(most.sum()) * each + units * (8 * number + 16) + dense
+        taken = int(most.sum()) * per_entry + units * (8 * number + 16) + dense
         return taken + self.used * (6 * number + 48)
 
     def _shelf_of(self, blocks: np.ndarray, last: _Shelf | None) -> _Shelf | None:
@@ -317,7 +317,7 @@ class TorchBackend:
         blocks = np.unique(np.concatenate([step.visits for step in steps]))
         blocks = blocks[self.n_rows[2, blocks] > 0]  # without labels the gradient is zero
         self.trained = self._shelf_of(blocks, self.trained)
-        parts, made, groups = [], [], {}
+        parts, pairs, groups = [], [], {}
         for step in steps:
             owner = np.repeat(np.arange(len(step.replicas)), np.diff(step.visit_start))
             seen = np.isin(step.visits, blocks)
@@ -341,14 +341,14 @@ class TorchBackend:
                 used = before[:-1] - before[local[of - chunk.start]]
                 if self.rule.apart:
                     used = self.part[taken] * self.rule.apart
-                made.append((step.number, groups[key]))
+                pairs.append((step.number, groups[key]))
                 parts += [np.searchsorted(numbers, taken), used]
         flat = np.concatenate(parts) if parts else np.zeros(0, np.int64)
         if not np.array_equal(flat, self.sent):
             self.sent, self.received = flat, self._sent(flat)
-        arrays = self.received.split([len(each) for each in parts])
+        arrays = self.received.split([len(part) for part in parts])
         self.groups, self.visits = groups, {}
-        for number, (step, group) in enumerate(made):
+        for number, (step, group) in enumerate(pairs):
             visits = _Visits(group, *arrays[2 * number : 2 * number + 2])
             self.visits.setdefault(step, []).append(visits)
 
@@ -381,7 +381,7 @@ class TorchBackend:
         entries per block. Blocks have ``real`` rows and columns, and are padded to ``heights``;
         ``width``: rows of the matrices that they are multiplied with.
         """
-        blocks, most, found = len(counts), int(counts.max(initial=0)), []
+        blocks, most, matrices = len(counts), int(counts.max(initial=0)), []
         before = self._sent(np.cumsum(counts) - counts)
         slots = of * most + torch.arange(len(of), device=self.device) - before[of]
         row, column = places
@@ -392,13 +392,13 @@ class TorchBackend:
             filled = (ends - self._sent(rows)[:, None]).clamp(min=0) * _FILLED
             offsets = (offsets + filled).clamp(max=most)
             indices = torch.zeros(blocks * most, dtype=torch.int32, device=self.device)
-            kept = torch.zeros(blocks * most, dtype=values.dtype, device=self.device)
-            indices[slots], kept[slots] = column.int(), values
-            matrix = indices.view(blocks, -1), offsets.int(), kept.view(blocks, -1), columns
-            found.append(_Padded(*matrix))
+            entries = torch.zeros(blocks * most, dtype=values.dtype, device=self.device)
+            indices[slots], entries[slots] = column.int(), values
+            matrix = indices.view(blocks, -1), offsets.int(), entries.view(blocks, -1), columns
+            matrices.append(_Padded(*matrix))
             order = (of * width + column).sort(stable=True).indices
             row, column, values = column[order], row[order], values[order]
-        return found[0], found[1]
+        return matrices[0], matrices[1]
 
     def _shelf(self, numbers: np.ndarray) -> _Shelf:
         """Build the padded matrices of the blocks ``numbers``."""
@@ -473,15 +473,15 @@ class TorchBackend:
         first, bias1, second, bias2 = theta.split([f * h, h, h * k, k], dim=2)
         wide = first.unflatten(2, (f, h)).transpose(1, 2).flatten(2)  # (G, F, C h)
         if self.dense is None:
-            z0 = _SparseProduct.apply(wide, *(each.stacked(places) for each in shelf.features))
+            z0 = _SparseProduct.apply(wide, *(matrix.stacked(places) for matrix in shelf.features))
         else:
             z0 = self.dense[shelf.features[places]] @ wide
-        hidden = _SparseProduct.apply(z0, *(each.stacked(places) for each in shelf.first))
+        hidden = _SparseProduct.apply(z0, *(matrix.stacked(places) for matrix in shelf.first))
         hidden = torch.relu(hidden.unflatten(2, (-1, h)).transpose(1, 2) + bias1[:, :, None])
         if drop is not None:
             hidden = hidden.masked_fill(drop.view(hidden.shape), 0.0) * self.rule.keep_scale
         y = (hidden @ second.unflatten(2, (h, k))).transpose(1, 2).flatten(2)
-        logits = _SparseProduct.apply(y, *(each.stacked(places) for each in shelf.second))
+        logits = _SparseProduct.apply(y, *(matrix.stacked(places) for matrix in shelf.second))
         return logits.unflatten(2, (-1, k)) + bias2[:, None], places
 
     def _loss(self, logits: torch.Tensor, shelf: _Shelf, places: torch.Tensor) -> torch.Tensor:
@@ -568,26 +568,26 @@ class TorchBackend:
         most = int(self.n_rows[2, block_of].max(initial=0))
         if most == 0:
             return np.zeros(len(replicas)), np.zeros((len(replicas), 0), np.int32)
-        self.scored, found = self._shelf_of(np.unique(block_of), self.scored), []
+        self.scored, chunks = self._shelf_of(np.unique(block_of), self.scored), []
         sizes = [self._bytes(block_of, self.scored)] * len(block_of)
         for chunk in chunks_that_fit(sizes, self.room):
             scored = self._scorer(replicas[chunk], block_of[chunk])
-            found.append(functional.pad(scored, (0, most + 2 - scored.shape[1])))
-        scores = torch.cat(found).cpu().numpy()  # the only transfer; a loss is two words
+            chunks.append(functional.pad(scored, (0, most + 2 - scored.shape[1])))
+        scores = torch.cat(chunks).cpu().numpy()  # the only transfer; a loss is two words
         return scores[:, :2].copy().view(np.float64)[:, 0], scores[:, 2:].copy()
 
     def _scorer(self, replicas: np.ndarray, visits: np.ndarray) -> torch.Tensor:
         """Return the scores of one chunk."""
-        kept = self.scored
-        blocks = np.unique(visits) if kept is None else kept.blocks
+        shelf = self.scored
+        blocks = np.unique(visits) if shelf is None else shelf.blocks
         key = replicas.tobytes() + visits.tobytes() + blocks.tobytes()
         if key not in self.scorers:
             while len(self.scorers) >= 8:  # replicas that stop leave unused scorers behind
                 del self.scorers[next(iter(self.scorers))]
-            given = [self._sent(each) for each in (replicas, np.searchsorted(blocks, visits))]
-            self.scorers[key] = _Repeated(None if kept is None else self.pool), kept, given
-        repeated, kept, given = self.scorers[key]
-        return repeated(partial(self._scores, kept or self._shelf(blocks)), *given)
+            given = [self._sent(array) for array in (replicas, np.searchsorted(blocks, visits))]
+            self.scorers[key] = _Repeated(None if shelf is None else self.pool), shelf, given
+        repeated, shelf, given = self.scorers[key]
+        return repeated(partial(self._scores, shelf or self._shelf(blocks)), *given)
 
     def _scores(self, shelf: _Shelf, rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
         """Return losses (two int32 words) and classes of the replicas ``rows`` (V, 2 + rows2)."""

@@ -55,9 +55,9 @@ def train(
     """Train as ``mlp.train``, with as many replicas at once as fit into the device's memory."""
     kind = torch.device(device)
     data = torch.from_numpy(rows).to(kind), torch.from_numpy(labels).to(kind)
-    each = _BYTES_PER_PARAMETER * net.n_parameters
+    per_replica = _BYTES_PER_PARAMETER * net.n_parameters
     trained: list[TrainedMlp] = []
-    for chunk in chunks_that_fit([each] * len(streams), free_bytes(kind) // 2):
+    for chunk in chunks_that_fit([per_replica] * len(streams), free_bytes(kind) // 2):
         places = range(len(streams))[chunk]
         batch = _DeviceBatch(net, steps, *data, streams[chunk], descent.of_lanes(places), watched)
         for epoch in range(steps.epochs):
@@ -86,14 +86,14 @@ class _DeviceBatch:
     ) -> None:
         self.descent = descent
         self.net, self.steps, self.rows, self.labels = net, steps, rows, labels
-        self.theta = self._sent([net.start(each.generator("initial")) for each in streams])
+        self.theta = self._sent([net.start(seed.generator("initial")) for seed in streams])
         self.noise_key = self._sent(descent.keys().astype(np.int64))
-        self.dropout_key = self._sent([each.key("dropout").astype(np.int64) for each in streams])
+        self.dropout_key = self._sent([seed.key("dropout").astype(np.int64) for seed in streams])
         self.std = self._sent(descent.stds)[:, None]
         self.lots = Lots(steps, len(rows), descent)
-        self.watches = [Stopping.of(watched, steps.lot_size, each) for each in streams]
+        self.watches = [Stopping.of(watched, steps.lot_size, seed) for seed in streams]
         self.watched = watched and [
-            torch.from_numpy(each).to(rows.device) for each in (watched.rows, watched.labels)
+            torch.from_numpy(array).to(rows.device) for array in (watched.rows, watched.labels)
         ]
         self.numbers, self.epochs = np.arange(len(streams)), 0
         self.done: dict[int, TrainedMlp] = {}
@@ -137,21 +137,21 @@ class _DeviceBatch:
         """Remove the replicas of the mask ``gone`` (R,); no other one depends on them."""
         if not gone.any():
             return
-        for place in np.flatnonzero(gone):
-            row = self.theta[int(place)].cpu().numpy()
-            self.done[int(self.numbers[place])] = TrainedMlp(row, self.epochs)
+        for index in np.flatnonzero(gone):
+            row = self.theta[int(index)].cpu().numpy()
+            self.done[int(self.numbers[index])] = TrainedMlp(row, self.epochs)
         stay = np.flatnonzero(~gone)
         self.numbers, self.watches = self.numbers[stay], [self.watches[i] for i in stay]
         self.descent = self.descent.of_lanes(stay)
         self.lots = Lots(self.steps, len(self.rows), self.descent)
         rows = torch.from_numpy(stay).to(self.theta.device)
         self.theta, self.noise_key, self.dropout_key, self.std = (
-            each[rows] for each in (self.theta, self.noise_key, self.dropout_key, self.std)
+            tensor[rows] for tensor in (self.theta, self.noise_key, self.dropout_key, self.std)
         )
 
     def _drawn(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Yield the records (R, W) of each step, -1 as padding, and their numbers (R,)."""
-        drawn = [[self.lots.records(np.sort(each)) for each in lots] for lots in self.lots.epoch()]
+        drawn = [[self.lots.records(np.sort(lot)) for lot in lots] for lots in self.lots.epoch()]
         sizes = np.array([[len(lot) for lot in lots] for lots in drawn])
         filled = _FILLED_TO * self.steps.microbatch
         table = np.full((*sizes.shape, -(-max(1, sizes.max()) // filled) * filled), -1)
@@ -193,8 +193,8 @@ def gradient_sums(
         part = lots[:, at : at + chunk]
         places = torch.arange(at, at + part.shape[1], device=part.device).expand_as(part)
         places = part.clamp(min=0) if by_record else places
-        made = _DevicePass(net, theta, rows, labels, part, threshold, draw, places)
-        made.add(total, clip_norm, microbatch)
+        device_pass = _DevicePass(net, theta, rows, labels, part, threshold, draw, places)
+        device_pass.add(total, clip_norm, microbatch)
     return torch.where(torch.isfinite(total).all(dim=1, keepdim=True), total, 0.0)
 
 
@@ -208,8 +208,8 @@ def _mean_loss(
         outputs = rows[part] * (1 / 255) if rows.dtype == torch.uint8 else rows[part]
         for number, (weights, biases) in enumerate(net.layers(theta)):
             outputs = torch.addmm(biases, outputs.relu() if number else outputs, weights)
-        logits, own = outputs.double(), labels[part]
-        total += float(torch.nn.functional.cross_entropy(logits, own, reduction="sum"))
+        logits, targets = outputs.double(), labels[part]
+        total += float(torch.nn.functional.cross_entropy(logits, targets, reduction="sum"))
         count += len(part)
     return total / count if count else math.nan
 
@@ -232,13 +232,13 @@ class _DevicePass:
         places: torch.Tensor,
     ) -> None:
         self.net = net
-        there = (lots >= 0) & (lots < len(rows))
-        lots = torch.where(there, lots, 0)
+        mask = (lots >= 0) & (lots < len(rows))
+        lots = torch.where(mask, lots, 0)
         labels = labels[lots]
-        there &= labels >= 0
+        mask &= labels >= 0
         scale = 256 / (256 - threshold)
         layers = net.layers(theta)
-        taken = torch.where(there[:, :, None], rows[lots], 0)  # padding reads no record
+        taken = torch.where(mask[:, :, None], rows[lots], 0)  # padding reads no record
         self.inputs = [taken * (1 / 255) if rows.dtype == torch.uint8 else taken]
         for number, (weights, biases) in enumerate(layers):
             outputs = torch.baddbmm(biases[:, None], self.inputs[-1], weights)
@@ -251,11 +251,11 @@ class _DevicePass:
                     outputs = outputs * (drawn[:, :, : outputs.shape[2]] >= threshold) * scale
             self.inputs.append(outputs)
         logits = self.inputs.pop()
-        usable = (torch.isfinite(logits).all(dim=2) & there)[:, :, None]
+        usable = (torch.isfinite(logits).all(dim=2) & mask)[:, :, None]
         logits = torch.where(usable, logits, 0.0).softmax(dim=2)
         labels = labels.clamp(min=0)[:, :, None]
-        own = torch.arange(logits.shape[2], device=logits.device) == labels
-        self.errors = [torch.where(usable, logits - own.float(), 0.0)]
+        one_hot = torch.arange(logits.shape[2], device=logits.device) == labels
+        self.errors = [torch.where(usable, logits - one_hot.float(), 0.0)]
         for (weights, _), inputs in zip(layers[:0:-1], self.inputs[:0:-1], strict=True):
             inner = self.errors[0] @ weights.transpose(1, 2)
             self.errors.insert(0, inner * (inputs > 0) * scale)
@@ -280,15 +280,15 @@ class _DevicePass:
 
 def _squared_norms(pairs: list[tuple[torch.Tensor, torch.Tensor]], microbatch: int) -> torch.Tensor:
     """Return squared norms (R, groups) of mean gradients, over all layers and biases."""
-    alone = sum(
+    squares = sum(
         (inputs.square().sum(dim=2) + 1) * errors.square().sum(dim=2) for inputs, errors in pairs
     )
     if microbatch == 1:
-        return alone
+        return squares
     squared: Any = 0.0
     for pair in pairs:
-        inputs, errors = (each.unflatten(1, (-1, microbatch)) for each in pair)
+        inputs, errors = (tensor.unflatten(1, (-1, microbatch)) for tensor in pair)
         inputs, errors = inputs @ inputs.transpose(2, 3), errors @ errors.transpose(2, 3)
         squared = squared + ((inputs + 1) * errors).sum(dim=(2, 3))
-    most = alone.sqrt().unflatten(1, (-1, microbatch)).sum(dim=2).square()
+    most = squares.sqrt().unflatten(1, (-1, microbatch)).sum(dim=2).square()
     return (squared.clamp(min=0.0) + CANCELLED * most) / microbatch**2

@@ -63,7 +63,7 @@ def _philox(key: list[torch.Tensor], step: torch.Tensor, units: torch.Tensor) ->
         c0, c1 = (p1 >> 32) & _MASK ^ c1 ^ k0, p1 & _MASK
         c2, c3 = (p0 >> 32) & _MASK ^ c3 ^ k1, p0 & _MASK
         k0, k1 = (k0 + 0x9E3779B9) & _MASK, (k1 + 0xBB67AE85) & _MASK
-    return [each.expand(units.shape) for each in (c0, c1, c2, c3)]
+    return [word.expand(units.shape) for word in (c0, c1, c2, c3)]
 
 
 def chacha_block(state: torch.Tensor) -> torch.Tensor:
@@ -88,9 +88,9 @@ def _chacha(key: list[torch.Tensor], step: torch.Tensor, units: torch.Tensor) ->
     """Return quarters of ChaCha20 blocks: of 64 units, the first 16 are the first quarters."""
     shape, flat = units.shape, units.flatten()
     state = [torch.full_like(flat, word) for word in _WORDS]
-    state += [each.expand(shape).flatten() for each in key]
+    state += [word.expand(shape).flatten() for word in key]
     state.append(flat // 64 * 16 + flat % 16)
-    state += [each.expand_as(flat) for each in (step & _MASK, step >> 32)]
+    state += [word.expand_as(flat) for word in (step & _MASK, step >> 32)]
     state.append(torch.zeros_like(flat))
     blocks = chacha_block(torch.stack(state)).unflatten(0, (4, 4))
     quarter = (flat % 64 // 16).expand(1, 4, -1)

@@ -53,10 +53,10 @@ class Units:
         """
         begins = self.begins[joined]
         sizes = self.begins[joined + 1] - begins
-        there = sizes > 0
+        mask = sizes > 0
         if drawn is not None:
             offsets = (drawn * sizes[:, None]).astype(np.int64)
-            weights = np.where(there[:, None], np.full(offsets.shape, 1 / drawn.shape[1]), 0.0)
+            weights = np.where(mask[:, None], np.full(offsets.shape, 1 / drawn.shape[1]), 0.0)
         else:
             most = int(sizes.max(initial=1))
             offsets = np.tile(np.arange(most), (len(joined), 1))
@@ -117,10 +117,10 @@ def train(
         return of_all[joined]
 
     def clipped(joined: Sequence[np.ndarray]) -> np.ndarray:
-        [own] = joined
-        if not len(own):
+        [members] = joined
+        if not len(members):
             return np.zeros((1, net.n_parameters))
-        groups = units.groups(own, sampled(own) if steps.draws else None)
+        groups = units.groups(members, sampled(members) if steps.draws else None)
         return net.gradient_sum(parameters, rows, labels, groups, steps.clip_norm)[None]
 
     drawn = minibatches(descent, units.count, 0, "poisson", steps.rate)

@@ -120,9 +120,9 @@ def lazy_update(a, r, begin, blocks, step, inputs, state, rule, several, s):
         b = step.visits[position]
         for word in blocks.words[blocks.words_start[b] : blocks.words_start[b + 1]]:
             if several:
-                row, own = rows[word], w1[word]
+                row, weights = rows[word], w1[word]
                 for h in range(hidden):
-                    own[h] = theta.dtype.type(own[h] + factor * row[h])
+                    weights[h] = theta.dtype.type(weights[h] + factor * row[h])
                     row[h] = 0
             else:
                 add_row(wide, theta.dtype.type(factor), total, np.int64(word), w1, np.int64(word))

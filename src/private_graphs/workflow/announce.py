@@ -24,13 +24,13 @@ def announcement(work: Workflow) -> list[str]:
         what = [f"{counted(len(todo) - audits, 'job')} with {counted(runs, 'run')}"]
         what += [counted(audits, "audit")] if audits else []
         names = {job.id for job in todo}
-        batches = sum(any(job.id in names for job in each.jobs) for each in work.batches.values())
+        batches = sum(any(job.id in names for job in batch.jobs) for batch in work.batches.values())
         seconds = sum(map(work.costs.seconds, todo))
-        kept = len(work.jobs) - len(todo)
+        n_kept = len(work.jobs) - len(todo)
         lines.append(
             f"To run: {' and '.join(what)} in {counted(batches, 'batch')}, about "
             f"{duration(seconds)} of one core {work.costs.source}"
-            + (f"; {counted(kept, 'finished job')} kept" if kept else "")
+            + (f"; {counted(n_kept, 'finished job')} kept" if n_kept else "")
         )
     return lines
 

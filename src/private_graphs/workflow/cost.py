@@ -47,8 +47,8 @@ def likeness(job: Job) -> list[tuple[Any, ...]]:
     """Return what jobs may have in common, from everything to little."""
     kind = (job.method, job.scenario, job.kind)
     settings = json.dumps(job.settings, sort_keys=True, default=str)
-    place = (*kind, job.dataset, job.features)
-    return [(*place, job.protocol, settings), place, kind]
+    key = (*kind, job.dataset, job.features)
+    return [(*key, job.protocol, settings), key, kind]
 
 
 class Costs:

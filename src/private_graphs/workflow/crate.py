@@ -67,7 +67,7 @@ def write_crate(scale: Path) -> Path:
                     "Recomputed tables and figures with the privacy statement of each run.",
                 ]
             ),
-            "datePublished": max(str(each.get("date", "")) for each in manifests.values()),
+            "datePublished": max(str(manifest.get("date", "")) for manifest in manifests.values()),
             "license": "Apache-2.0 for what private-graphs wrote; raw files state their own",
             "conformsTo": {"@id": "https://w3id.org/ro/wfrun/process/0.5"},
             "hasPart": _references(files),

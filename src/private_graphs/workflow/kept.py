@@ -11,7 +11,7 @@ from private_graphs.running.jobs import JOB_FILE, Chosen, Job, read_job
 
 def finished_jobs(folder: Path) -> dict[str, Job]:
     """Return the finished jobs below ``results/<scale>/jobs``, by identifier."""
-    jobs = {name: read_job(place / JOB_FILE) for name, place in finished_folders(folder).items()}
+    jobs = {name: read_job(path / JOB_FILE) for name, path in finished_folders(folder).items()}
     return {name: job for name, job in jobs.items() if job is not None and job.id == name}
 
 

@@ -80,7 +80,7 @@ class JobComparison:
     def verdict(self) -> Verdict:
         """That of the row that is worst."""
         order: tuple[Verdict, ...] = ("differs", "within", "unjudged", "equal")
-        return next(each for each in order if any(row.verdict == each for row in self.rows))
+        return next(grade for grade in order if any(row.verdict == grade for row in self.rows))
 
     def document(self) -> dict[str, Any]:
         """Return JSON-able fields."""
@@ -125,32 +125,32 @@ class Repetition:
         rows = pd.concat(frames).drop_duplicates()
         return sorted(rows["study"] + "/" + rows["group"] + "/" + rows["job"])
 
-    def named(self, asked: Sequence[str]) -> list[str]:
+    def named(self, names: Sequence[str]) -> list[str]:
         """Return the recorded jobs of some names, each a job or the folders that it begins with.
 
         Raises UsageError for a name that is not recorded.
         """
-        found: dict[str, None] = {}
-        for name in (each.rstrip("/") for each in asked):
-            those = [each for each in self.names if each == name or each.startswith(f"{name}/")]
+        matches: dict[str, None] = {}
+        for name in (text.rstrip("/") for text in names):
+            those = [key for key in self.names if key == name or key.startswith(f"{name}/")]
             if not those:
                 depth = name.count("/") + 1
-                near = dict.fromkeys("/".join(each.split("/")[:depth]) for each in self.names)
-                raise UsageError(f"{name}: not recorded in {self.recorded}{suggest(name, near)}")
-            found |= dict.fromkeys(those)
-        return list(found)
+                hints = dict.fromkeys("/".join(key.split("/")[:depth]) for key in self.names)
+                raise UsageError(f"{name}: not recorded in {self.recorded}{suggest(name, hints)}")
+            matches |= dict.fromkeys(those)
+        return list(matches)
 
     def job(self, name: str) -> Job:
         """Return the plan of a recorded job, with the seeds that are recorded."""
-        study, place = name.split("/", 1)
-        if place not in self._plan(study):
+        study, key = name.split("/", 1)
+        if key not in self._plan(study):
             raise UserError(
                 f"{name}: recorded, and no job of its study file; expected one: record the "
                 "results again into an empty folder"
             )
         rows = self._study(study).rows
-        seeds = rows.loc[rows["group"] + "/" + rows["job"] == place, "seed"]
-        return narrowed(self._plan(study)[place], sorted(set(seeds.dropna())))
+        seeds = rows.loc[rows["group"] + "/" + rows["job"] == key, "seed"]
+        return narrowed(self._plan(study)[key], sorted(set(seeds.dropna())))
 
     def machine(self, study: str) -> str:
         """Return the machines that recorded a study, in words."""
@@ -169,18 +169,18 @@ class Repetition:
 
     def seconds(self, jobs: Sequence[Job]) -> dict[str, float]:
         """Return about how long jobs take, with those that they need, by identifier."""
-        every = {each.id: each for job in jobs for each in self._with_needed(job)}
-        told: list[tuple[Job, float]] = []
-        for study in {job.study for job in every.values()}:
-            own = [job for job in every.values() if job.study == study]
-            told += recorded_times(own, self.recorded, load_study(study).recorded_scale)
-        known, costs = {job.id: seconds for job, seconds in told}, Costs(told)
-        return {job.id: sum(known.get(each.id) or costs.seconds(each)
-                            for each in self._with_needed(job)) for job in jobs}  # fmt: skip
+        by_id = {part.id: part for job in jobs for part in self._with_needed(job)}
+        times: list[tuple[Job, float]] = []
+        for study in {job.study for job in by_id.values()}:
+            study_jobs = [job for job in by_id.values() if job.study == study]
+            times += recorded_times(study_jobs, self.recorded, load_study(study).recorded_scale)
+        known, costs = {job.id: seconds for job, seconds in times}, Costs(times)
+        return {job.id: sum(known.get(part.id) or costs.seconds(part)
+                            for part in self._with_needed(job)) for job in jobs}  # fmt: skip
 
     def _with_needed(self, job: Job) -> list[Job]:
-        needed = (narrowed(self.job(other), job.seeds) for other in job.needs.values())
-        return [job, *(each for other in needed for each in self._with_needed(other))]
+        needed = (narrowed(self.job(job_id), job.seeds) for job_id in job.needs.values())
+        return [job, *(part for source in needed for part in self._with_needed(source))]
 
     def compare(self, job: Job, progress: Progress | None = None) -> JobComparison:
         """Compute ``job``, which may have some of its seeds, and compare its recorded rows.
@@ -206,8 +206,8 @@ class Repetition:
             name = job.chosen.job.id.split("/", 1)[1]
             chosen = runs[runs["job"] == name].assign(job=job.chosen.job.name)
         artifacts = {
-            name: self._computed(narrowed(self.job(other), job.seeds), progress).artifacts
-            for name, other in job.needs.items()
+            name: self._computed(narrowed(self.job(job_id), job.seeds), progress).artifacts
+            for name, job_id in job.needs.items()
         }
         return execute(
             job, self._dataset(job), chosen=chosen, artifacts=artifacts, threads=self.threads,
@@ -220,8 +220,8 @@ class Repetition:
         built = self.data.parent / "processed" / name
 
         def load() -> Any:
-            for other in [key for key in self._datasets if key.startswith("data ")]:
-                del self._datasets[other]  # a large one is enough
+            for key in [key for key in self._datasets if key.startswith("data ")]:
+                del self._datasets[key]  # a large one is enough
             if (built / MANIFEST).is_file():
                 return load_built(built)
             features = None if job.features == "raw" else job.features
@@ -233,11 +233,11 @@ class Repetition:
     def _runs(self, job: Job, old: pd.DataFrame, result: JobResult) -> Iterator[Pair]:
         """Yield name, recorded row, new row or None, and how many predictions differ."""
         recorded = self._study(job.study)
-        place = f"{job.group}/{job.name}"
-        answers = dict(zip(recorded.order[place], recorded.predictions[place], strict=True))
+        key = f"{job.group}/{job.name}"
+        answers = dict(zip(recorded.order[key], recorded.predictions[key], strict=True))
         rows = result.rows.to_dict("records")
-        found = zip(rows, result.test_predictions, strict=True)
-        new = {row["replica_id"]: (row, classes) for row, classes in found}
+        pairs = zip(rows, result.test_predictions, strict=True)
+        new = {row["replica_id"]: (row, classes) for row, classes in pairs}
         for row in old.to_dict("records"):
             name = row["replica_id"]
             if name not in new:
@@ -247,19 +247,19 @@ class Repetition:
             yield name, row, again, int((answers[name] != classes).sum())
 
     def _attacked(self, job: Job, old: pd.DataFrame, progress: Progress | None) -> Iterator[Pair]:
-        made: list[dict[str, Any]]
+        rows: list[dict[str, Any]]
         by: tuple[str, ...]
         if job.kind == "audit":
             from private_graphs.attacks.audit import run_job as audit_job
 
             audit = audit_job(job, threads=self.threads, progress=progress)
-            made, by = [audit_row(job, audit.document())], ("design",)
+            rows, by = [audit_row(job, audit.document())], ("design",)
         else:
             from private_graphs.attacks.leaks import run_job
 
-            found = run_job(job, self._dataset(job), threads=self.threads, progress=progress)
-            made, by = leak_rows(job, found), _LEAK
-        again = {tuple(row[name] for name in by): row for row in made}
+            document = run_job(job, self._dataset(job), threads=self.threads, progress=progress)
+            rows, by = leak_rows(job, document), _LEAK
+        again = {tuple(row[name] for name in by): row for row in rows}
         for row in old.to_dict("records"):
             key = tuple(row[name] for name in by)
             yield " ".join(map(str, key)), row, again.get(key), 0
@@ -268,10 +268,10 @@ class Repetition:
 def narrowed(job: Job, seeds: Sequence[int]) -> Job:
     """Return ``job`` with those of its seeds that are among ``seeds``, or as it is: with none of
     them, where all its runs are one, and where it is an attack."""
-    found = tuple(seed for seed in job.seeds if seed in set(seeds))
-    if job.kind != "run" or not found or not method_named(job.method).reads_private:
+    subset = tuple(seed for seed in job.seeds if seed in set(seeds))
+    if job.kind != "run" or not subset or not method_named(job.method).reads_private:
         return job
-    return job.model_copy(update={"seeds": found})
+    return job.model_copy(update={"seeds": subset})
 
 
 def drawn(
@@ -279,13 +279,13 @@ def drawn(
 ) -> list[Job]:
     """Draw at most ``count`` of ``jobs`` that take at most ``minutes`` together, without order."""
     spent = 0.0
-    found: list[Job] = []
-    for place in np.random.default_rng(seed).permutation(len(jobs)):
-        job = jobs[place]
-        if len(found) < count and spent + seconds[job.id] <= 60 * minutes:
-            found.append(job)
+    sample: list[Job] = []
+    for index in np.random.default_rng(seed).permutation(len(jobs)):
+        job = jobs[index]
+        if len(sample) < count and spent + seconds[job.id] <= 60 * minutes:
+            sample.append(job)
             spent += seconds[job.id]
-    return found
+    return sample
 
 
 def _compared(
@@ -297,14 +297,14 @@ def _compared(
     judged: bool,
 ) -> RowComparison:
     """Compare two rows; one that is not ``judged``, as a GPU made it, is only described."""
-    place = f"epsilon {old['epsilon']:g}, seed {old['seed']}"
+    label = f"epsilon {old['epsilon']:g}, seed {old['seed']}"
     if new is None:
         return RowComparison(
-            name, "differs", f"{place}: not computed: its draws, which depend on the data "
+            name, "differs", f"{label}: not computed: its draws, which depend on the data "
             f"({str(old['data_fingerprint'])[:12]} when it was recorded), are others now"
         )  # fmt: skip
     columns = [column for column in old if column not in _APART and not _missing(old[column])]
-    told: list[str] = []
+    changes: list[str] = []
     broken, difference = False, 0.0
     for column in columns:
         was, now = old[column], new.get(column)
@@ -313,7 +313,7 @@ def _compared(
         if isinstance(was, bool) or not (
             isinstance(was, int | float) and isinstance(now, int | float)
         ):
-            broken, told = True, [*told, f"{column} {was!r} is {now!r} now"]
+            broken, changes = True, [*changes, f"{column} {was!r} is {now!r} now"]
             continue
         apart = abs(now - was)
         close = math.isclose(was, now, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
@@ -322,10 +322,10 @@ def _compared(
         elif column in _JUDGED:
             broken |= not close
         if not close or column.startswith("test_"):
-            told.append(f"{column} by {apart:.3g}")
-    told += [f"{predictions} predictions"] if predictions else []
-    verdict: Verdict = "differs" if broken else "within" if told else "equal"
-    words = f"{place}: {', '.join(told) or 'equal'}"
+            changes.append(f"{column} by {apart:.3g}")
+    changes += [f"{predictions} predictions"] if predictions else []
+    verdict: Verdict = "differs" if broken else "within" if changes else "equal"
+    words = f"{label}: {', '.join(changes) or 'equal'}"
     return RowComparison(
         name, verdict if judged or verdict == "equal" else "unjudged",
         words if judged else f"{words} (recorded on a GPU)", difference, predictions,
@@ -336,11 +336,11 @@ def _missing(value: Any) -> bool:
     return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
 
 
-def summary(found: Sequence[JobComparison], recorded: Sequence[str]) -> dict[str, Any]:
+def summary(comparisons: Sequence[JobComparison], recorded: Sequence[str]) -> dict[str, Any]:
     """Return what ``rerun --json`` prints; ``recorded`` are the machines of the recorded rows."""
     return {
         "machine": machine_words(),
         "recorded_machines": list(dict.fromkeys(recorded)),
         "tolerance": TOLERANCE,
-        "jobs": [each.document() for each in found],
+        "jobs": [comparison.document() for comparison in comparisons],
     }

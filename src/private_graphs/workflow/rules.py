@@ -95,15 +95,15 @@ class Workflow:
                 stages[job.id] = 1 + max(map(stage, needed), default=-1)
             return stages[job.id]
 
-        alike: dict[str, dict[int, list[Job]]] = defaultdict(lambda: defaultdict(list))
+        groups: dict[str, dict[int, list[Job]]] = defaultdict(lambda: defaultdict(list))
         for job in self.jobs.values():
-            place = f"{job.study}/{job.group}/{job.dataset}/{job.features}"
-            alike[place][stage(job)].append(job)
+            key = f"{job.study}/{job.group}/{job.dataset}/{job.features}"
+            groups[key][stage(job)].append(job)
         batches = {}
-        for place, at_stage in alike.items():
+        for key, at_stage in groups.items():
             parts = [part for _, jobs in sorted(at_stage.items()) for part in self._cut(jobs)]
             for number, part in enumerate(parts, 1):
-                batches[f"{place}/{number}"] = Batch(f"{place}/{number}", tuple(part))
+                batches[f"{key}/{number}"] = Batch(f"{key}/{number}", tuple(part))
         return batches
 
     def _cut(self, jobs: Iterable[Job]) -> list[list[Job]]:
@@ -160,7 +160,7 @@ class Workflow:
     def inputs(self, name: str) -> dict[str, list[str]]:
         """Return what a batch is made of: its datasets, and the batches of jobs that it needs."""
         jobs = self.batch(name).jobs
-        needed = dict.fromkeys(self._batch_of[other] for job in jobs for other in needed_by(job))
+        needed = dict.fromkeys(self._batch_of[job_id] for job in jobs for job_id in needed_by(job))
         datasets = dict.fromkeys(map(dataset_manifest, (job for job in jobs if not job.attack)))
         return {"datasets": list(datasets), "needs": list(map(self.marker, needed))}
 
@@ -187,16 +187,16 @@ class Workflow:
         """Return a batch in words: the first exhibit that reads it, dataset, what is compared."""
         jobs = self.batch(name).jobs
         one = jobs[0]
-        made = exhibits_by_name(one.study)
-        order = dict.fromkeys([*load_study(one.study, self.run.scale).exhibits, *made])
-        reads = (each for each in order if (one.study, one.group) in made[each].reads(one.study))
+        by_name = exhibits_by_name(one.study)
+        order = dict.fromkeys([*load_study(one.study, self.run.scale).exhibits, *by_name])
+        reads = (key for key in order if (one.study, one.group) in by_name[key].reads(one.study))
         label = re.sub(r"(?<=\d)_(?=\d)", ".", next(reads, one.group)).replace("_", " ")
-        label = re.sub(r"^(table|figure)(?=\d)", lambda found: f"{found[0].title()} ", label)
-        place = one.dataset if one.features == "raw" else f"{one.dataset} {one.features}"
+        label = re.sub(r"^(table|figure)(?=\d)", lambda match: f"{match[0].title()} ", label)
+        dataset = one.dataset if one.features == "raw" else f"{one.dataset} {one.features}"
         protocols = dict.fromkeys(job.protocol for job in jobs)
         methods = dict.fromkeys(job.method for job in jobs)
         return (
-            f"{label}, {one.study}: {place}; {', '.join(protocols)}; {', '.join(methods)} "
+            f"{label}, {one.study}: {dataset}; {', '.join(protocols)}; {', '.join(methods)} "
             f"({'1 job' if len(jobs) == 1 else f'{len(jobs)} jobs'})"
         )
 
@@ -219,17 +219,17 @@ class Workflow:
         job that they read, and they may not keep its old scores.
         """
         groups = {tuple(name.split("/", 2)[:2]) for name in self.shown_jobs()}
-        shown = []
+        pairs = []
         for study_id in study_ids():
-            asked = {exhibit.name for exhibit in self.plan.exhibits.get(study_id, ())}
+            names = {exhibit.name for exhibit in self.plan.exhibits.get(study_id, ())}
             for name, exhibit in exhibits_by_name(study_id).items():
-                made = self.results / "exhibits" / study_id / f"{name}.md"
+                path = self.results / "exhibits" / study_id / f"{name}.md"
                 any_run = groups & set(exhibit.reads(study_id))
-                if (name in asked or made.is_file()) and (
+                if (name in names or path.is_file()) and (
                     any_run or load_study(study_id).on_request(exhibit.groups)
                 ):
-                    shown.append((study_id, name))
-        return shown
+                    pairs.append((study_id, name))
+        return pairs
 
     # data
 
@@ -404,30 +404,30 @@ def raw_state(name: str) -> str:
     return receipt_file(name)
 
 
-def shown_alone(name: str, asked: Iterable[str], protocols: Iterable[str]) -> list[str]:
+def shown_alone(name: str, features: Iterable[str], protocols: Iterable[str]) -> list[str]:
     """Return the builds of a dataset that no job trains on: of each protocol that sees its own.
 
     Graphs with texts are built for the sound protocol alone.
     """
     spec = registry.dataset_spec(name)
-    kinds = [kind for kind in asked if kind in spec.features]
-    views = [each for each in protocols if each in spec.views and not spec.has_texts] or ["sound"]
+    kinds = [kind for kind in features if kind in spec.features]
+    views = [view for view in protocols if view in spec.views and not spec.has_texts] or ["sound"]
     kind = (*kinds, spec.features[0])[0]
-    return list(dict.fromkeys(registry.build_name(name, kind, VIEWS[each]) for each in views))
+    return list(dict.fromkeys(registry.build_name(name, kind, VIEWS[view]) for view in views))
 
 
 def text_sources(dataset: str) -> list[str]:
     """Return what the texts of a dataset are read from: a receipt, or the tables of a user."""
-    own = registry.dataset_spec(dataset).own
-    if own is None:
+    graph = registry.dataset_spec(dataset).own
+    if graph is None:
         return [receipt_file(dataset)]
-    return [own.nodes.as_posix(), own.edges.as_posix()]
+    return [graph.nodes.as_posix(), graph.edges.as_posix()]
 
 
 def declaration(dataset: str) -> str | None:
     """Return what a user declared of a graph, none for other datasets."""
-    own = registry.dataset_spec(dataset).own
-    return own.model_dump_json(exclude={"max_edges"}) if own else None
+    graph = registry.dataset_spec(dataset).own
+    return graph.model_dump_json(exclude={"max_edges"}) if graph else None
 
 
 def model_receipts(dataset: str, kind: str) -> list[str]:
@@ -481,11 +481,11 @@ def refuse_repeated_keys(arguments: Sequence[str]) -> None:
             "--config is given twice, and Snakemake keeps the last one alone: write all keys after "
             "one --config"
         )
-    for key, found in values.items():
-        if len(set(found)) > 1:
+    for key, texts in values.items():
+        if len(set(texts)) > 1:
             raise UsageError(
-                f"configuration: {key} is given twice ({'; '.join(found)}), and Snakemake keeps "
-                f"the last alone: write {key}={','.join(found)}"
+                f"configuration: {key} is given twice ({'; '.join(texts)}), and Snakemake keeps "
+                f"the last alone: write {key}={','.join(texts)}"
             )
 
 

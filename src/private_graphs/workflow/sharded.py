@@ -66,8 +66,8 @@ class ShardedRun:
     def of(cls, out: str | Path, folder: str | Path, job: Job, seeded: bool) -> ShardedRun:
         """Return the run, after a check that ``job`` can run on the graph in ``folder``."""
         graph, method = ShardedGraph.load(folder), method_named(job.method)
-        wanted = "edges" if job.scenario == "edges" else "documents"
-        if method.query is None or method.query.READS != wanted:
+        kind = "edges" if job.scenario == "edges" else "documents"
+        if method.query is None or method.query.READS != kind:
             raise UserError(
                 f"{job.method}: no method of scenario {job.scenario} that sums over records once; "
                 "expected class_sums, or edge_votes for edges"
@@ -100,8 +100,8 @@ class ShardedRun:
     def sum_shard(self, turn: int, shard: int) -> None:
         """Write the exact sum of one shard, a private file that its owner alone can read."""
         with np.load(self.query_file(turn)) as stored:
-            asked = dict(stored)
-        query = _unpacked(self.method.query, asked)
+            arrays = dict(stored)
+        query = _unpacked(self.method.query, arrays)
         total, count, info = query.zeros(), 0, self.graph.info
         if query.READS == "edges":
             for pairs in self.graph.edges(shard, len(query.place)):
@@ -111,23 +111,23 @@ class ShardedRun:
             n_public = sum(
                 len(self.graph.public(f"{name}_labels")) for name in ("validation", "test")
             )
-            for features, labels, near in self.graph.documents(shard, n_public):
+            for features, labels, edges in self.graph.documents(shard, n_public):
                 known = labels >= 0
                 rows = unit_rows(features)[known]
                 query.add(
-                    total, Records(rows, labels[known], None if near is None else near[known])
+                    total, Records(rows, labels[known], None if edges is None else edges[known])
                 )
                 count += len(labels)
         folder = self.sum_folder(turn, shard)
         with private_path(folder / _SUM) as temporary:
             with temporary.open("wb") as stream:
                 np.savez(stream, total=total, count=count)
-        told = {
+        manifest = {
             "sha256": {_SUM: sha256_of(folder / _SUM)},
-            "query": _digest(asked),
+            "query": _digest(arrays),
             "shard": info.shards[shard].sha256,
         }
-        _write(folder / MANIFEST, json.dumps(told))
+        _write(folder / MANIFEST, json.dumps(manifest))
 
     # --- gather ---
 
@@ -174,15 +174,15 @@ class ShardedRun:
 
     def total(self, turn: int, query: Any) -> np.ndarray:
         """Return the checked sum of all shards, after recording that noise is drawn for it."""
-        asked, total, count = _digest(_packed(query)), query.zeros(), 0
+        digest, total, count = _digest(_packed(query)), query.zeros(), 0
         summed: set[str] = set()
         for shard, about in enumerate(self.graph.info.shards):
             folder = self.sum_folder(turn, shard)
             if not (folder / MANIFEST).is_file():
                 raise UserError(f"{folder}: the sum of this shard is missing")
             check_manifest(folder, [_SUM])
-            told = parsed_json((folder / MANIFEST).read_text(encoding="utf-8"))
-            if (told["query"], told["shard"]) != (asked, about.sha256):
+            manifest = parsed_json((folder / MANIFEST).read_text(encoding="utf-8"))
+            if (manifest["query"], manifest["shard"]) != (digest, about.sha256):
                 raise UserError(
                     f"{folder}: the sum is of another shard, or answers another query than the "
                     "method asks now (another version, or another processor): delete the sums and "
@@ -203,7 +203,7 @@ class ShardedRun:
             raise UserError(
                 f"{self.graph.folder}: more records in shards than the {bound:,} declared"
             )
-        whole = hashlib.sha256(f"{asked} {self.job.model_dump_json()}".encode() + total.tobytes())
+        whole = hashlib.sha256(f"{digest} {self.job.model_dump_json()}".encode() + total.tobytes())
         spent = self._spent(turn)
         with suppress(FileNotFoundError):
             if spent.read_text() != whole.hexdigest():
@@ -238,20 +238,20 @@ def _packed(value: Any, name: str = "") -> dict[str, np.ndarray]:
     if value is None:
         return {}
     if is_dataclass(value):
-        parts = [(each.name, getattr(value, each.name)) for each in fields(value)]
+        parts = [(field.name, getattr(value, field.name)) for field in fields(value)]
     elif scipy.sparse.issparse(value):
         parts = [(part, getattr(value, part)) for part in _CSR]
     else:
         return {name: np.asarray(value)}
-    found = (_packed(part, f"{name}/{each}") for each, part in parts)
-    return {key: array for part in found for key, array in part.items()}
+    arrays = (_packed(part, f"{name}/{key}") for key, part in parts)
+    return {key: array for part in arrays for key, array in part.items()}
 
 
 def _unpacked(kind: Any, arrays: Mapping[str, np.ndarray], name: str = "") -> Any:
     """Invert ``_packed`` for a field of type ``kind``."""
     if name in arrays:
-        found = arrays[name]
-        return found if found.ndim else found.item()
+        array = arrays[name]
+        return array if array.ndim else array.item()
     if not any(key.startswith(f"{name}/") for key in arrays):
         return None
     if isinstance(kind, type) and is_dataclass(kind):

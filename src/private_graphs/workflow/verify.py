@@ -36,8 +36,8 @@ def stale_input(folder: Path) -> str | None:
     try:
         made_from = parsed_json((folder / MANIFEST).read_text(encoding="utf-8"))[MADE_FROM]
         if made_from is None:
-            beside = _sources(folder)
-            made_from = parsed_json(beside.read_text(encoding="utf-8")) if beside.is_file() else {}
+            source = _sources(folder)
+            made_from = parsed_json(source.read_text(encoding="utf-8")) if source.is_file() else {}
         for path, digest in made_from.items():
             if Path(path).is_file() and content_digest(path) != digest:
                 return f"{folder}: was made of other contents of {path}"
@@ -49,8 +49,8 @@ def stale_input(folder: Path) -> str | None:
 def content_digest(path: str | Path) -> str | None:
     """Return one hash of all files that a manifest or a receipt names; None if it is damaged."""
     try:
-        told = parsed_json(Path(path).read_text(encoding="utf-8"))
-        hashes = told.get("sha256") or {file["file"]: file["sha256"] for file in told["files"]}
+        record = parsed_json(Path(path).read_text(encoding="utf-8"))
+        hashes = record.get("sha256") or {file["file"]: file["sha256"] for file in record["files"]}
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
     return hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()

@@ -88,18 +88,18 @@ def with_class(years: np.ndarray, view: DataView, smallest: int) -> tuple[np.nda
 
 def _read(path: Path, variable: str) -> np.ndarray | scipy.sparse.spmatrix:
     """Read one variable of a campus; UserError if it is missing or malformed."""
-    found = read_array(path, variable)
+    matrix = read_array(path, variable)
     if variable == "A":
-        right = scipy.sparse.issparse(found) and found.shape[0] == found.shape[1]
+        right = scipy.sparse.issparse(matrix) and matrix.shape[0] == matrix.shape[1]
         expected = "a square sparse matrix"
     else:
-        right = isinstance(found, np.ndarray) and found.ndim == 2 and found.shape[1] == _COLUMNS
-        right = right and found.dtype.kind in "iu"
+        right = isinstance(matrix, np.ndarray) and matrix.ndim == 2 and matrix.shape[1] == _COLUMNS
+        right = right and matrix.dtype.kind in "iu"
         expected = f"a matrix of {_COLUMNS} columns of integers"
     if not right:
-        shape = "nothing" if found is None else f"{found.dtype} of shape {found.shape}"
+        shape = "nothing" if matrix is None else f"{matrix.dtype} of shape {matrix.shape}"
         raise UserError(f"{path}: {variable}: found {shape}, expected {expected}")
-    return found
+    return matrix
 
 
 def read_campuses(
@@ -123,7 +123,7 @@ def read_campuses(
     starts = np.cumsum([0, *map(len, info)])
     joined = np.concatenate(info)
     years = joined[:, YEAR]
-    kept, classes = with_class(years, view, smallest)
+    mask, classes = with_class(years, view, smallest)
     if len(classes) < 2:
         raise UserError(
             f"{folder}: {len(classes)} graduation years have {smallest:,} nodes or more, expected "
@@ -138,7 +138,7 @@ def read_campuses(
                 "many"
             )
         entries = scipy.sparse.coo_matrix(adjacency)
-        inside = (entries.data != 0) & kept[start + entries.row] & kept[start + entries.col]
+        inside = (entries.data != 0) & mask[start + entries.row] & mask[start + entries.col]
         edges = undirected_edges(entries.row[inside], entries.col[inside], end - start)
         parts.append(edges.edge_index + start)
         loops += edges.loops
@@ -146,9 +146,9 @@ def read_campuses(
         one_way += edges.one_way
     edges = UndirectedEdges(np.concatenate(parts, axis=1), loops, duplicates, one_way)
     del parts
-    labels = np.full(len(kept), -1, np.int64)
+    labels = np.full(len(mask), -1, np.int64)
     for label, year in enumerate(classes):
-        labels[kept & (years == year)] = label
+        labels[mask & (years == year)] = label
     features = one_hot(joined[:, list(columns)])
     return prepared(
         labels,
@@ -177,9 +177,9 @@ ILLINOIS, _ILLINOIS_BLOB = "UIllinois20", "140f9c6e2f4bf041abe5c7cdf838f92786420
 def read_illinois(folder: Path) -> ParsedGraph:
     """Read the campus that ProGAP calls Facebook; UserError if the file is another one."""
     path = folder / f"{ILLINOIS}.mat"
-    if (found := _git_blob(path)) != _ILLINOIS_BLOB:
+    if (blob := _git_blob(path)) != _ILLINOIS_BLOB:
         raise UserError(
-            f"{path}: its git blob id is {found}, expected {_ILLINOIS_BLOB}; supply the file that "
+            f"{path}: its git blob id is {blob}, expected {_ILLINOIS_BLOB}; supply the file that "
             "the paper's code downloads"
         )
     return _one_campus(ILLINOIS)(folder)
@@ -210,8 +210,8 @@ def _any_campus(campus: str):
         smallest = 1000
         if len(with_class(years, SOUND, smallest)[1]) < 2:
             smallest = max(1, len(years) // 20)
-        found = with_class(years, SOUND, smallest)[1]
-        names = tuple(f"class of {year}" for year in found)
+        classes = with_class(years, SOUND, smallest)[1]
+        names = tuple(f"class of {year}" for year in classes)
         return replace(reader((campus,), CAMPUS_FEATURES, smallest)(folder), classes=names)
 
     return read

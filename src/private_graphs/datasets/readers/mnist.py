@@ -32,14 +32,14 @@ def read_mnist(folder: Path, suffix: str = ".gz") -> ParsedImages:
             f"{images[1].shape[1:]}, expected the same; supply the raw files again"
         )
     n_train, n_test = map(len, labels)
-    place = np.arange(n_train + n_test) - n_train
-    validation = (place >= 0) & (place % _EVERY == 0)
+    positions = np.arange(n_train + n_test) - n_train
+    validation = (positions >= 0) & (positions % _EVERY == 0)
     return ParsedImages(
         images=np.concatenate(images)[:, None],
         labels=np.concatenate(labels).astype(np.int64),
-        train_mask=place < 0,
+        train_mask=positions < 0,
         validation_mask=validation,
-        test_mask=(place >= 0) & ~validation,
+        test_mask=(positions >= 0) & ~validation,
         preprocessing=(_SPLIT,),
     )
 

@@ -29,19 +29,19 @@ def read_wenet(path: Path) -> ParsedGraph:
     from private_graphs.datasets.pyg import saved_graph  # the import takes seconds
 
     graph = saved_graph(path)
-    tensors = {key: each for key, each in graph.to_dict().items() if torch.is_tensor(each)}
-    found = {key: each.numpy() for key, each in tensors.items()}
-    if absent := [key for key in ("x", "edge_index", "y") if key not in found]:
+    tensors = {key: tensor for key, tensor in graph.to_dict().items() if torch.is_tensor(tensor)}
+    arrays = {key: tensor.numpy() for key, tensor in tensors.items()}
+    if absent := [key for key in ("x", "edge_index", "y") if key not in arrays]:
         raise UserError(
-            f"{path}: {', '.join(absent)} not there, found tensors {sorted(found)}; supply the "
+            f"{path}: {', '.join(absent)} not there, found tensors {sorted(arrays)}; supply the "
             "authors' file"
         )
-    features, ends, labels = found["x"], found["edge_index"], found["y"].reshape(-1)
+    features, ends, labels = arrays["x"], arrays["edge_index"], arrays["y"].reshape(-1)
 
     def check(key: str, holds: bool, expected: str) -> None:
         if not holds:
             raise UserError(
-                f"{path}: {key}: found {found[key].dtype} of shape {found[key].shape}, expected "
+                f"{path}: {key}: found {arrays[key].dtype} of shape {arrays[key].shape}, expected "
                 f"{expected}; supply the authors' file"
             )
 

@@ -58,19 +58,19 @@ def gains(runs: pd.DataFrame) -> pd.DataFrame:
     over the job with otherwise equal settings."""
     parts = dict(iter(runs.groupby(["group", "job", "epsilon"])))
     usual, changed = {}, []
-    for place, part in parts.items():
+    for key, part in parts.items():
         job = part.iloc[0]
         settings = json.loads(job["settings"])
-        words = [said for name, (value, said) in _CHANGES.items() if settings.pop(name) != value]
-        kind = *job[list(_SAME)], json.dumps(settings, sort_keys=True), place[-1]
+        words = [text for name, (value, text) in _CHANGES.items() if settings.pop(name) != value]
+        kind = *job[list(_SAME)], json.dumps(settings, sort_keys=True), key[-1]
         if words:
-            changed.append((place, kind, ", ".join(words)))
+            changed.append((key, kind, ", ".join(words)))
         else:
             usual[kind] = part
     return pd.DataFrame([
-        {"job": place[1], "epsilon": place[2], "change": words}
-        | gain(parts[place], usual.get(kind, runs.iloc[:0]))
-        for place, kind, words in changed
+        {"job": key[1], "epsilon": key[2], "change": words}
+        | gain(parts[key], usual.get(kind, runs.iloc[:0]))
+        for key, kind, words in changed
     ])  # fmt: skip
 
 

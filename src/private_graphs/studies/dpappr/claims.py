@@ -57,10 +57,10 @@ class Runs:
         rows = self.groups.get((group, method), {})
         if any(name not in rows for name in (value, *at)):
             return pd.Series(dtype=float)
-        mine = np.logical_and.reduce([rows[name] == wanted for name, wanted in at.items()])
-        seeds = rows["seed"][mine]
+        mask = np.logical_and.reduce([rows[name] == setting for name, setting in at.items()])
+        seeds = rows["seed"][mask]
         several = len(set(seeds)) < len(seeds)
-        return pd.Series(dtype=float) if several else pd.Series(rows[value][mine], index=seeds)
+        return pd.Series(dtype=float) if several else pd.Series(rows[value][mask], index=seeds)
 
     def values(self, group: str, name: str) -> list[float]:
         """Return the values of a column in a group, sorted."""
@@ -78,8 +78,8 @@ def _budgets(runs: Runs) -> Iterable[tuple[float, float, list[float]]]:
                 & (runs.rows["top"] == top)
                 & (runs.rows["training_epsilon"] == training)
             ]
-            found = (rows["epsilon"] - training).unique()
-            if len(finite := sorted(found[np.isfinite(found)])) > 1:
+            budgets = (rows["epsilon"] - training).unique()
+            if len(finite := sorted(budgets[np.isfinite(budgets)])) > 1:
                 yield top, training, finite
 
 
@@ -90,8 +90,8 @@ def _at(runs: Runs, method: str, top: float, training: float, rows: float) -> pd
 
 def _mean(series: Iterable[pd.Series]) -> pd.Series:
     """Return the mean by seed over the panels that have the seed."""
-    found = [each for each in series if len(each)]
-    return pd.concat(found, axis=1).mean(axis=1, skipna=False) if found else pd.Series(dtype=float)
+    parts = [part for part in series if len(part)]
+    return pd.concat(parts, axis=1).mean(axis=1, skipna=False) if parts else pd.Series(dtype=float)
 
 
 def _over_panels(runs: Runs, difference: Callable[..., pd.Series]) -> pd.Series:
@@ -111,15 +111,14 @@ def _rise(runs: Runs, method: str) -> pd.Series:
 def rise(runs: Runs) -> Parts:
     """Claim 1, over all panels."""
     up = [_rise(runs, method) for method in (GAUSSIAN, VALUES)]
-    return [*up, *(each - _rise(runs, CHOSEN) for each in up)]
+    return [*up, *(growth - _rise(runs, CHOSEN) for growth in up)]
 
 
-def _gap(runs: Runs, one: str, other: str, place: int) -> pd.Series:
+def _gap(runs: Runs, one: str, base: str, index: int) -> pd.Series:
     return _over_panels(
         runs,
         lambda top, training, rows: (
-            _at(runs, one, top, training, rows[place])
-            - _at(runs, other, top, training, rows[place])
+            _at(runs, one, top, training, rows[index]) - _at(runs, base, top, training, rows[index])
         ),
     )
 
@@ -132,16 +131,16 @@ def small_budgets(runs: Runs) -> Parts:
 
 def large_budgets(runs: Runs) -> Parts:
     """Claim 3."""
-    return [_gap(runs, GAUSSIAN, other, -1) for other in (CHOSEN, VALUES)]
+    return [_gap(runs, GAUSSIAN, base, -1) for base in (CHOSEN, VALUES)]
 
 
 def above_dpsgd(runs: Runs) -> Parts:
     """Claim 4: at every K and budget."""
     return [
-        _at(runs, method, top, training, each)
+        _at(runs, method, top, training, epsilon)
         - runs.of("appr_budgets", "appr_exact", top=top, epsilon=training)
         for top, training, rows in _budgets(runs)
-        for each in rows
+        for epsilon in rows
         for method in ROWS
     ]
 
@@ -160,23 +159,23 @@ def below_features(runs: Runs) -> Panels:
 
 def training_matters(runs: Runs) -> Parts:
     """Claim 6: gain from ε = 1 to ε = 4 of training, minus the same gain of the rows."""
-    found = []
+    gains = []
     for method in ROWS:
         for top in runs.values("appr_budgets", "top"):
-            both = _at(runs, method, top, 4, 4)
+            full = _at(runs, method, top, 4, 4)
             less_training, less_rows = _at(runs, method, top, 1, 4), _at(runs, method, top, 4, 1)
-            found.append((both - less_training) - (both - less_rows))
-    return [_mean(found)]
+            gains.append((full - less_training) - (full - less_rows))
+    return [_mean(gains)]
 
 
 def more_neighbours(runs: Runs) -> Parts:
     """Claim 7: fall from the largest to the smallest budget, at K = 16 minus at K = 4."""
 
-    def fall(wanted: float) -> pd.Series:
+    def fall(k: float) -> pd.Series:
         return _mean(
             _at(runs, method, top, training, rows[-1]) - _at(runs, method, top, training, rows[0])
             for top, training, rows in _budgets(runs)
-            if top == wanted
+            if top == k
             for method in ROWS
         )
 
@@ -185,7 +184,7 @@ def more_neighbours(runs: Runs) -> Parts:
 
 def degrees_hidden(runs: Runs) -> Parts:
     """Claim 8: errors, then the accuracy of DPSGD."""
-    group, found = "appr_degrees", []
+    group, parts = "appr_degrees", []
     for epsilon in runs.values(group, "epsilon"):
         features = runs.of(group, "appr_features", "degree_rmse", epsilon=epsilon)
         for top in runs.values(group, "top"):
@@ -194,9 +193,9 @@ def degrees_hidden(runs: Runs) -> Parts:
             lowest = runs.of(group, "appr_exact", **at)
             for method in ROWS:
                 error = runs.of(group, method, "degree_rmse", **at)
-                found += [error - features, largest - error]
-                found.append(runs.of(group, method, **at) - lowest)
-    return found
+                parts += [error - features, largest - error]
+                parts.append(runs.of(group, method, **at) - lowest)
+    return parts
 
 
 def classes_separate(runs: Runs) -> Parts:
@@ -231,8 +230,8 @@ def batch_size(runs: Runs) -> Parts:
 def row_clip(runs: Runs) -> Parts:
     """Claim 11: best clip according to the text, minus the largest."""
     group = "appr_row_clips"
-    found = [_ends(runs, group, GAUSSIAN, "row_clip", 1.0, 0.01)]
-    return found + [_ends(runs, group, each, "entry_clip", 1.0, 0.001) for each in (CHOSEN, VALUES)]
+    parts = [_ends(runs, group, GAUSSIAN, "row_clip", 1.0, 0.01)]
+    return parts + [_ends(runs, group, kind, "entry_clip", 1.0, 0.001) for kind in (CHOSEN, VALUES)]
 
 
 def gradient_clip(runs: Runs) -> Parts:
@@ -289,9 +288,9 @@ def _p_value(panels: Panels) -> float:
     """
     above, below = [], []
     for parts in panels:
-        found = [(float(part.mean()), _two_sided(part)) for part in parts]
-        above.append(max(p if mean >= 0 else 1.0 for mean, p in found))
-        below.append(min(p if mean < 0 else 1.0 for mean, p in found) * len(parts))
+        stats = [(float(part.mean()), _two_sided(part)) for part in parts]
+        above.append(max(p if mean >= 0 else 1.0 for mean, p in stats))
+        below.append(min(p if mean < 0 else 1.0 for mean, p in stats) * len(parts))
     return min(min(above) * len(panels), max(below), 1.0)
 
 
@@ -305,34 +304,34 @@ def _two_sided(part: pd.Series) -> float:
 
 def holm(panels: dict[str, Panels]) -> dict[str, Measured]:
     """Return every claim with the interval of its rank among ``len(RULES)``."""
-    order = sorted((_p_value(each), name) for name, each in panels.items())
-    found, stopped = {}, None
+    order = sorted((_p_value(group), name) for name, group in panels.items())
+    intervals, stopped = {}, None
     for turn, (p_value, name) in enumerate(order):
         level = stopped or _LEVEL / (len(RULES) - turn)
         if p_value > level:
             stopped = level
-        found[name] = highest(panels[name], level)
-    return found
+        intervals[name] = highest(panels[name], level)
+    return intervals
 
 
 _FOUND: list[tuple[pd.DataFrame, dict[str, Measured]]] = []
 """Measurements of the last rows, cached because every claim needs all of them."""
 
 
-def _measure(id_: str, results: Results, place: Place) -> Measured | None:
-    for rows, found in _FOUND:
+def _measure(id_: str, results: Results, case: Place) -> Measured | None:
+    for rows, measures in _FOUND:
         if rows is results.rows:
-            return found.get(id_)
+            return measures.get(id_)
     if not results.runs["method"].str.startswith("appr_").any():
         return None
     runs = Runs(results)
     panels = {name: _known(rule(runs)) for name, (rule, _) in RULES.items()}
-    whole = {name: each for name, each in panels.items() if _whole(each)}
+    whole = {name: group for name, group in panels.items() if _whole(group)}
     _FOUND[:] = [*_FOUND[-15:], (results.rows, holm(whole))]
     return _FOUND[-1][1].get(id_)
 
 
-def most_on_pubmed(results: Results, place: Place) -> Measured | None:
+def most_on_pubmed(results: Results, case: Place) -> Measured | None:
     """Lead of FEATURES at the smallest budget of the rows, over all panels and methods: on
     PubMed minus that on the other graph with the smallest difference."""
     leads = {}
@@ -340,13 +339,13 @@ def most_on_pubmed(results: Results, place: Place) -> Measured | None:
         leads[name] = _mean(
             lead for panel in below_features(Runs(results.with_rows(rows))) for lead in panel
         )
-    others = [lead for name, lead in leads.items() if name != "pubmed" and len(lead)]
-    if len(leads.get("pubmed", ())) == 0 or not others:
+    other_leads = [lead for name, lead in leads.items() if name != "pubmed" and len(lead)]
+    if len(leads.get("pubmed", ())) == 0 or not other_leads:
         return None
-    return lowest([(leads["pubmed"] - lead).dropna() for lead in others])
+    return lowest([(leads["pubmed"] - lead).dropna() for lead in other_leads])
 
 
-def noise_of_batch(results: Results, place: Place) -> Measured | None:
+def noise_of_batch(results: Results, case: Place) -> Measured | None:
     """Exponent of the growth of noise with the batch size, from smallest to largest batch."""
     rows = results.runs[results.runs["method"] == GAUSSIAN]
     rows = rows[(rows["group"] == "appr_batches") & rows["noise_multiplier"].notna()]
@@ -357,7 +356,7 @@ def noise_of_batch(results: Results, place: Place) -> Measured | None:
     return exact(math.log(noise.iloc[-1] / noise.iloc[0]) / math.log(sizes[-1] / sizes[0]))
 
 
-def theorem8(results: Results, place: Place) -> Measured | None:
+def theorem8(results: Results, case: Place) -> Measured | None:
     """Change of the sum if one node is replaced that alone is mixed by 70 target nodes."""
     import scipy.sparse
 
@@ -372,12 +371,12 @@ def theorem8(results: Results, place: Place) -> Measured | None:
     return exact(float(np.linalg.norm(sums[0] - sums[1])))
 
 
-def amplification(results: Results, place: Place) -> Measured | None:
+def amplification(results: Results, case: Place) -> Measured | None:
     """ε = 8 after a secret sample of 9 %."""
     return exact(amplified_epsilon(8, 0.09))
 
 
-def small_delta(results: Results, place: Place) -> Measured | None:
+def small_delta(results: Results, case: Place) -> Measured | None:
     """δ of the published rows times the number of training nodes."""
     rows = results.runs[results.runs["group"] == "appr_budgets"].dropna(subset=["delta"])
     if rows.empty:
@@ -386,13 +385,13 @@ def small_delta(results: Results, place: Place) -> Measured | None:
     return exact(statement["delta"] * statement["n_units"])
 
 
-def edges_per_node(results: Results, place: Place) -> Measured | None:
+def edges_per_node(results: Results, case: Place) -> Measured | None:
     """Edges of the sample divided by its nodes."""
     rows = results.runs[results.runs["group"] == "appr_budgets"]
     if "edges_left" not in rows or rows["edges_left"].isna().all():
         return None
-    found = edges_left(rows)
-    return interval(found["edges_left"].astype(float) / found["sampled_nodes"].astype(float))
+    sizes = edges_left(rows)
+    return interval(sizes["edges_left"].astype(float) / sizes["sampled_nodes"].astype(float))
 
 
 _PUBLISHED = ("released", "paper")

@@ -30,10 +30,10 @@ def build(results: Any) -> list[Block]:
     )
     charts: list[Block] = []
     for (dataset, protocol), part in frame.groupby(["dataset", "protocol"]):
-        made = _proved if part["epsilon_claimed"].isna().all() else _published
-        charts += made(results, f"{_TITLE}: {results.title_of(dataset)}, {protocol}", part)
-    more = [Column("ε of training", lambda row: number(row["training_epsilon"]))]
-    return [*charts, numbers(results, _TITLE, frame, more)]
+        draw = _proved if part["epsilon_claimed"].isna().all() else _published
+        charts += draw(results, f"{_TITLE}: {results.title_of(dataset)}, {protocol}", part)
+    extra = [Column("ε of training", lambda row: number(row["training_epsilon"]))]
+    return [*charts, numbers(results, _TITLE, frame, extra)]
 
 
 def _rows_epsilon(row: dict[str, Any]) -> float:
@@ -47,10 +47,10 @@ def _published(results: Any, title: str, part: pd.DataFrame) -> list[Block]:
     drawn = part[part["rows_epsilon"].notna()]
     if drawn.empty:
         return []
-    others = part[part["rows_epsilon"].isna()]
+    baselines = part[part["rows_epsilon"].isna()]
     drawn = drawn.assign(at=drawn["training_epsilon"].astype(float))
-    without = others[others["epsilon"] == math.inf]
-    private = others[others["epsilon"] < math.inf].assign(at=others["epsilon"])
+    without = baselines[baselines["epsilon"] == math.inf]
+    private = baselines[baselines["epsilon"] < math.inf].assign(at=baselines["epsilon"])
     drawn = beside(drawn, private[private["title"] == "FEATURES"], ["at"])
     drawn = beside(drawn, private[private["title"] != "FEATURES"], ["at", "top"])
     drawn = majority(results, beside(drawn, without, ["top"]))
@@ -78,9 +78,9 @@ def _proved(results: Any, title: str, part: pd.DataFrame) -> list[Block]:
     """Return a chart of all rows against their total ε, with a panel for each K."""
     panels = []
     for top in sorted(part["top"].dropna().unique()):
-        own = part[(part["top"] == top) | (part["title"] == "FEATURES")]
-        panels.append(own.assign(row=f"K = {number(top)}", line=[
-            f"{row['title']}{_of_others(row)}" for row in own.to_dict("records")
+        panel = part[(part["top"] == top) | (part["title"] == "FEATURES")]
+        panels.append(panel.assign(row=f"K = {number(top)}", line=[
+            f"{row['title']}{_of_others(row)}" for row in panel.to_dict("records")
         ]))  # fmt: skip
     if not panels:
         return []

@@ -24,18 +24,18 @@ def build(results: Any) -> list[Block]:
     frame, runs = points(results, "silhouette"), results.runs
     blocks: list[Block] = []
     for dataset in sorted(frame["dataset"].unique()):
-        own = runs[runs["dataset"] == dataset]
-        methods, budgets = sorted(own["method"].unique()), sorted(own["epsilon"].unique())
+        rows = runs[runs["dataset"] == dataset]
+        methods, budgets = sorted(rows["method"].unique()), sorted(rows["epsilon"].unique())
         images = np.zeros((len(methods), len(budgets), SIDE, SIDE, 4))
-        for row in own.to_dict("records"):
-            place = methods.index(row["method"]), budgets.index(row["epsilon"])
-            images[place] = _image(np.array(json.loads(row["picture"])))
+        for row in rows.to_dict("records"):
+            position = methods.index(row["method"]), budgets.index(row["epsilon"])
+            images[position] = _image(np.array(json.loads(row["picture"])))
         blocks.append(
             Pictures(
                 f"Figures 5.6-5.7. Hidden layers: {results.title_of(dataset)}",
                 images,
-                [results.title(each) for each in methods],
-                [f"ε = {number(each)}" for each in budgets],
+                [results.title(method) for method in methods],
+                [f"ε = {number(budget)}" for budget in budgets],
                 (_NOTE,),
             )
         )

@@ -19,12 +19,12 @@ _SAME = ["dataset", "features", "protocol", "method", "top", "training_epsilon",
 def build(results: Any) -> list[Block]:
     """Return a row per dataset and method, next to its accuracy on uniformly drawn test nodes."""
     frame = points(results)
-    mine = frame["group"] == _GROUP
-    rows, drawn = frame[mine].to_dict("records"), frame[~mine].to_dict("records")
+    mask = frame["group"] == _GROUP
+    rows, drawn = frame[mask].to_dict("records"), frame[~mask].to_dict("records")
     if not rows:
         return [_NOT_RUN]
     uniform = {_key(row): row["mean"] for row in drawn}
-    frame = frame[mine].assign(
+    frame = frame[mask].assign(
         largest_class=[_largest_class(results, row["job"]) for row in rows],
         uniform=[uniform.get(_key(row)) for row in rows],
     )

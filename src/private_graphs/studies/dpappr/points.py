@@ -32,12 +32,12 @@ def points(results: Any, value: str = "test_accuracy") -> pd.DataFrame:
     names = [name for name in SETTINGS if name in results.rows]
     by = ["dataset", "features", "group", "method", "scenario", "protocol", "job", "epsilon",
           "validation_labels", *names]  # fmt: skip
-    found = results.points(by, score=value)
-    titles = [title_of(results, row) for row in found.to_dict("records")]
+    frame = results.points(by, score=value)
+    titles = [title_of(results, row) for row in frame.to_dict("records")]
     for name in SETTINGS:
-        if name not in found:
-            found[name] = None
-    return found.assign(title=titles)
+        if name not in frame:
+            frame[name] = None
+    return frame.assign(title=titles)
 
 
 def title_of(results: Any, row: Mapping[str, Any]) -> str:
@@ -74,11 +74,11 @@ def references(frame: pd.DataFrame) -> dict[str, str]:
 def majority(results: Any, frame: pd.DataFrame) -> pd.DataFrame:
     """Return ``frame`` with a column for the majority class of every dataset and protocol."""
     by = ["dataset", "protocol"]
-    found = results.baseline(by, "majority_micro_f1").set_index(by)["mean"]
-    return frame.assign(**{"at majority": found.reindex(pd.MultiIndex.from_frame(frame[by])).array})
+    means = results.baseline(by, "majority_micro_f1").set_index(by)["mean"]
+    return frame.assign(**{"at majority": means.reindex(pd.MultiIndex.from_frame(frame[by])).array})
 
 
-def numbers(results: Any, title: str, frame: pd.DataFrame, more: Sequence[Column] = ()) -> Table:
+def numbers(results: Any, title: str, frame: pd.DataFrame, extra: Sequence[Column] = ()) -> Table:
     """Return the table of numbers behind charts."""
     used = [
         Column(words, lambda row, name=name: number(row[name]))
@@ -98,7 +98,7 @@ def numbers(results: Any, title: str, frame: pd.DataFrame, more: Sequence[Column
         Column("protocol", lambda row: row["protocol"]),
         Column("rows", lambda row: row["title"]),
         *used,
-        *more,
+        *extra,
         Column("ε", lambda row: number(row["epsilon"])),
         Column("accuracy", score),
         Column("ε claimed", lambda row: Cell(number(row["epsilon_claimed"], 2), tone="published")),
@@ -114,16 +114,16 @@ def truncated(row: Mapping[str, Any]) -> bool:
     return row["protocol"] == "sound" and row["method"] in kinds and not missing(row["others"])
 
 
-def gain(own: pd.DataFrame, other: pd.DataFrame) -> dict[str, float]:
-    """Return the gain of the runs ``own`` over ``other``, paired by seed.
+def gain(runs: pd.DataFrame, plain: pd.DataFrame) -> dict[str, float]:
+    """Return the gain of the runs ``runs`` over ``plain``, paired by seed.
 
-    ``unchanged``: mean accuracy of ``other``; ``gain``, ``gain_low``, ``gain_high``: mean of the
+    ``unchanged``: mean accuracy of ``plain``; ``gain``, ``gain_low``, ``gain_high``: mean of the
     difference with its 95 % interval. NaN if no seed is in both.
     """
-    scores, base = (part.set_index("seed")["test_accuracy"].astype(float) for part in (own, other))
-    found = interval(scores - base) or Measured(math.nan, math.nan, math.nan)
-    return {"unchanged": base.mean(), "gain": found.value,
-            "gain_low": found.low, "gain_high": found.high}  # fmt: skip
+    scores, base = (part.set_index("seed")["test_accuracy"].astype(float) for part in (runs, plain))
+    margin = interval(scores - base) or Measured(math.nan, math.nan, math.nan)
+    return {"unchanged": base.mean(), "gain": margin.value,
+            "gain_low": margin.low, "gain_high": margin.high}  # fmt: skip
 
 
 def difference(row: Mapping[str, Any]) -> str:

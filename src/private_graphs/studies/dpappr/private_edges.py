@@ -57,10 +57,10 @@ TRIES = (
 
 def build(results: Any) -> list[Table]:
     """Return a row per dataset, use and ε, next to the runs that read no private edge."""
-    found = compared(results.runs)
-    if found.empty:
+    gains = compared(results.runs)
+    if gains.empty:
         return []
-    frame = results.points(_PLACE, score="test_accuracy").merge(found, on=_PLACE)
+    frame = results.points(_PLACE, score="test_accuracy").merge(gains, on=_PLACE)
     frame = frame.sort_values(["dataset", "rank", "epsilon"])
     columns = [
         Column("dataset", lambda row: row["dataset"]),
@@ -86,13 +86,13 @@ def build(results: Any) -> list[Table]:
 def compared(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the uses in ``TRIES`` that read edges, by ``_PLACE``, with their gain."""
     rows = []
-    for rank, each in enumerate(TRIES):
-        beside = _of(runs, each.without)
-        for place, part in _of(runs, each.reads).groupby(_PLACE):
-            row = dict(zip(_PLACE, place, strict=True))
-            row |= {"rank": rank, "use": each.use, "beside": each.beside}
-            alike = {name: row[name] for name in ("dataset", "features", "epsilon")}
-            rows.append(row | gain(part, _of(beside, alike)))
+    for rank, trial in enumerate(TRIES):
+        baseline = _of(runs, trial.without)
+        for key, part in _of(runs, trial.reads).groupby(_PLACE):
+            row = dict(zip(_PLACE, key, strict=True))
+            row |= {"rank": rank, "use": trial.use, "beside": trial.beside}
+            filters = {name: row[name] for name in ("dataset", "features", "epsilon")}
+            rows.append(row | gain(part, _of(baseline, filters)))
     return pd.DataFrame(rows)
 
 

@@ -20,16 +20,16 @@ def build(results: Any) -> list[Table]:
     """Return the sizes of every built graph and those that are printed."""
     at = {row["dataset"]: row for row in results.published("table1").to_dict("records")}
     rows = []
-    for each in results.statistics:
-        if "nodes" not in each:
+    for entry in results.statistics:
+        if "nodes" not in entry:
             continue
-        own = at.get(each["name"], {})
-        sizes = {name: each[name] for name in SIZES}
-        printed = {f"printed_{name}": own.get(_PRINTED.get(name, name)) for name in SIZES}
+        row = at.get(entry["name"], {})
+        sizes = {name: entry[name] for name in SIZES}
+        printed = {f"printed_{name}": row.get(_PRINTED.get(name, name)) for name in SIZES}
         # each edge once, and again if both directions are stored
-        one_way = each.get("one_way_edges")
-        stored = None if one_way is None else 2 * each["edges"] - one_way
-        rows.append({"dataset": each["name"], "synthetic": each["synthetic"], "entries": stored}
+        one_way = entry.get("one_way_edges")
+        stored = None if one_way is None else 2 * entry["edges"] - one_way
+        rows.append({"dataset": entry["name"], "synthetic": entry["synthetic"], "entries": stored}
                     | sizes | printed)  # fmt: skip
     columns = [Column("dataset", lambda row: row["dataset"])]
     for name, words in SIZES.items():
@@ -50,13 +50,13 @@ def build(results: Any) -> list[Table]:
 
 def _layout(results: Any, frame: pd.DataFrame) -> Layout:
     """Return the thesis's table: a row per graph; ours are the sizes after loading."""
-    theirs = results.published("table1").rename(columns={"features_printed": "features"})
+    published = results.published("table1").rename(columns={"features_printed": "features"})
     sizes = ("classes", "features", "nodes", "edges")
     printed = {(row["dataset"], name): LayoutCell(number(row[name]))
-               for row in theirs.to_dict("records") for name in sizes}  # fmt: skip
+               for row in published.to_dict("records") for name in sizes}  # fmt: skip
     lines = {(row["dataset"], name): [Line("here", number(row[name]))]
              for row in frame.to_dict("records") for name in sizes}  # fmt: skip
-    kinds = theirs.set_index("dataset")["type"]
+    kinds = published.set_index("dataset")["type"]
     places = [
         naming("dataset", NAMES, "dataset", ("dataset",)),
         LayoutColumn(
@@ -64,7 +64,7 @@ def _layout(results: Any, frame: pd.DataFrame) -> Layout:
         ),
         *(LayoutColumn(name, lambda row, name=name: (row["dataset"], name)) for name in sizes),
     ]
-    return laid_out(rows_of(["dataset"], theirs, frame), places, printed, lines)
+    return laid_out(rows_of(["dataset"], published, frame), places, printed, lines)
 
 
 EXHIBIT = Exhibit(

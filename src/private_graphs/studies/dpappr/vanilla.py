@@ -20,10 +20,10 @@ def build(results: Any) -> list[Block]:
     best = vanilla.groupby("dataset")["mean"].max()
     features = frame[frame["method"] == "appr_features"]
     features = features[features["sample"].astype(float) == 1]
-    ours = frame[~frame["method"].str.startswith("appr_") & (frame["validation_labels"] == 0)]
+    rivals = frame[~frame["method"].str.startswith("appr_") & (frame["validation_labels"] == 0)]
     # no setting of this study applies to rows of other methods
-    ours = ours.drop_duplicates(["dataset", "method", "scenario", "epsilon"])
-    drawn = pd.concat([features, ours])
+    rivals = rivals.drop_duplicates(["dataset", "method", "scenario", "epsilon"])
+    drawn = pd.concat([features, rivals])
     drawn = drawn.assign(
         line=[_line(row) for row in drawn.to_dict("records")],
         vanilla=drawn["dataset"].map(best),

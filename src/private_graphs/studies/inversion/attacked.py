@@ -99,14 +99,14 @@ def cell(row: dict[str, Any] | None, name: str, decimals: int = 3) -> Cell:
 def distances(results: Any) -> pd.DataFrame:
     """Return a row per run of an attack and target: distances with the model and without one."""
     rows = results.runs
-    found = []
-    kept = results.artifacts(rows, "distances")
-    for row, array in zip(rows.to_dict("records"), kept, strict=True):
+    records = []
+    arrays = results.artifacts(rows, "distances")
+    for row, array in zip(rows.to_dict("records"), arrays, strict=True):
         keys = ("dataset", "scenario", "protocol", "attack_words", "epsilon", "seed")
         for target in range(0 if array is None else array.shape[1]):
             values = zip(("distance", "no_model", "black"), array[:, target], strict=True)
-            found.append({name: row[name] for name in keys} | {"target": target} | dict(values))
-    return pd.DataFrame(found)
+            records.append({name: row[name] for name in keys} | {"target": target} | dict(values))
+    return pd.DataFrame(records)
 
 
 def target_words(dataset: str, target: int) -> str:
@@ -118,9 +118,9 @@ def distance_table(
     results: Any, published: str, title: str, datasets: Sequence[str]
 ) -> list[Block]:
     """Return a table: a row per target of models without DP, printed and ours by attack."""
-    own = attacks(results)
-    own = own.with_rows(own.rows[own.rows["dataset"].isin(datasets).to_numpy()])
-    frame = distances(own)
+    subset = attacks(results)
+    subset = subset.with_rows(subset.rows[subset.rows["dataset"].isin(datasets).to_numpy()])
+    frame = distances(subset)
     if frame.empty:
         return ["No attack on a model without DP has been run."]
     keys = ["dataset", "target", "protocol", "attack_words"]
@@ -138,22 +138,22 @@ def distance_table(
 
     def theirs(kind: str) -> Column:
         def show(row: dict[str, Any]) -> Cell:
-            found = printed.get((row["dataset"], int(row["target"])), {})
-            return Cell(number(found.get(kind)), tone="published")
+            entry = printed.get((row["dataset"], int(row["target"])), {})
+            return Cell(number(entry.get(kind)), tone="published")
 
         return Column(kind, show, "printed")
 
     def ours(protocol: str, attack: str) -> Column:
         def show(row: dict[str, Any]) -> str:
-            found = at.get((row["dataset"], row["target"], protocol, attack), {})
-            return number(found.get("distance"), 3)
+            entry = at.get((row["dataset"], row["target"], protocol, attack), {})
+            return number(entry.get("distance"), 3)
 
         return Column(attack, show, protocol)
 
     def line(protocol: str, name: str, head: str) -> Column:
         def show(row: dict[str, Any]) -> str:
-            found = at.get((row["dataset"], row["target"], protocol, names[0]), {})
-            return number(found.get(name), 3)
+            entry = at.get((row["dataset"], row["target"], protocol, names[0]), {})
+            return number(entry.get(name), 3)
 
         return Column(head, show, protocol)
 
@@ -162,7 +162,7 @@ def distance_table(
         Column("target", lambda row: target_words(row["dataset"], int(row["target"]))),
         theirs("original"), theirs("enhanced"),
     ]  # fmt: skip
-    for protocol in own.protocols:
+    for protocol in subset.protocols:
         columns += [ours(protocol, name) for name in names]
         columns += [line(protocol, "black", "all black"), line(protocol, "no_model", "no model")]
     notes = [LINE_NOTE, COMPARED_NOTE]
@@ -170,14 +170,14 @@ def distance_table(
     return [Table(title, frame, columns, notes, "dataset", lines, layout=layout)]
 
 
-def _distance_layout(theirs: pd.DataFrame, frame: pd.DataFrame) -> Layout:
+def _distance_layout(published: pd.DataFrame, frame: pd.DataFrame) -> Layout:
     """Return the thesis's table: a row per target, a column per attack and per baseline."""
-    theirs = theirs.assign(dataset=theirs["pictures"])
-    theirs["target"] -= theirs["dataset"].isin(FACES)
+    published = published.assign(dataset=published["pictures"])
+    published["target"] -= published["dataset"].isin(FACES)
     kinds = ["original", "enhanced"]
     once = frame.drop_duplicates(["dataset", "target", "protocol"])
     baselines = {"no_model": "no model", "black": "all black"}
-    own = pd.concat([
+    scores = pd.concat([
         frame.rename(columns={"attack_words": "line", "distance": "mean"}),
         *(once.assign(line=head, mean=once[name]) for name, head in baselines.items()),
     ])  # fmt: skip
@@ -191,17 +191,17 @@ def _distance_layout(theirs: pd.DataFrame, frame: pd.DataFrame) -> Layout:
             LayoutColumn(
                 line, lambda row, line=line: (row["dataset"], row["target"], line), "distance"
             )
-            for line in dict.fromkeys([*kinds, *own["line"]])
+            for line in dict.fromkeys([*kinds, *scores["line"]])
         ),
     ]
     printed = {
         (row["dataset"], row["target"], kind): LayoutCell(
             short(number(row[kind], 3 if row["dataset"] in FACES else 2))
         )
-        for row in theirs.to_dict("records") for kind in kinds
+        for row in published.to_dict("records") for kind in kinds
     }  # fmt: skip
-    lines = score_lines(own.to_dict("records"), lambda row: tuple(row[name] for name in names))
-    return laid_out(rows_of(["dataset", "target"], theirs, own), places, printed, lines)
+    lines = score_lines(scores.to_dict("records"), lambda row: tuple(row[name] for name in names))
+    return laid_out(rows_of(["dataset", "target"], published, scores), places, printed, lines)
 
 
 def grids(results: Any, title: str, attack: str = "") -> list[Block]:
@@ -209,16 +209,16 @@ def grids(results: Any, title: str, attack: str = "") -> list[Block]:
 
     ``attack`` selects one attack by name.
     """
-    own = attacks(results)
-    rows = own.runs.sort_values("epsilon", ascending=False, kind="stable")
+    view = attacks(results)
+    rows = view.runs.sort_values("epsilon", ascending=False, kind="stable")
     if attack:
         rows = rows[rows["attack_words"] == attack]
     rows = _with_printed_budget(results, rows)
-    order = {name: place for place, name in enumerate(["records", "subclasses", "classes"])}
+    order = {name: rank for rank, name in enumerate(["records", "subclasses", "classes"])}
     rows = rows.assign(
         place=rows["scenario"].map(order).where(np.isfinite(rows["epsilon"]), -1),
     ).sort_values(["place"], kind="stable")  # fmt: skip
-    rows = rows.assign(picture=own.artifacts(rows, "pictures"), real=own.artifacts(rows, "real"))
+    rows = rows.assign(picture=view.artifacts(rows, "pictures"), real=view.artifacts(rows, "real"))
     rows = rows[rows["picture"].notna()]
     blocks: list[Block] = []
     for (dataset, protocol), part in rows.groupby(["dataset", "protocol"], sort=True):
@@ -241,9 +241,9 @@ def target_charts(results: Any, title: str) -> list[Block]:
     Shown are the first ten targets, for the first attack that the thesis applies to private models;
     every facet also has the models without DP.
     """
-    own = attacks(results)
-    own = own.with_rows(_with_printed_budget(results, own.rows))
-    frame = distances(own)
+    subset = attacks(results)
+    subset = subset.with_rows(_with_printed_budget(results, subset.rows))
+    frame = distances(subset)
     if frame.empty:
         return ["No attack has been run."]
     own_words = ["enhanced", "enhanced, mean ℓ1"]
@@ -292,9 +292,9 @@ def _with_printed_budget(results: Any, rows: pd.DataFrame) -> pd.DataFrame:
 
 def leakage_table(results: Any, title: str) -> Table:
     """Return a table: a row per attacked model and attack, with the information that it leaked."""
-    own = attacks(results)
+    subset = attacks(results)
     by = ["dataset", "group", "scenario", "protocol", "epsilon", "attack_words", "job"]
-    frame = scored(own, by, ["test_accuracy", *SCORES])
+    frame = scored(subset, by, ["test_accuracy", *SCORES])
     frame = frame.sort_values(
         ["dataset", "protocol", "group", "epsilon"], ascending=[True, True, True, False],
         kind="stable", ignore_index=True,
@@ -317,12 +317,12 @@ def leakage_table(results: Any, title: str) -> Table:
 
 def budget_charts(results: Any, title: str) -> list[Block]:
     """Return charts against ε per dataset and protocol: accuracy, distance, re-identification."""
-    own = attacks(results)
-    own = own.with_rows(own.rows[np.isfinite(own.rows["epsilon"])])
-    if own.runs.empty:
+    subset = attacks(results)
+    subset = subset.with_rows(subset.rows[np.isfinite(subset.rows["epsilon"])])
+    if subset.runs.empty:
         return ["No attack on a private model has been run."]
     by = ["dataset", "scenario", "protocol", "attack_words", "epsilon"]
-    frame = scored(own, by, ["test_accuracy", "distance", "re_identification"])
+    frame = scored(subset, by, ["test_accuracy", "distance", "re_identification"])
     lines = frame.drop_duplicates(["dataset", "scenario", "protocol", "epsilon"])
     parts = [
         lines.assign(mean=lines["test_accuracy"], std=lines["test_accuracy_std"],

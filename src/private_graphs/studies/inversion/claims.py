@@ -72,35 +72,35 @@ def plain(results: Results, attack: str, column: str) -> pd.Series:
     return attacked(results, attack, epsilon=math.inf).set_index("seed")[column]
 
 
-def nearer(results: Results, place: Place) -> Measured | None:
+def nearer(results: Results, case: Place) -> Measured | None:
     """Distance of the original attack minus that of the enhanced one."""
     return interval(plain(results, "original", "distance") - plain(results, "enhanced", "distance"))
 
 
-def every_target_nearer(results: Results, place: Place) -> Measured | None:
+def every_target_nearer(results: Results, case: Place) -> Measured | None:
     """The same for the class (a digit, a person) with the smallest difference."""
-    found = []
+    by_attack = []
     for name in ("original", "enhanced"):
         rows = attacked(results, name, epsilon=math.inf)
         arrays = results.artifacts(rows, "distances") if len(rows) else []
-        found.append({
+        by_attack.append({
             seed: array[0] for seed, array in zip(rows["seed"], arrays, strict=True)
             if array is not None
         })  # fmt: skip
-    original, enhanced = found
-    both = sorted(set(original) & set(enhanced))
-    if not both:
+    original, enhanced = by_attack
+    seeds = sorted(set(original) & set(enhanced))
+    if not seeds:
         return None
-    gaps = np.array([original[seed] - enhanced[seed] for seed in both])
+    gaps = np.array([original[seed] - enhanced[seed] for seed in seeds])
     return lowest(list(gaps.T))
 
 
-def against_nothing(results: Results, place: Place) -> Measured | None:
+def against_nothing(results: Results, case: Place) -> Measured | None:
     """Distance without a model minus that of the enhanced attack."""
     return interval(plain(results, "enhanced", "advantage"))
 
 
-def ranks(results: Results, place: Place) -> Measured | None:
+def ranks(results: Results, case: Place) -> Measured | None:
     """Correlation, over all attacked models, of being recognised and of being near."""
     rows = _rows_of(results, _ATTACKED)
     return _by_seed(rows.assign(nearness=-rows["distance"]), "re_identification", "nearness", 4)
@@ -122,24 +122,24 @@ def _by_seed(rows: pd.DataFrame, one: str, other: str, least: int = 3) -> Measur
     parts = [part for part in parts if (part.nunique() > 1).all()]
     if not parts:
         return None
-    found = (spearmanr(part[one], part[other]).statistic for part in parts)
-    return correlation(found, min(map(len, parts)))
+    coefficients = (spearmanr(part[one], part[other]).statistic for part in parts)
+    return correlation(coefficients, min(map(len, parts)))
 
 
-def at_smallest(results: Results, place: Place, attack: str) -> Measured | None:
+def at_smallest(results: Results, case: Place, attack: str) -> Measured | None:
     """Share of classes that are recognised at the smallest ε of record-level DP."""
     rows = attacked(results, attack, scenario="records")
     rows = rows[np.isfinite(rows["epsilon"]) & (rows["group"] != _BETWEEN)]
     return interval(rows.loc[rows["epsilon"] == rows["epsilon"].min(), "re_identification"])
 
 
-def depends(results: Results, place: Place) -> Measured | None:
+def depends(results: Results, case: Place) -> Measured | None:
     """Spearman's correlation of ε and distance under record-level DP, by seed."""
     rows = attacked(results, "enhanced", scenario="records")
     return _by_seed(rows[np.isfinite(rows["epsilon"])], "epsilon", "distance")
 
 
-def falls(results: Results, place: Place) -> Measured | None:
+def falls(results: Results, case: Place) -> Measured | None:
     """Spearman's correlation of ε and distance under class- or subclass-level DP, by seed.
 
     Undecided if the model with the largest ε has learned nothing.
@@ -149,16 +149,16 @@ def falls(results: Results, place: Place) -> Measured | None:
     return provided(_by_seed(rows, "epsilon", "distance"), learned(most))
 
 
-def record_farther(results: Results, place: Place) -> Measured | None:
+def record_farther(results: Results, case: Place) -> Measured | None:
     """Distance of the enhanced attack under record-level DP minus that without DP, at the
     printed ε with the smallest difference."""
-    own = plain(results, "enhanced", "distance")
-    found = []
+    baseline = plain(results, "enhanced", "distance")
+    gaps = []
     for epsilon, _ in _PAIRS:
         rows = attacked(results, "enhanced", scenario="records", epsilon=epsilon)
         if len(rows):
-            found.append(rows.set_index("seed")["distance"] - own)
-    return lowest(found)
+            gaps.append(rows.set_index("seed")["distance"] - baseline)
+    return lowest(gaps)
 
 
 # --- accuracy ---------------------------------------------------------------------------------
@@ -169,12 +169,12 @@ def models(results: Results, **where: Any) -> pd.DataFrame:
     return _rows_of(results, "unit_gradients", **where)
 
 
-def matched(results: Results, place: Place) -> Measured | None:
+def matched(results: Results, case: Place) -> Measured | None:
     """Accuracy at class or subclass level minus that at record level, pair by printed pair."""
     return _by_pairs(partial(models, results), "test_accuracy")
 
 
-def farther(results: Results, place: Place) -> Measured | None:
+def farther(results: Results, case: Place) -> Measured | None:
     """The same difference of the enhanced attack's distance, over pairs of equal accuracy.
 
     Undecided without such a pair: a model that has learned little leaks little.
@@ -200,22 +200,22 @@ def _by_pairs(
     rows_of: Rows, column: str, pairs: Sequence[tuple[float, float]] = _PAIRS
 ) -> Measured | None:
     sides = (_sides(rows_of, pair, column) for pair in pairs)
-    found = pd.concat([(one - other).dropna() for one, other in sides])
-    return interval(found.groupby(level=0).mean()) if len(found) else None
+    gaps = pd.concat([(one - record).dropna() for one, record in sides])
+    return interval(gaps.groupby(level=0).mean()) if len(gaps) else None
 
 
-def more_parts(results: Results, place: Place, group: str, column: str) -> Measured | None:
+def more_parts(results: Results, case: Place, group: str, column: str) -> Measured | None:
     """Spearman's correlation of the number of parts and a column, by seed."""
     rows = results.runs[results.runs["group"] == group]
     return None if rows.empty else _by_seed(rows, "parts", column)
 
 
-def accuracy(results: Results, place: Place, **where: Any) -> Measured | None:
+def accuracy(results: Results, case: Place, **where: Any) -> Measured | None:
     """Accuracy of some models by seed."""
     return interval(models(results, **where)["test_accuracy"])
 
 
-def undoubled_accuracy(results: Results, place: Place, epsilon: float) -> Measured | None:
+def undoubled_accuracy(results: Results, case: Place, epsilon: float) -> Measured | None:
     """Accuracy of models with the steps of the other reading of the accountant, by seed."""
     rows = results.runs
     rows = rows[rows["group"].isin(_UNDOUBLED) & (rows["epsilon"] == epsilon)]
@@ -237,21 +237,21 @@ def sampled_delta(rate: float, noise: float, epsilon: float, moved: float = 1.0)
     """
     needed = math.expm1(epsilon) / rate + 1
     cut = noise**2 / moved * math.log(needed) + moved / 2
-    other, own = ndtr(-cut / noise), ndtr((moved - cut) / noise)
-    return float((1 - rate) * other + rate * own - math.exp(epsilon) * other)
+    base, shifted = ndtr(-cut / noise), ndtr((moved - cut) / noise)
+    return float((1 - rate) * base + rate * shifted - math.exp(epsilon) * base)
 
 
-def theorem5(results: Results, place: Place) -> Measured | None:
+def theorem5(results: Results, case: Place) -> Measured | None:
     """δ(1) at q = .001 and T = 1 with the noise of the theorem."""
     return exact(sampled_delta(0.001, theorem5_noise(0.001, 1, 1.0, 1e-5), 1.0))
 
 
-def lemma3(results: Results, place: Place) -> Measured | None:
+def lemma3(results: Results, case: Place) -> Measured | None:
     """exp(4/σ²) - 1 minus 4/σ²."""
     return exact(math.expm1(4 / 1.6**2) - 4 / 1.6**2)
 
 
-def conditions(results: Results, place: Place) -> Measured | None:
+def conditions(results: Results, case: Place) -> Measured | None:
     """Share of the printed rows with q < 1/(16σ), which Lemma 3 requires."""
     rows = [(0.2, noise) for noise in (1.6, 3.0, 3.65)] + [(0.33, n) for n in (0.8, 1.2, 1.6)]
     return exact(float(np.mean([rate < 1 / (16 * noise) for rate, noise in rows])))
@@ -260,19 +260,19 @@ def conditions(results: Results, place: Place) -> Measured | None:
 def _printed(results: Results, name: str) -> dict[str, tuple[float, int]]:
     """Return noise and steps of the printed ε, by a configuration of the study."""
     printed = results.study.configurations[name].settings["printed"]
-    own = results.study.configurations[f"{name.removesuffix('_undoubled')}_undoubled"].settings
-    return {key: tuple(printed[key][:2]) for key in own["printed"]}
+    settings = results.study.configurations[f"{name.removesuffix('_undoubled')}_undoubled"].settings
+    return {key: tuple(printed[key][:2]) for key in settings["printed"]}
 
 
-def steps_ratio(results: Results, place: Place, name: str) -> Measured | None:
+def steps_ratio(results: Results, case: Place, name: str) -> Measured | None:
     """Largest over smallest number of steps, in the reading that favours the claim."""
-    readings = ([steps for _, steps in _printed(results, each).values()]
-                for each in (name, f"{name}_undoubled"))  # fmt: skip
-    ratios = [max(each) / min(each) for each in readings]
+    readings = ([steps for _, steps in _printed(results, key).values()]
+                for key in (name, f"{name}_undoubled"))  # fmt: skip
+    ratios = [max(reading) / min(reading) for reading in readings]
     return Measured(min(ratios), min(ratios), max(ratios))
 
 
-def excess(results: Results, place: Place, name: str, rate: float, delta: float) -> Measured:
+def excess(results: Results, case: Place, name: str, rate: float, delta: float) -> Measured:
     """Largest proved ε minus printed ε, in both readings of the steps as an interval."""
 
     def worst(reading: str) -> float:
@@ -370,7 +370,7 @@ CLAIMS = (
           because=NO_STEPS, **NOWHERE,
           question="Can the three class-level rows be of one number of steps (largest over "
           "smallest)?"),
-    Claim("face_delta", lambda results, place: exact(_FACES94 * _FACES94_DELTA), most=1 - 1e-9,
+    Claim("face_delta", lambda results, case: exact(_FACES94 * _FACES94_DELTA), most=1 - 1e-9,
           because="A mechanism that publishes a class at random would pass.", **NOWHERE,
           question="Is δ times the number of people in Faces94 below 1?"),
     Claim("printed_subclass", partial(excess, name="mnist_subclass", rate=0.2, delta=1e-3),

@@ -38,17 +38,17 @@ def own_class(results: Any, rows: pd.DataFrame) -> tuple[int, int]:
     predicted, labels = results.predictions(rows)
     n_classes, hits, runs = int(labels.max()) + 1, 0, 0
     for classes, seed in zip(predicted, rows["seed"], strict=True):
-        own = int(seed) % n_classes
-        hits += int(classes[labels == own][0] == own)  # the first one of several pictures
+        label = int(seed) % n_classes
+        hits += int(classes[labels == label][0] == label)  # the first one of several pictures
         runs += 1
     return hits, runs
 
 
-def needed(share: float, other: float, delta: float) -> float | None:
+def needed(share: float, rate: float, delta: float) -> float | None:
     """Return ln((a - δ) / p0), at least 0; None if p0 is 0."""
-    if other == 0:
+    if rate == 0:
         return None
-    return math.log(max(1.0, (share - delta) / other))
+    return math.log(max(1.0, (share - delta) / rate))
 
 
 def build(results: Any) -> list[Block]:
@@ -61,17 +61,17 @@ def build(results: Any) -> list[Block]:
     points = results.points(by, score="test_accuracy")
     lines, runs = [], results.runs
     for row in points[~points["replaced"].astype(bool)].to_dict("records"):
-        alike = runs[(runs["dataset"] == row["dataset"]) & (runs["release"] == row["release"])
+        peers = runs[(runs["dataset"] == row["dataset"]) & (runs["release"] == row["release"])
                      & (runs["epsilon"] == row["epsilon"])]  # fmt: skip
-        worlds = [alike[alike["replaced"].astype(bool) == other] for other in (False, True)]
+        worlds = [peers[peers["replaced"].astype(bool) == flag] for flag in (False, True)]
         empty = dict.fromkeys(("own_class", "p0", "possible", "needed", "shown"))
         row = row | empty
         if len(worlds[1]):
-            own, other = (own_class(results, each) for each in worlds)
+            original, replaced = (own_class(results, world) for world in worlds)
             delta = results.statement(row["statement_id"])["delta"]
-            high = rate_upper_bound(*other, (1 - _CONFIDENCE) / 2)
-            errors = Errors(own[1] - own[0], own[1], *other)
-            row |= {"own_class": own[0] / own[1], "p0": other[0] / other[1]}
+            high = rate_upper_bound(*replaced, (1 - _CONFIDENCE) / 2)
+            errors = Errors(original[1] - original[0], original[1], *replaced)
+            row |= {"own_class": original[0] / original[1], "p0": replaced[0] / replaced[1]}
             if math.isfinite(row["epsilon"]):
                 row["possible"] = min(1.0, math.exp(row["epsilon"]) * high + delta)
                 row["needed"] = needed(row["own_class"], row["p0"], delta)

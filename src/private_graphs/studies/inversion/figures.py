@@ -167,10 +167,10 @@ def _by_parts(results: Any) -> list[Block]:
         (MODEL, "test_accuracy", "test accuracy"), (ATTACK, "distance", "distance"),
     ):  # fmt: skip
         rows = results.rows
-        own = results.with_rows(rows[(rows["method"] == method).to_numpy()])
-        if own.runs.empty:
+        subset = results.with_rows(rows[(rows["method"] == method).to_numpy()])
+        if subset.runs.empty:
             continue
-        points = own.points(["dataset", "protocol", "parts", "epsilon", "job"], score=score)
+        points = subset.points(["dataset", "protocol", "parts", "epsilon", "job"], score=score)
         blocks += [
             Chart(
                 f"Figure 4.9: {words}, {dataset}", part, x="parts", line="protocol", steps=True,

@@ -31,11 +31,11 @@ def build(results: Any) -> list[Block]:
     }
     rows = results.rows
     keys = zip(rows["scenario"], rows["epsilon"], strict=True)
-    theirs = pd.Series(
+    mask = pd.Series(
         [(LEVELS.get(scenario), epsilon) in printed for scenario, epsilon in keys], rows.index
     )
-    own = results.with_rows(rows[theirs & (rows["protocol"] == "paper")])
-    frame = own.points(KEY, score="test_accuracy").sort_values(
+    subset = results.with_rows(rows[mask & (rows["protocol"] == "paper")])
+    frame = subset.points(KEY, score="test_accuracy").sort_values(
         ["dataset", "epsilon", "steps_taken"], ascending=[True, False, True], ignore_index=True
     )
 

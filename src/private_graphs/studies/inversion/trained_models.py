@@ -22,20 +22,20 @@ STEPS_NOTE = (
 def build(results: Any) -> list[Block]:
     """Return the printed models, and ours."""
     rows = results.rows
-    own = results.with_rows(rows[(rows["method"] == MODEL).to_numpy()])
-    frame = own.points(KEY, score="test_accuracy").sort_values(
+    subset = results.with_rows(rows[(rows["method"] == MODEL).to_numpy()])
+    frame = subset.points(KEY, score="test_accuracy").sort_values(
         ["dataset", "protocol", "group", "epsilon"], ascending=[True, True, True, False],
         ignore_index=True,
     )  # fmt: skip
     printed = results.published("models")
-    theirs = {
+    accuracies = {
         (row["pictures"], row["unit"], row["epsilon"]): row["accuracy_percent"]
         for row in printed.to_dict("records")
     }
 
     def published(row: dict[str, Any]) -> Cell:
         key = (row["dataset"], LEVELS[row["scenario"]], row["epsilon"])
-        return Cell(number(theirs.get(key)), tone="published")
+        return Cell(number(accuracies.get(key)), tone="published")
 
     columns = [
         Column("dataset", lambda row: row["dataset"]),
@@ -46,7 +46,7 @@ def build(results: Any) -> list[Block]:
         Column("accuracy, %", lambda row: score(row, 1, 100)),
         Column("ε proved", guarantee),
     ]
-    told = [
+    printed_columns = [
         Column("pictures", lambda row: row["pictures"]),
         Column("unit", lambda row: row["unit"]),
         Column("noise", lambda row: number(row.get("noise_multiplier"))),
@@ -54,10 +54,10 @@ def build(results: Any) -> list[Block]:
         Column("δ", lambda row: number(row.get("delta"))),
         Column("accuracy, %", lambda row: Cell(number(row["accuracy_percent"]), tone="published")),
     ]
-    notes = (*own.protocol_notes(), STEPS_NOTE, *privacy_notes(frame))
+    notes = (*subset.protocol_notes(), STEPS_NOTE, *privacy_notes(frame))
     return [
         Table("Models: test accuracy", frame, columns, notes, "dataset"),
-        Table("As printed", printed, told, (DELTA_NOTE, STAND_IN_NOTE)),
+        Table("As printed", printed, printed_columns, (DELTA_NOTE, STAND_IN_NOTE)),
     ]
 
 

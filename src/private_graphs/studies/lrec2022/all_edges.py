@@ -27,9 +27,9 @@ def build(results: Any) -> list[Block]:
     for dataset, rows in points.groupby("dataset", sort=False):
         heading = results.title_of(dataset)
         public = rows[rows["epsilon"] == 0].set_index("labels")["mean"]
-        lines = {f"public data alone, {each} labels": each for each in public.index if each != "0"}
+        lines = {f"public data alone, {key} labels": key for key in public.index if key != "0"}
         drawn = rows[rows["private"]].assign(
-            **{name: public[each] for name, each in lines.items()}, heading=heading
+            **{name: public[key] for name, key in lines.items()}, heading=heading
         )
         charts.append(Chart(
             f"A node with all its edges: {heading}", drawn, x="epsilon", line="labels",

@@ -42,27 +42,27 @@ NOTES = (
 
 def build(results: Any) -> list[Block]:
     """Return a chart and a table, a row per graph and protected unit."""
-    groups = ",".join(each.rpartition(".")[2] for each in GROUPS[1:])
-    shown = results.rows["method"].isin([*METHODS.values(), *PUBLIC.values()])
+    groups = ",".join(group.rpartition(".")[2] for group in GROUPS[1:])
+    mask = results.rows["method"].isin([*METHODS.values(), *PUBLIC.values()])
     at = results.rows["epsilon"].isin([0.0, EPSILON])
     printed_rows = results.rows["source"] == "published"
-    points = proved_points(results.with_rows(results.rows[shown & at | printed_rows]), groups)
+    points = proved_points(results.with_rows(results.rows[mask & at | printed_rows]), groups)
     titles = {item["name"]: item["title"].partition(" (")[0] for item in results.statistics}
     tested = {item["name"]: item["labelled"]["test"] for item in results.statistics}
     released = trained_gcns(results)
     attacked = released[released["epsilon"] == EPSILON]
     refuted = (attacked["status"] == "refuted").any()  # for every graph (docs/privacy.md §10)
-    theirs = printed_gcns(results)
-    theirs = theirs[theirs["epsilon"] == EPSILON].groupby("dataset")["published"].max()
+    published = printed_gcns(results)
+    published = published[published["epsilon"] == EPSILON].groupby("dataset")["published"].max()
     rows = []
     for (dataset, scenario), group in points.groupby(["dataset", "scenario"], sort=False):
-        mine = group[group["private"] & (group["method"] == METHODS.get(scenario))]
-        if mine.empty or dataset not in titles:
+        proved = group[group["private"] & (group["method"] == METHODS.get(scenario))]
+        if proved.empty or dataset not in titles:
             continue
-        row = mine.loc[mine["validation_labels"].idxmin()].to_dict()
+        row = proved.loc[proved["validation_labels"].idxmin()].to_dict()
         public = group[(group["epsilon"] == 0) & (group["method"] == PUBLIC.get(scenario))]
-        alone = {
-            number(each): _mean(public[public["validation_labels"] == each]) for each in LABELS
+        baselines = {
+            number(count): _mean(public[public["validation_labels"] == count]) for count in LABELS
         } | {ALL: _mean(public[public["all_labels"]])}
         against = public[public["validation_labels"] == LABELS[1]]
         against = public if scenario == "edges" else against
@@ -70,9 +70,9 @@ def build(results: Any) -> list[Block]:
             "graph": titles[dataset], "protects": PROTECTS[scenario],
             "error": row["std"] / math.sqrt(row["n"]),
             "test_error": math.sqrt(row["mean"] * (1 - row["mean"]) / tested[dataset]),
-            "printed": theirs.get(dataset) if scenario in ("text", "graph") else None,
-            "refuted": refuted and dataset in theirs,
-            **{f"public_{name}": value for name, value in alone.items()},
+            "printed": published.get(dataset) if scenario in ("text", "graph") else None,
+            "refuted": refuted and dataset in published,
+            **{f"public_{name}": value for name, value in baselines.items()},
             "above": _above(row, against),
         })  # fmt: skip
     order = list(PROTECTS)
@@ -91,9 +91,9 @@ def _above(row: dict[str, Any], public: pd.DataFrame) -> bool:
     """Whether the proved score exceeds that of public data by two standard errors."""
     if public.empty or row["n"] < 2:
         return False
-    other = public.iloc[0]
-    spread = 0.0 if missing(other["std"]) else other["std"] / math.sqrt(other["n"])
-    return row["mean"] - other["mean"] > 2 * math.hypot(row["std"] / math.sqrt(row["n"]), spread)
+    base = public.iloc[0]
+    spread = 0.0 if missing(base["std"]) else base["std"] / math.sqrt(base["n"])
+    return row["mean"] - base["mean"] > 2 * math.hypot(row["std"] / math.sqrt(row["n"]), spread)
 
 
 def _chart(frame: pd.DataFrame) -> Chart:
@@ -130,17 +130,15 @@ def _table(frame: pd.DataFrame) -> Table:
 def _printed(row: dict[str, Any]) -> Cell:
     if missing(row["printed"]):
         return Cell()
-    found = printed(row["printed"])
+    cell = printed(row["printed"])
     return (
-        replace(found, text=f"{found.text}, ε disproved", tone="refuted")
-        if row["refuted"]
-        else found
+        replace(cell, text=f"{cell.text}, ε disproved", tone="refuted") if row["refuted"] else cell
     )
 
 
 def _proved(row: dict[str, Any]) -> Cell:
-    own = score({**row, "std": row["error"]}, 3).text
-    text = f"{own} ± {row['test_error']:.3f}{' *' if row['above'] else ''}"
+    mean = score({**row, "std": row["error"]}, 3).text
+    text = f"{mean} ± {row['test_error']:.3f}{' *' if row['above'] else ''}"
     return Cell(text, row["statement_id"], tone(row))
 
 

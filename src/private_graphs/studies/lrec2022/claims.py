@@ -44,10 +44,10 @@ def runs_at(results: Results, groups: str, **where: Any) -> pd.DataFrame:
     """
     rows, same = results.runs, _selected(results.runs, **where)
     for group in groups.split(","):
-        place = same & _of_groups(rows, [group])
-        if place.any():
+        mask = same & _of_groups(rows, [group])
+        if mask.any():
             break
-    return rows[place].set_index("seed", drop=False).sort_index()
+    return rows[mask].set_index("seed", drop=False).sort_index()
 
 
 def pooled_runs(results: Results, groups: str, **where: Any) -> pd.DataFrame:
@@ -85,37 +85,35 @@ def scores(results: Results, groups: str, **where: Any) -> pd.Series:
 def printed_point(groups: str, **where: Any) -> Rule:
     """Return the rule of a score at the claim's point, over the runs of all ``groups``."""
 
-    def measure(results: Results, place: Place) -> Measured | None:
+    def measure(results: Results, case: Place) -> Measured | None:
         names = ("optimizer", "train_fraction", "splits", "epsilon")
-        point = {name: place.said[name] for name in names if not missing(place.said[name])}
+        point = {name: case.said[name] for name in names if not missing(case.said[name])}
         return interval(pooled_runs(results, groups, **point, **where)["test_micro_f1"])
 
     return measure
 
 
-def gain(groups: str, this: dict[str, Any], other: dict[str, Any], optimizer: str = "sgd") -> Rule:
-    """Return the rule of an optimizer's difference of scores by seed: ``this`` minus ``other``."""
+def gain(groups: str, this: dict[str, Any], base: dict[str, Any], optimizer: str = "sgd") -> Rule:
+    """Return the rule of an optimizer's difference of scores by seed: ``this`` minus ``base``."""
 
-    def measure(results: Results, place: Place) -> Measured | None:
+    def measure(results: Results, case: Place) -> Measured | None:
         one, two = (runs_at(results, groups, optimizer=optimizer, **at)["test_micro_f1"]
-                    for at in (this, other))  # fmt: skip
+                    for at in (this, base))  # fmt: skip
         return interval(one - two)
 
     return measure
 
 
-def change(
-    groups: str, this: dict[str, Any], other: dict[str, Any], optimizer: str = "sgd"
-) -> Rule:
+def change(groups: str, this: dict[str, Any], base: dict[str, Any], optimizer: str = "sgd") -> Rule:
     """Return the rule of ``gain`` for a claim of no change, or little.
 
     Such a claim is true of a model that learns nothing: it is undecided unless one of the two
     scores is above the majority class.
     """
 
-    def measure(results: Results, place: Place) -> Measured | None:
-        both = (runs_at(results, groups, optimizer=optimizer, **at) for at in (this, other))
-        return provided(gain(groups, this, other, optimizer)(results, place), learned(*both))
+    def measure(results: Results, case: Place) -> Measured | None:
+        runs = (runs_at(results, groups, optimizer=optimizer, **at) for at in (this, base))
+        return provided(gain(groups, this, base, optimizer)(results, case), learned(*runs))
 
     return measure
 
@@ -123,14 +121,14 @@ def change(
 def above_sgd(**where: Any) -> Rule:
     """Return the rule of private Adam's score minus private SGD's, by seed."""
 
-    def measure(results: Results, place: Place) -> Measured | None:
+    def measure(results: Results, case: Place) -> Measured | None:
         adam, sgd = (scores(results, "table1", optimizer=name, **where) for name in ("adam", "sgd"))
         return interval(adam - sgd)
 
     return measure
 
 
-def printed_above_sgd(results: Results, place: Place) -> Measured | None:
+def printed_above_sgd(results: Results, case: Place) -> Measured | None:
     """Printed score of private Adam minus private SGD in Table 1, at its smallest."""
     printed = results.published("table1")
     printed = printed[printed["epsilon"] < math.inf]
@@ -142,13 +140,13 @@ def printed_above_sgd(results: Results, place: Place) -> Measured | None:
     return exact(float((adam - sgd).min()))
 
 
-def hard(group: str, results: Results, place: Place) -> Measured | None:
+def hard(group: str, results: Results, case: Place) -> Measured | None:
     """Percentage of the hard cases that are still wrong; under DP over all ε."""
-    shares = hard_shares(results, group, place.said["train_fraction"])
+    shares = hard_shares(results, group, case.said["train_fraction"])
     return interval(shares.groupby("seed")["kept"].mean())
 
 
-def confused(true: int, predicted: int, results: Results, place: Place) -> Measured | None:
+def confused(true: int, predicted: int, results: Results, case: Place) -> Measured | None:
     """Percentage of a class that DP-SGD at ε = 2 predicts as another one."""
     runs = runs_at(results, "table1", optimizer="sgd", epsilon=2)
     if runs.empty:
@@ -157,21 +155,21 @@ def confused(true: int, predicted: int, results: Results, place: Place) -> Measu
     return interval(100 * confusion(classes, labels, labels.max() + 1)[:, true, predicted])
 
 
-def size(name: str, kind: str, results: Results, place: Place) -> Measured | None:
+def size(name: str, kind: str, results: Results, case: Place) -> Measured | None:
     """Size of a dataset with one kind of features, as loaded."""
-    found = [each for each in results.statistics
-             if each["name"] == place.dataset and kind in ("", each["features_kind"])]  # fmt: skip
-    return exact(found[0][name]) if found else None
+    matches = [info for info in results.statistics
+             if info["name"] == case.dataset and kind in ("", info["features_kind"])]  # fmt: skip
+    return exact(matches[0][name]) if matches else None
 
 
-def best_rate(results: Results, place: Place) -> Measured | None:
+def best_rate(results: Results, case: Place) -> Measured | None:
     """Learning rate of DP-Adam that validation chooses, and the range of single seeds' choices."""
     rows = tried_rates(results, 1)
     if rows.empty:
         return None
     chosen = rows[rows["selected"].astype(bool)]
-    found = choice(float(chosen["learning_rate"].iloc[0]), _rates(rows).values())
-    return provided(found, learned(chosen))
+    rate = choice(float(chosen["learning_rate"].iloc[0]), _rates(rows).values())
+    return provided(rate, learned(chosen))
 
 
 def tried_rates(results: Results, splits: int) -> pd.DataFrame:
@@ -189,7 +187,7 @@ def _rates(rows: pd.DataFrame) -> dict[int, float]:
     return dict(zip(best["seed"], best["learning_rate"].astype(float), strict=True))
 
 
-def larger_rates(results: Results, place: Place) -> Measured | None:
+def larger_rates(results: Results, case: Place) -> Measured | None:
     """Learning rate of DP-Adam without splits divided by that with ten: as chosen, and by seed."""
     one, ten = tried_rates(results, 1), tried_rates(results, 10)
     if one.empty or ten.empty:
@@ -201,7 +199,7 @@ def larger_rates(results: Results, place: Place) -> Measured | None:
     return provided(choice(rates[0] / rates[1], ratios), all(map(learned, chosen)))
 
 
-def richer(results: Results, place: Place) -> Measured | None:
+def richer(results: Results, case: Place) -> Measured | None:
     """Loss by DP at ε = 2 with a bag of words, minus the loss with BERT."""
     plain, private = (
         {kind: scores(results, "table2", optimizer="sgd", features=kind, epsilon=epsilon)
@@ -212,17 +210,17 @@ def richer(results: Results, place: Place) -> Measured | None:
     return interval(loss["bow"] - loss["bert"])
 
 
-def plain_words_best(results: Results, place: Place) -> Measured | None:
+def plain_words_best(results: Results, case: Place) -> Measured | None:
     """Score of a bag of words without DP minus that of other features, at its smallest."""
     by_kind = {
         kind: scores(results, "table2", optimizer="sgd", features=kind, epsilon=math.inf)
         for kind in ("bow", "fasttext", "bert")
     }
     bow = by_kind.pop("bow")
-    return lowest([bow - each for each in by_kind.values()])
+    return lowest([bow - score for score in by_kind.values()])
 
 
-def sentence_bert_lower(results: Results, place: Place) -> Measured | None:
+def sentence_bert_lower(results: Results, case: Place) -> Measured | None:
     """Score of BERT's features without DP minus that of Sentence-BERT's."""
     bert, sentence_bert = (
         scores(results, "table2,sentence_bert", optimizer="sgd", features=kind, epsilon=math.inf)
@@ -237,12 +235,12 @@ def statement(results: Results, **where: Any) -> dict[str, Any] | None:
     return None if rows.empty else dict(results.statement(rows["statement_id"].iloc[0]))
 
 
-def printed_bound(results: Results, place: Place) -> Measured | None:
+def printed_bound(results: Results, case: Place) -> Measured | None:
     """Ratio of e^ε at the printed ε: 2 on the full graph, 1 with ten splits."""
     return exact(math.exp(2 - 1))
 
 
-def split_bound(results: Results, place: Place) -> Measured | None:
+def split_bound(results: Results, case: Place) -> Measured | None:
     """Ratio of e^ε proved for the claim 2 on the full graph to that for the claim 1 with ten
     splits: how much larger a change of probabilities the first bound allows."""
     one = statement(results, optimizer="sgd", epsilon=2, splits=1)
@@ -250,41 +248,41 @@ def split_bound(results: Results, place: Place) -> Measured | None:
     return one and ten and exact(math.exp(one["epsilon_proved"] - ten["epsilon_proved"]))
 
 
-def true_epsilon(results: Results, place: Place) -> Measured | None:
+def true_epsilon(results: Results, case: Place) -> Measured | None:
     """Interval from the attack's lower bound to the proved ε, for DP-SGD runs with this claim."""
-    told = statement(
-        results, optimizer="sgd", epsilon=place.said["epsilon"], splits=place.said["splits"]
+    document = statement(
+        results, optimizer="sgd", epsilon=case.said["epsilon"], splits=case.said["splits"]
     )
-    return told and shown_to_proved(told)
+    return document and shown_to_proved(document)
 
 
-def reached(results: Results, place: Place) -> Measured | None:
+def reached(results: Results, case: Place) -> Measured | None:
     """ε of the noise for ε = 1 on the full graph: by the formula, or as proved."""
-    protocol = PROTOCOLS[place.protocol]
+    protocol = PROTOCOLS[case.protocol]
     row = noise_row(1, "sgd", PRINTED_EPOCHS["sgd"], protocol, results.study.delta)
     formula = protocol.calibration == "published"
     return exact(row["epsilon_formula" if formula else "epsilon_proved"])
 
 
-def alike(results: Results, place: Place) -> Measured | None:
+def alike(results: Results, case: Place) -> Measured | None:
     """Correlation over test nodes of errors under DP (ε = 2) and errors with 10 % of the nodes."""
     private = runs_at(results, "B", optimizer="sgd", epsilon=2)
     little = runs_at(results, "A", optimizer="sgd", train_fraction=0.1)
-    both = private.index.intersection(little.index)
-    one, two = (wrong_nodes(results, rows.loc[both]) for rows in (private, little))
+    seeds = private.index.intersection(little.index)
+    one, two = (wrong_nodes(results, rows.loc[seeds]) for rows in (private, little))
     pairs = [np.corrcoef(*pair)[0, 1] for pair in zip(one, two, strict=True)]
     return provided(correlation(pairs, one.shape[1]), learned(private)) if pairs else None
 
 
-def price_of_rates(results: Results, place: Place) -> Measured | None:
+def price_of_rates(results: Results, case: Place) -> Measured | None:
     """ε of all runs of six learning rates divided by that of one rate with as many seeds."""
     six, one = (statement(results, optimizer=name, epsilon=2) for name in ("adam", "sgd"))
     return six and one and exact(six["epsilon_all_runs"] / one["epsilon_all_runs"])
 
 
-def kept_score(results: Results, place: Place) -> Measured | None:
+def kept_score(results: Results, case: Place) -> Measured | None:
     """Score of private Adam with ten splits at this ε, divided by that of Adam without DP."""
-    private = scores(results, "table1", optimizer="adam", splits=10, epsilon=place.said["epsilon"])
+    private = scores(results, "table1", optimizer="adam", splits=10, epsilon=case.said["epsilon"])
     plain = scores(results, "table1", optimizer="adam", epsilon=math.inf)
     return interval(private / plain)
 
@@ -292,22 +290,22 @@ def kept_score(results: Results, place: Place) -> Measured | None:
 def mnist_scores(results: Results, epsilon: float, branch: str) -> pd.Series:
     """Return test micro-F1 of the row of Table 4 with this ε, by seed."""
     rows = results.runs
-    own = (rows["study"] == "lrec2022") & (rows["group"] == "table4")
+    mask = (rows["study"] == "lrec2022") & (rows["group"] == "table4")
     noise_on = rows["noise_on"].fillna("") if "noise_on" in rows else ""
-    found = rows[own & (rows["epsilon"] == epsilon) & (noise_on == branch)]
-    return found.set_index("seed")["test_micro_f1"].sort_index()
+    runs = rows[mask & (rows["epsilon"] == epsilon) & (noise_on == branch)]
+    return runs.set_index("seed")["test_micro_f1"].sort_index()
 
 
-def mnist_point(branch: str, results: Results, place: Place) -> Measured | None:
+def mnist_point(branch: str, results: Results, case: Place) -> Measured | None:
     """Score of a row of Table 4."""
-    return interval(mnist_scores(results, place.said["epsilon"], branch))
+    return interval(mnist_scores(results, case.said["epsilon"], branch))
 
 
 def mnist_fall(
-    branch: str, epsilons: tuple[float, ...], results: Results, place: Place
+    branch: str, epsilons: tuple[float, ...], results: Results, case: Place
 ) -> Measured | None:
     """Smallest fall of the score, by seed, from a row of Table 4 to the next of ``epsilons``."""
-    rows = pd.concat([mnist_scores(results, each, branch) for each in epsilons], axis=1)
+    rows = pd.concat([mnist_scores(results, epsilon, branch) for epsilon in epsilons], axis=1)
     falls = -rows.dropna().diff(axis=1).iloc[:, 1:]
     return interval(falls.min(axis=1))
 
@@ -416,7 +414,7 @@ CLAIMS = (
             "bert_size": ("features", "bert"),
         }.items()
     ),
-    Claim("randomised_response", lambda results, place: exact(math.log(0.75 / 0.25)),
+    Claim("randomised_response", lambda results, case: exact(math.log(0.75 / 0.25)),
           within=5e-5, protocols=("",), per_graph=False),
     Claim("sgd_robust", change("B", {"epsilon": 137}, {"epsilon": 2}), -POINTS, POINTS,
           exhibit="figure2", because=UNCLIPPED),

@@ -47,19 +47,19 @@ def shares(results: Results) -> pd.DataFrame:
     runs = results.runs
     runs = runs[(runs["optimizer"] == "sgd") & (runs["splits"] == 1)]
     runs = runs[runs["epsilon"].isin(EPSILONS) & runs["selected"].fillna(True).astype(bool)]
-    found = []
-    for place, group in runs.groupby(PLACE):
+    records = []
+    for key, group in runs.groupby(PLACE):
         classes, labels = results.predictions(group)
         n_classes = 1 + max(classes.max(), labels.max())
         matrix = 100 * confusion(classes, labels, n_classes)
         common = np.mean([100 * np.bincount(run).max() / len(run) for run in classes])
         for (true, predicted), mean in np.ndenumerate(matrix.mean(axis=0)):
-            found.append(dict(zip(PLACE, place, strict=True)) | {
+            records.append(dict(zip(PLACE, key, strict=True)) | {
                 "true": true, "predicted": predicted, "share": mean, "n": len(matrix),
                 "std": matrix[:, true, predicted].std(ddof=1) if len(matrix) > 1 else np.nan,
                 "same_class": common, "statement_id": group["statement_id"].iloc[0],
             })  # fmt: skip
-    frame = pd.DataFrame(found)
+    frame = pd.DataFrame(records)
     rank = frame["protocol"].map(list(PROTOCOLS).index)
     frame = frame.assign(rank=rank, dp=frame["epsilon"] < math.inf)
     order = ["dataset", "features", "rank", "dp", "true", "predicted"]
@@ -78,8 +78,8 @@ def build(results: Results) -> list[Block]:
     points = results.points([*PLACE, "optimizer", "splits"])
     points = points[(points["optimizer"] == "sgd") & (points["splits"] == 1)]
     maps, lines = [], []
-    for place, matrix in frame.groupby(PLACE, sort=False):
-        row = dict(zip(PLACE, place, strict=True))
+    for key, matrix in frame.groupby(PLACE, sort=False):
+        row = dict(zip(PLACE, key, strict=True))
         square = matrix.pivot_table(index="true", columns="predicted", values="share", dropna=False)
         under = "no DP" if math.isinf(row["epsilon"]) else f"ε = {words.number(row['epsilon'])}"
         names = [str(name) for name in square.columns]
@@ -98,16 +98,16 @@ def build(results: Results) -> list[Block]:
         Column("F1", words.score),
         Column("same class", lambda row: f"{row['same_class']:.0f} %"),
         *(
-            Column(f"pair {place + 1}", lambda row, place=place: _pair(row, place))
-            for place in range(MOST)
+            Column(f"pair {rank + 1}", lambda row, rank=rank: _pair(row, rank))
+            for rank in range(MOST)
         ),
         Column("ε proved", words.guarantee),
     ]
-    shown = pd.DataFrame(lines)
+    rows = pd.DataFrame(lines)
     table = Table(
         "Pairs of classes that SGD confuses most often", frame, columns,
-        (*NOTES, *_names(results), *results.protocol_notes(), *words.privacy_notes(shown)),
-        "dataset", shown,
+        (*NOTES, *_names(results), *results.protocol_notes(), *words.privacy_notes(rows)),
+        "dataset", rows,
     )  # fmt: skip
     return [table, *maps]
 
@@ -122,8 +122,8 @@ def _names(results: Results) -> list[str]:
     ]
 
 
-def _pair(row: dict[str, Any], place: int) -> Cell | str:
-    return row["pairs"][place] if place < len(row["pairs"]) else Cell()
+def _pair(row: dict[str, Any], rank: int) -> Cell | str:
+    return row["pairs"][rank] if rank < len(row["pairs"]) else Cell()
 
 
 EXHIBIT = Exhibit(

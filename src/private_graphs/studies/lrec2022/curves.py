@@ -37,12 +37,12 @@ def printed_points(results: Any, figure: str) -> pd.DataFrame:
     claims = results.published("claims").dropna(subset=[*PLACE, "value"])
     claims = claims.query("figure == @figure")
     table = printed_gcns(results)[[*PLACE, "published"]]
-    both = claims[[*PLACE, "value", "where"]].merge(table, how="outer", on=PLACE)
-    where = both["where"].str.replace("fig", "text on Figure ").str.replace("sec", "Section ")
-    other = (both["value"] - both["published"]).abs() > 0.005
-    where[other] += [f" (Table 1: {value:g})" for value in both.loc[other, "published"]]
-    published = both["value"].fillna(both["published"])
-    return both[PLACE].assign(published=published, published_where=where.fillna("Table 1"))
+    points = claims[[*PLACE, "value", "where"]].merge(table, how="outer", on=PLACE)
+    where = points["where"].str.replace("fig", "text on Figure ").str.replace("sec", "Section ")
+    mask = (points["value"] - points["published"]).abs() > 0.005
+    where[mask] += [f" (Table 1: {value:g})" for value in points.loc[mask, "published"]]
+    published = points["value"].fillna(points["published"])
+    return points[PLACE].assign(published=published, published_where=where.fillna("Table 1"))
 
 
 def build(
@@ -98,13 +98,13 @@ def _with_privacy(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _of_protocol(rows: pd.DataFrame) -> pd.DataFrame:
     proved = rows[rows["epsilon_proved"].notna()]
-    said = "no finite ε is proved"
+    text = "no finite ε is proved"
     if len(proved):
         units = " or ".join(proved["unit"].unique()).replace("_", " ")
         leaks = (proved["inference"] == "leaks").any()
-        said = f"ε proved per {units} and run{f', {words.MODEL_ONLY}' if leaks else ''}"
+        text = f"ε proved per {units} and run{f', {words.MODEL_ONLY}' if leaks else ''}"
     along = {epsilon: f"→ {_proved(line)}" for epsilon, line in rows.groupby("epsilon")}
-    return rows.assign(heading=rows["protocol"] + f"\n{said}", privacy=rows["epsilon"].map(along))
+    return rows.assign(heading=rows["protocol"] + f"\n{text}", privacy=rows["epsilon"].map(along))
 
 
 def _proved(line: pd.DataFrame) -> str:

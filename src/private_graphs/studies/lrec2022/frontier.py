@@ -57,14 +57,14 @@ def build(results: Any) -> list[Block]:
 
 def _with_bars(rows: pd.DataFrame, printed: pd.DataFrame, trained: pd.DataFrame) -> pd.DataFrame:
     """Return the points of a place with their baselines, and the paper's printed scores."""
-    public, place = public_row(rows, rows["validation_labels"].iloc[0]), rows.iloc[0]
+    public, first = public_row(rows, rows["validation_labels"].iloc[0]), rows.iloc[0]
     rows = rows[rows["epsilon"] > 0].assign(public=public and public["mean"])
-    here = (trained["dataset"] == place["dataset"]) & (trained["features"] == place["features"])
+    here = (trained["dataset"] == first["dataset"]) & (trained["features"] == first["features"])
     for gcn in trained[here].to_dict("records"):
         rows[f"GCN, {gcn['title']}, no DP"] = gcn["mean"]
-    if place["unit"] == "node":  # the paper protects nodes
-        more = printed[["dataset", "epsilon", "published"]].assign(heading=place["heading"])
-        rows = pd.concat([rows, more])
+    if first["unit"] == "node":  # the paper protects nodes
+        extra = printed[["dataset", "epsilon", "published"]].assign(heading=first["heading"])
+        rows = pd.concat([rows, extra])
     return rows
 
 

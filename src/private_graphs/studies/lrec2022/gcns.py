@@ -16,8 +16,8 @@ from private_graphs.studies.lrec2022.scores import PRINTED_SPLITS
 def scored(results: Any, groups: str, by: Sequence[str], **means: str) -> pd.DataFrame:
     """Return the points of run groups, ``A,B``, with means of further columns by new names."""
     results = replace(results, rows=results.rows[results.rows["group"].isin(groups.split(","))])
-    others = {name: results.points(by, score=column)["mean"] for name, column in means.items()}
-    return results.points(by).assign(**others)
+    columns = {name: results.points(by, score=column)["mean"] for name, column in means.items()}
+    return results.points(by).assign(**columns)
 
 
 def across(
@@ -36,10 +36,10 @@ def across(
     return column
 
 
-def score_cell(point: dict[str, Any], more: str = "", decimals: int = 3, times: float = 1) -> Cell:
-    """Format the score of a point with its statement, followed by ``more``."""
+def score_cell(point: dict[str, Any], note: str = "", decimals: int = 3, times: float = 1) -> Cell:
+    """Format the score of a point with its statement, followed by ``note``."""
     text = score(point, decimals, times).text
-    return Cell(f"{text}{more}", point["statement_id"], tone(point))
+    return Cell(f"{text}{note}", point["statement_id"], tone(point))
 
 
 def printed_gcns(results: Any) -> pd.DataFrame:

@@ -32,20 +32,20 @@ def hard_shares(results: Results, group: str, fraction: float | None = None) -> 
     """
     runs = results.runs[results.runs["optimizer"] == "sgd"]
     whole = (runs["group"] == "A") & (runs["train_fraction"] == 1)
-    found = []
-    for place, reference in runs[whole].groupby(PLACE):
-        same = (runs[PLACE] == place).all(axis=1) & (runs["group"] == group)
+    records = []
+    for key, reference in runs[whole].groupby(PLACE):
+        same = (runs[PLACE] == key).all(axis=1) & (runs["group"] == group)
         same &= (fraction is None) | (runs["train_fraction"] == fraction)
-        shown = runs[same & runs["seed"].isin(reference["seed"])]
+        subset = runs[same & runs["seed"].isin(reference["seed"])]
         hard = dict(zip(reference["seed"], wrong_nodes(results, reference), strict=True))
-        keys = shown[[*POINT, "seed"]].to_dict("records")
-        for row, wrong in zip(keys, wrong_nodes(results, shown), strict=True):
+        keys = subset[[*POINT, "seed"]].to_dict("records")
+        for row, wrong in zip(keys, wrong_nodes(results, subset), strict=True):
             cases = hard[row["seed"]]
-            found.append(row | {
+            records.append(row | {
                 "cases": cases.sum(), "kept": 100 * wrong[cases].mean() if cases.any() else np.nan,
                 "error": 100 * wrong.mean(),
             })  # fmt: skip
-    return pd.DataFrame(found, columns=[*POINT, "seed", "cases", "kept", "error"])
+    return pd.DataFrame(records, columns=[*POINT, "seed", "cases", "kept", "error"])
 
 
 def wrong_nodes(results: Results, rows: pd.DataFrame) -> np.ndarray:
@@ -59,9 +59,9 @@ def wrong_nodes(results: Results, rows: pd.DataFrame) -> np.ndarray:
 def build(results: Results, figure: str, group: str, x: str) -> list[Block]:
     """Return a chart with a row of facets per dataset, and its table, over column ``x``."""
     shares = hard_shares(results, group, 1.0 if x == "epsilon" else None)
-    shown = results.runs.merge(shares[[*POINT, "seed"]].drop_duplicates())
-    shown = shown[(shown["group"] == group) & (shown["optimizer"] == "sgd")]
-    points = results.with_rows(shown).points(POINT)
+    runs = results.runs.merge(shares[[*POINT, "seed"]].drop_duplicates())
+    runs = runs[(runs["group"] == group) & (runs["optimizer"] == "sgd")]
+    points = results.with_rows(runs).points(POINT)
     means = shares.groupby(POINT).agg(
         cases=("cases", "mean"), kept=("kept", "mean"), kept_std=("kept", "std"),
     )  # fmt: skip
@@ -116,9 +116,9 @@ def _table(points: pd.DataFrame, results: Results, x: str) -> Table:
     def share(name: str) -> Any:
         def show(row: dict[str, Any]) -> Cell:
             printed = row["published"] if name == "kept" else None
-            more = "" if words.missing(printed) else f" [{words.number(printed)}]"
+            note = "" if words.missing(printed) else f" [{words.number(printed)}]"
             return score_cell(
-                row | {"mean": row[name] / 100, "std": row[f"{name}_std"] / 100}, more, 1, 100
+                row | {"mean": row[name] / 100, "std": row[f"{name}_std"] / 100}, note, 1, 100
             )
 
         return show

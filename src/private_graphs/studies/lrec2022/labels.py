@@ -65,7 +65,7 @@ def with_labels(points: pd.DataFrame) -> pd.DataFrame:
 def _compared(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the points of a place, whether each is drawn, and its comparison with public data."""
     best = rows["epsilon"].map(chosen(rows))
-    public = {each: public_row(rows, each) for each in rows["validation_labels"].unique()}
+    public = {count: public_row(rows, count) for count in rows["validation_labels"].unique()}
     against = [
         verdict(row, public[row["validation_labels"]]) if row["private"] else ""
         for row in rows.to_dict("records")

@@ -24,9 +24,9 @@ WITHOUT, WITH = "without pets", "with pets"
 
 def build(results: Any) -> list[Table]:
     """Return scores under ``sound`` without and with the column, and the gain in points."""
-    ours = points(results)
-    ours = ours[(ours["protocol"] == "sound") & ours["dataset"].isin(_datasets(ours))]
-    without, with_it = (ours[ours["group"] == group] for group in ("table2", "leak"))
+    rows = points(results)
+    rows = rows[(rows["protocol"] == "sound") & rows["dataset"].isin(_datasets(rows))]
+    without, with_it = (rows[rows["group"] == group] for group in ("table2", "leak"))
     before, after = by_key(without), by_key(with_it)
 
     def gain(row: dict[str, Any]) -> str:
@@ -35,19 +35,19 @@ def build(results: Any) -> list[Table]:
 
     columns = [*heads(features=True), Column("gain in points", gain),
                *source(WITHOUT, without), *source(WITH, with_it)]  # fmt: skip
-    frame = ours.sort_values([*KEY, "group"])
+    frame = rows.sort_values([*KEY, "group"])
     notes = [
         *(note for note in results.protocol_notes() if note.startswith("sound")),
         MEANING,
         f"gain in points: micro-F1 {WITH} minus {WITHOUT}, times 100.",
-        *privacy_notes(ours),
+        *privacy_notes(rows),
     ]
     title = "The leak. What the text column that defines the label is worth"
-    return [Table(TITLE.format(title), frame, columns, notes, "dataset", lines(ours))]
+    return [Table(TITLE.format(title), frame, columns, notes, "dataset", lines(rows))]
 
 
-def _datasets(ours: pd.DataFrame) -> pd.Series:
-    return ours.loc[ours["group"] == "leak", "dataset"]
+def _datasets(rows: pd.DataFrame) -> pd.Series:
+    return rows.loc[rows["group"] == "leak", "dataset"]
 
 
 MEANING = (

@@ -134,9 +134,9 @@ def compose(parts: Iterable[Together]) -> Together:
     if any(part.epsilon is None for part in listed):
         return Together(None, max(part.delta for part in listed), runs)
     exact = [part for part in listed if part.gaussian]
-    others = [(part.epsilon, part.delta) for part in listed if not part.gaussian]
+    terms = [(part.epsilon, part.delta) for part in listed if not part.gaussian]
     if exact:
         delta = max(part.delta for part in exact)
         mu = math.hypot(*(gdp_mu(part.epsilon, part.delta) for part in exact))
-        others.append((gdp_epsilon(mu, delta), delta))
-    return Together(*(sum(values) for values in zip(*others, strict=True)), runs)  # type: ignore[call-arg]
+        terms.append((gdp_epsilon(mu, delta), delta))
+    return Together(*(sum(values) for values in zip(*terms, strict=True)), runs)  # type: ignore[call-arg]

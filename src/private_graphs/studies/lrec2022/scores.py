@@ -45,9 +45,9 @@ def points(results: Any) -> pd.DataFrame:
 
 def with_baselines(results: Any, trained: pd.DataFrame) -> pd.DataFrame:
     """Return ``trained`` and the baselines of every dataset."""
-    place = ["group", "protocol", "dataset"]
+    keys = ["group", "protocol", "dataset"]
     baselines = [
-        results.baseline(place, column).assign(setting=words, features="", optimizer="")
+        results.baseline(keys, column).assign(setting=words, features="", optimizer="")
         for words, column in BASELINES.items()
     ]
     return pd.concat([*baselines, trained], ignore_index=True)[trained.columns]
@@ -69,8 +69,8 @@ def printed(results: Any, name: str) -> pd.DataFrame:
 
 def lines(*frames: pd.DataFrame) -> pd.DataFrame:
     """Return the displayed rows: every ``KEY`` of the frames once, in order."""
-    both = pd.concat([frame[KEY] for frame in frames], ignore_index=True).drop_duplicates()
-    return both.sort_values(KEY[:3] + ["epsilon", "optimizer"], key=_rank, ignore_index=True)
+    rows = pd.concat([frame[KEY] for frame in frames], ignore_index=True).drop_duplicates()
+    return rows.sort_values(KEY[:3] + ["epsilon", "optimizer"], key=_rank, ignore_index=True)
 
 
 def _rank(column: pd.Series) -> pd.Series:
@@ -89,16 +89,16 @@ def score_place(head: str, group: str, per: Sequence[str] = (), **at: Any) -> La
 
 
 def in_layout(
-    ours: pd.DataFrame, theirs: pd.DataFrame, names: Sequence[str], places: Sequence[LayoutColumn]
+    runs: pd.DataFrame, paper: pd.DataFrame, names: Sequence[str], places: Sequence[LayoutColumn]
 ) -> Layout:
     """Return printed and own scores with a row for each combination of ``names``.
 
     A printed ε is refuted if an attack refutes the claim of the authors' code, which is one for
     every dataset and optimizer (docs/privacy.md §10, "In the statements").
     """
-    refuted = ours[(ours["protocol"] == "released") & (ours["status"] == "refuted")]
+    refuted = runs[(runs["protocol"] == "released") & (runs["status"] == "refuted")]
     claims = set(zip(refuted["setting"], refuted["epsilon"], strict=True))
-    rows = [frame[frame["epsilon"] < math.inf] for frame in (theirs, ours)]
+    rows = [frame[frame["epsilon"] < math.inf] for frame in (paper, runs)]
     rows = [rows[0], rows[1].sort_values(list(KEY), key=_rank)]
     return laid_out(
         rows_of(names, *rows),
@@ -108,9 +108,9 @@ def in_layout(
                 short(number(row["published"], 2)),
                 refuted=(row["setting"], row["epsilon"]) in claims,
             )
-            for row in theirs.to_dict("records")
+            for row in paper.to_dict("records")
         },
-        score_lines(ours.to_dict("records"), key),
+        score_lines(runs.to_dict("records"), key),
     )
 
 

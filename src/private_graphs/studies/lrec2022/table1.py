@@ -39,24 +39,24 @@ def score_table(
 
     The paper's layout has a row for each combination of ``names``, and columns ``places``.
     """
-    ours, every = with_baselines(results, points(results)), printed(results, name)
-    theirs = every[every["dataset"].isin(results.datasets)]
-    at = by_key(theirs)
+    runs, table = with_baselines(results, points(results)), printed(results, name)
+    paper = table[table["dataset"].isin(results.datasets)]
+    at = by_key(paper)
 
     def published(row: dict[str, Any]) -> Cell:
         return Cell(number(at.get(key(row), {}).get("published"), 2), tone="published")
 
     columns = [*heads(features=features), Column("published", published)]
     for protocol in results.protocols:
-        columns += source(protocol, ours[ours["protocol"] == protocol])
+        columns += source(protocol, runs[runs["protocol"] == protocol])
     return Table(
         TITLE.format(title),
-        ours.merge(theirs, how="outer", on=KEY).sort_values([*KEY, "protocol"]),
+        runs.merge(paper, how="outer", on=KEY).sort_values([*KEY, "protocol"]),
         columns,
-        (*results.protocol_notes(), *privacy_notes(ours)),
+        (*results.protocol_notes(), *privacy_notes(runs)),
         panel="dataset",
-        lines=lines(ours, theirs),
-        layout=in_layout(ours, every, names, places),
+        lines=lines(runs, paper),
+        layout=in_layout(runs, table, names, places),
     )
 
 

@@ -56,7 +56,7 @@ def build(results: Any) -> list[Table]:
         for optimizer, epochs in PRINTED_EPOCHS.items()
         for protocol in PROTOCOLS.values()
     ])  # fmt: skip
-    theirs = {
+    paper = {
         round(row["epsilon"], 2): row for row in results.published("table3").to_dict("records")
     }
     at = {(*(row[name] for name in KEY), row["protocol"]): row for row in frame.to_dict("records")}
@@ -66,7 +66,7 @@ def build(results: Any) -> list[Table]:
 
     def printed(row: dict[str, Any], name: str) -> float | None:
         formula = ours(row, "paper")["epsilon_formula"]
-        return theirs.get(round(formula, 2), {}).get(name)
+        return paper.get(round(formula, 2), {}).get(name)
 
     columns = [
         Column("ε", lambda row: number(row["epsilon"])),

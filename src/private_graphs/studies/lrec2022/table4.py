@@ -73,9 +73,9 @@ def build(results: Any) -> list[Table]:
     def of(
         head: str, protocol: str, branch: str, show: Callable[[Mapping[str, Any] | None], Cell]
     ) -> Column:
-        place, under = (protocol, branch), show is not score
+        pair, under = (protocol, branch), show is not score
         group = f"{protocol}{BRANCHES[branch]}"
-        return Column(head, lambda row: show(at.get((*_key(row), *place))), group, under)
+        return Column(head, lambda row: show(at.get((*_key(row), *pair))), group, under)
 
     columns = [
         Column("dataset", lambda row: row["dataset"]),
@@ -87,11 +87,11 @@ def build(results: Any) -> list[Table]:
     ]
     present = set(points[["protocol", BRANCH]].itertuples(index=False, name=None))
     places = [(name, branch) for name in results.protocols for branch in BRANCHES]
-    for place in [each for each in places if each in present]:
-        stops = method_named("mlp_records").protocols[place[0]].stops_on_test is not None
-        columns += [of("F1", *place, score)]
-        columns += [of("epochs", *place, _epochs)] * stops
-        columns += [of("ε proved", *place, _proved)]
+    for pair in [pair for pair in places if pair in present]:
+        stops = method_named("mlp_records").protocols[pair[0]].stops_on_test is not None
+        columns += [of("F1", *pair, score)]
+        columns += [of("epochs", *pair, _epochs)] * stops
+        columns += [of("ε proved", *pair, _proved)]
     notes = (*NOTES, *results.protocol_notes(), *privacy_notes(points))
     title = "Table 4. Micro-F1 on the test images: mean ± standard deviation over the seeds"
     return [Table(title, points, columns, notes, panel="dataset", lines=lines)]

@@ -30,7 +30,7 @@ REDDIT_NOTE = (
 def build(results: Any) -> list[Table]:
     """Return the sizes of every built graph, a row for each view of its raw files."""
     printed = {row["dataset"]: row for row in results.published("table5").to_dict("records")}
-    rows = [_row(ours) for ours in results.statistics if "nodes" in ours]
+    rows = [_row(entry) for entry in results.statistics if "nodes" in entry]
     rows.sort(key=lambda row: (row["dataset"], ["", *VIEWS].index(row["view"] or "")))
     rows = [
         row | {f"published_{name}": printed.get(row["dataset"], {}).get(name) for name in SIZES}
@@ -59,10 +59,10 @@ def build(results: Any) -> list[Table]:
     return [Table(title, frame, columns, notes)]
 
 
-def _row(ours: Mapping[str, Any]) -> dict[str, Any]:
-    row = {name: ours.get(name) for name in COLUMNS}
-    row |= {f"{mask}_size": ours["masks"][mask] for mask in ("test", "train")}
-    return {"dataset": row.pop("name"), **row, "majority_share": ours["majority_share_on_test"]}
+def _row(entry: Mapping[str, Any]) -> dict[str, Any]:
+    row = {name: entry.get(name) for name in COLUMNS}
+    row |= {f"{mask}_size": entry["masks"][mask] for mask in ("test", "train")}
+    return {"dataset": row.pop("name"), **row, "majority_share": entry["majority_share_on_test"]}
 
 
 def data(row: Mapping[str, Any]) -> str:

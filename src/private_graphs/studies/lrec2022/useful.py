@@ -85,16 +85,16 @@ def _compare(results: Any) -> pd.DataFrame:
     gcns = {"printed": printed_gcns(results), "trained": trained_gcns(results)}
     rows = []
     for (dataset, features), group in points.groupby(["dataset", "features"], sort=False):
-        place = {"dataset": dataset, "features": features}
-        theirs = gcns["printed"].query("dataset == @dataset")
-        ours = gcns["trained"].query("dataset == @dataset and features == @features")
+        key = {"dataset": dataset, "features": features}
+        printed = gcns["printed"].query("dataset == @dataset")
+        trained = gcns["trained"].query("dataset == @dataset and features == @features")
         for epsilon in EPSILONS:
-            here = list(_sources(results, group, theirs, ours, epsilon))
+            here = list(_sources(results, group, printed, trained, epsilon))
             best = next((row["mean"] for row in here if row["source"] == "published"), None)
             for row in here:
-                other = best is not None and row["source"] != "published"
-                more = {"asked": epsilon, "to_published": row["mean"] - best if other else None}
-                rows.append(row | place | more)
+                has_gap = best is not None and row["source"] != "published"
+                extra = {"asked": epsilon, "to_published": row["mean"] - best if has_gap else None}
+                rows.append(row | key | extra)
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -132,8 +132,8 @@ def answer(results: Any) -> StudyAnswer | None:
         return ", ".join(texts)
 
     epsilon = f"ε = {number(EPSILONS[-1])}"
-    shown = rows.loc[rows["source"] == "released GCN", "audit_epsilon_lower"].max()
-    seen = {} if missing(shown) else {"attack": bound(shown)}
+    lower = rows.loc[rows["source"] == "released GCN", "audit_epsilon_lower"].max()
+    seen = {} if missing(lower) else {"attack": bound(lower)}
     bars = {
         titles[name]: [
             Bar(BARS[row["source"]], row["mean"], _bar_tone(row), _bar_words(row))
@@ -186,10 +186,10 @@ def _without_labels(results: Any, order: pd.Index) -> dict[str, str]:
         group = points[points["dataset"] == name]
         best = group["method"] == chosen(group).get(EPSILONS[-1])
         at = (group["validation_labels"] == 0) & (group["epsilon"] == EPSILONS[-1])
-        own, alone = group[best & at], public_row(group, 0)
-        if own.empty or alone is None:
+        private, baseline = group[best & at], public_row(group, 0)
+        if private.empty or baseline is None:
             return {}
-        pairs.append((own.iloc[0]["mean"], alone["mean"]))
+        pairs.append((private.iloc[0]["mean"], baseline["mean"]))
     best, public = (", ".join(f"{value:.2f}" for value in row) for row in zip(*pairs, strict=True))
     return {"best_unlabelled": best, "public_unlabelled": public}
 
@@ -213,12 +213,12 @@ def _bar_words(row: dict[str, Any]) -> str:
 
 
 def _sources(
-    results: Any, points: pd.DataFrame, theirs: pd.DataFrame, ours: pd.DataFrame, epsilon: float
+    results: Any, points: pd.DataFrame, printed: pd.DataFrame, trained: pd.DataFrame, epsilon: float
 ) -> Iterator[dict[str, Any]]:
     """Yield a row per source: the best printed, trained and proved scores, and public data."""
-    yield from _printed(theirs, epsilon, "published")
+    yield from _printed(printed, epsilon, "published")
     for protocol in PROTOCOLS:
-        yield from _trained(results, ours, protocol, epsilon, f"{protocol} GCN")
+        yield from _trained(results, trained, protocol, epsilon, f"{protocol} GCN")
     for name, group in points.groupby("scenario", sort=False):
         public = public_row(group, group["validation_labels"].iloc[0])
         fair = group[group["private"] & (group["epsilon"] == epsilon)]
@@ -230,12 +230,12 @@ def _sources(
         if public is not None:
             yield public | {"source": f"nothing private, {WHERE[name]}"}
     yield {"source": "majority class", "title": "majority class", "mean": points["majority"].mean()}
-    yield from _printed(theirs, math.inf, "published, no DP")
-    yield from _trained(results, ours, "sound", math.inf, "GCN, no DP")
+    yield from _printed(printed, math.inf, "published, no DP")
+    yield from _trained(results, trained, "sound", math.inf, "GCN, no DP")
 
 
-def _printed(theirs: pd.DataFrame, epsilon: float, source: str) -> Iterator[dict[str, Any]]:
-    rows = theirs[theirs["epsilon"] == epsilon]
+def _printed(printed: pd.DataFrame, epsilon: float, source: str) -> Iterator[dict[str, Any]]:
+    rows = printed[printed["epsilon"] == epsilon]
     status = "published_only" if math.isfinite(epsilon) else None
     for row in rows.nlargest(1, "published").to_dict("records"):
         yield {"source": source, "title": row["title"], "mean": row["published"],
@@ -243,10 +243,10 @@ def _printed(theirs: pd.DataFrame, epsilon: float, source: str) -> Iterator[dict
 
 
 def _trained(
-    results: Any, ours: pd.DataFrame, protocol: str, epsilon: float, source: str
+    results: Any, trained: pd.DataFrame, protocol: str, epsilon: float, source: str
 ) -> Iterator[dict[str, Any]]:
     """Yield the GCN with the highest mean validation micro-F1; test scores are not used."""
-    rows = ours[(ours["protocol"] == protocol) & (ours["epsilon"] == epsilon)]
+    rows = trained[(trained["protocol"] == protocol) & (trained["epsilon"] == epsilon)]
     best = rows.loc[[rows["validation"].round(12).idxmax()]] if len(rows) else rows
     for row in best.to_dict("records"):
         together = _compared(results, rows) if math.isfinite(epsilon) else {}
@@ -293,13 +293,13 @@ def _privacy(row: dict[str, Any]) -> Cell:
     """Format the proved ε of one run, and in brackets that of all compared runs."""
     if row["source"] == "published":
         return Cell(f"claimed {number(row['epsilon'])}", tone="published")
-    shown = guarantee(row)
+    cell = guarantee(row)
     if missing(row["runs_compared"]) or missing(row["epsilon_all_runs"]):
-        return shown
+        return cell
     text = f"all {row['runs_compared']:g} runs: {budget(row['epsilon_all_runs'])}"
     if not math.isclose(row["delta"], row["delta_all_runs"]):
         text += f" at δ = {number(row['delta_all_runs'])}"
-    return replace(shown, text=f"{shown.text} [{text}]")
+    return replace(cell, text=f"{cell.text} [{text}]")
 
 
 SHOWN = {

@@ -50,14 +50,14 @@ def scores(results: Results, framework: str, epsilon: float, **where: Any) -> pd
     return 100 * runs[same].set_index("seed")["test_accuracy"]
 
 
-def gain(place: int, framework: str = "pate_plus_plus", base: str = "pate"):
+def gain(index: int, framework: str = "pate_plus_plus", base: str = "pate"):
     """Return the rule of a paired difference at the claim's budget: 0 smaller, -1 larger."""
 
     def measure(results: Results, _: Place) -> Measured | None:
         known = budgets(results)
-        if not known or (place == -1 and len(known) < 2):
+        if not known or (index == -1 and len(known) < 2):
             return None
-        one, two = (scores(results, name, known[place]) for name in (framework, base))
+        one, two = (scores(results, name, known[index]) for name in (framework, base))
         return interval(one - two)
 
     return measure
@@ -66,9 +66,9 @@ def gain(place: int, framework: str = "pate_plus_plus", base: str = "pate"):
 def best(results: Results, _: Place) -> Measured | None:
     """Smallest paired difference of PATE++ to another framework, over the budgets."""
     return lowest([
-        scores(results, "pate_plus_plus", epsilon) - scores(results, other, epsilon)
+        scores(results, "pate_plus_plus", epsilon) - scores(results, rival, epsilon)
         for epsilon in budgets(results)
-        for other in ("pate", "pate_coteaching", "pate_plus")
+        for rival in ("pate", "pate_coteaching", "pate_plus")
     ])  # fmt: skip
 
 
@@ -78,7 +78,7 @@ def gain_order(results: Results, _: Place) -> Measured | None:
     if len(known) < 2:
         return None
     small, large = (
-        scores(results, "pate_plus_plus", each) - scores(results, "pate", each) for each in known
+        scores(results, "pate_plus_plus", eps) - scores(results, "pate", eps) for eps in known
     )
     return interval(small - large)
 
@@ -89,8 +89,8 @@ def by_ratio(results: Results) -> dict[float, pd.Series]:
     if not known or "tau" not in results.runs:
         return {}
     ratios = sorted(results.runs.loc[results.runs["framework"] == "pate_plus_plus", "tau"].unique())
-    found = {ratio: scores(results, "pate_plus_plus", known[0], tau=ratio) for ratio in ratios}
-    return {ratio: values for ratio, values in found.items() if len(values)}
+    series = {ratio: scores(results, "pate_plus_plus", known[0], tau=ratio) for ratio in ratios}
+    return {ratio: values for ratio, values in series.items() if len(values)}
 
 
 def removal_helps(results: Results, _: Place) -> Measured | None:
@@ -116,8 +116,8 @@ def svhn_gain(results: Results, _: Place) -> Measured | None:
     known = budgets(results, SVHN)
     if not known:
         return None
-    ours = scores(results, "pate_plus_plus", known[0], tau=SVHN_TAU)
-    return interval(ours - scores(results, "pate", known[0]))
+    accuracy = scores(results, "pate_plus_plus", known[0], tau=SVHN_TAU)
+    return interval(accuracy - scores(results, "pate", known[0]))
 
 
 def svhn_plus_below(results: Results, _: Place) -> Measured | None:
@@ -168,13 +168,13 @@ def wrong_share(results: Results, _: Place) -> Measured | None:
         return None
     runs = runs[(runs["framework"] == "pate_plus") & (runs["beta"] == MAIN["beta"])]
     runs = runs[(runs["group"] == "plus") & (runs["epsilon"] == runs["epsilon"].min())]
-    found = []
+    gaps = []
     for row in runs.to_dict("records"):
         last = pd.DataFrame(json.loads(row["curve"])).iloc[-10:]
         if last["disagreements"].sum():
             share = last["wrong_among_them"].sum() / last["disagreements"].sum()
-            found.append(100 * (share - (1 - row["label_accuracy"])))
-    return interval(found)
+            gaps.append(100 * (share - (1 - row["label_accuracy"])))
+    return interval(gaps)
 
 
 def rises_then_falls(results: Results, _: Place) -> Measured | None:

@@ -30,11 +30,11 @@ def curves(runs: pd.DataFrame) -> pd.DataFrame:
     """Return a row per run and epoch: accuracies in 0..1, disagreements, wrong among them."""
     parts = []
     for row in runs.to_dict("records"):
-        told = pd.DataFrame(json.loads(row["curve"]))
+        curve = pd.DataFrame(json.loads(row["curve"]))
         names = ("dataset", "protocol", "epsilon", "seed", "labels", "label_accuracy",
                  "statement_id", "status")  # fmt: skip
         keys = {name: row[name] for name in names}
-        parts.append(told.assign(epoch=range(1, len(told) + 1), **keys))
+        parts.append(curve.assign(epoch=range(1, len(curve) + 1), **keys))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -74,7 +74,7 @@ def build(results: Any) -> list[Block]:
 
 def _table(frame: pd.DataFrame, points: pd.DataFrame, notes: tuple[str, ...]) -> Table:
     last = frame.groupby("dataset")["epoch"].transform("max")
-    shown = frame[(frame["epoch"] == last) | frame["epoch"].isin([1, 5, 10, 20, 50, 100, 200, 400])]
+    lines = frame[(frame["epoch"] == last) | frame["epoch"].isin([1, 5, 10, 20, 50, 100, 200, 400])]
     at = {row["dataset"]: row for row in points.to_dict("records")}
     columns = [
         Column("dataset", lambda row: row["dataset"]),
@@ -88,7 +88,7 @@ def _table(frame: pd.DataFrame, points: pd.DataFrame, notes: tuple[str, ...]) ->
         Column("ε proved", lambda row: guarantee(at.get(row["dataset"]))),
     ]
     return Table("Figure 3.3: some epochs, first classifier", frame, columns, notes, "dataset",
-                 shown)  # fmt: skip
+                 lines)  # fmt: skip
 
 
 EXHIBIT = Exhibit(

@@ -45,7 +45,7 @@ def build(results: Any) -> list[Block]:
 
 def whole(results: Any, runs: pd.DataFrame) -> pd.Series:
     """Return the accuracy of runs on all images of the test file: the pool and the last ones."""
-    sizes = {each["name"]: each["masks"] for each in results.statistics if "masks" in each}
+    sizes = {entry["name"]: entry["masks"] for entry in results.statistics if "masks" in entry}
     test = runs["dataset"].map(lambda name: sizes.get(name, {}).get("test", math.nan))
     pool = runs["validation_nodes"].astype(float)
     right = runs["test_accuracy"] * test + runs["validation_micro_f1"] * pool
@@ -54,12 +54,12 @@ def whole(results: Any, runs: pd.DataFrame) -> pd.Series:
 
 def _points(results: Any) -> pd.DataFrame:
     results = results.with_rows(settled(results))
-    own = results.runs[results.runs["group"].isin(["frontier", "plus", "students"])]
-    own = own.assign(whole=whole(results, own))
+    runs = results.runs[results.runs["group"].isin(["frontier", "plus", "students"])]
+    runs = runs.assign(whole=whole(results, runs))
     by = ["dataset", "group", "method", "protocol", "job", "epsilon", "framework", "beta", "tau"]
-    part = results.with_rows(own)
-    frame, every = (part.points(by, score=name) for name in ("test_accuracy", "whole"))
-    frame["whole_mean"], frame["whole_std"] = every["mean"], every["std"]
+    part = results.with_rows(runs)
+    frame, overall = (part.points(by, score=name) for name in ("test_accuracy", "whole"))
+    frame["whole_mean"], frame["whole_std"] = overall["mean"], overall["std"]
     frame["line"] = [
         line_of(row) if row["method"] == "pate_student" else results.title(row["method"])
         for row in frame.to_dict("records")

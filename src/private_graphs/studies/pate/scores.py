@@ -44,10 +44,10 @@ def settled(results: Any) -> pd.DataFrame:
 def line_of(row: Mapping[str, Any], ratios: bool = False) -> str:
     """Return the name of a framework, with β and τ unless they are the main ones."""
     name = FRAMEWORKS[row["framework"]]
-    told = [f"β = {number(row['beta'])}"] if ratios or row["beta"] != SETTINGS["beta"] else []
+    parts = [f"β = {number(row['beta'])}"] if ratios or row["beta"] != SETTINGS["beta"] else []
     if row["framework"] == "pate_plus_plus" and (ratios or row["tau"] != SETTINGS["tau"]):
-        told.append(f"τ = {number(row['tau'])}")
-    return ", ".join([name, *told])
+        parts.append(f"τ = {number(row['tau'])}")
+    return ", ".join([name, *parts])
 
 
 def points(results: Any) -> pd.DataFrame:
@@ -69,10 +69,10 @@ def points(results: Any) -> pd.DataFrame:
         base = of.get((row["dataset"], row["protocol"], row["epsilon"]))
         if base is None or row["framework"] == "pate":
             return None
-        mine, theirs = (
-            runs.loc[each["job"], each["group"], each["epsilon"]] for each in (row, base)
+        values, reference = (
+            runs.loc[point["job"], point["group"], point["epsilon"]] for point in (row, base)
         )
-        return interval((100 * (mine - theirs)).dropna())
+        return interval((100 * (values - reference)).dropna())
 
     frame["gain"] = [gain(row) for row in frame.to_dict("records")]
     return frame
@@ -123,10 +123,10 @@ def network_note(results: Any) -> str:
     """Return a note on the networks of the runs, if they are not the thesis's."""
     runs = results.runs[results.runs["method"] == "pate_student"]
     names = ("teachers", "teacher_network", "network", "epochs", "learning_rate")
-    told = ("teachers", "teachers' network", "students' network", "epochs", "learning rate")
+    texts = ("teachers", "teachers' network", "students' network", "epochs", "learning rate")
     known = [
         f"{words} {', '.join(map(_shown, sorted(runs[name].dropna().unique())))}"
-        for name, words in zip(names, told, strict=True)
+        for name, words in zip(names, texts, strict=True)
     ]
     return (
         f"Here: {'; '.join(known)}. The thesis's networks are 250 deep ones, and deep students "
@@ -135,13 +135,13 @@ def network_note(results: Any) -> str:
 
 
 def in_layout(
-    theirs: pd.DataFrame, frame: pd.DataFrame, rows: Sequence[str], over: str,
+    paper: pd.DataFrame, frame: pd.DataFrame, rows: Sequence[str], over: str,
     heads: Mapping[str, Callable[[Any], str]],
 ) -> Layout:  # fmt: skip
     """Return printed and own accuracies: a row for each combination of ``rows``, a column for each
     value of ``over``.
 
-    ``theirs`` are printed rows; ``heads`` are the texts of values in the columns that name a row
+    ``paper`` are printed rows; ``heads`` are the texts of values in the columns that name a row
     and in the head, by name.
     """
 
@@ -153,18 +153,18 @@ def in_layout(
         return LayoutColumn(SYMBOLS.get(name, name), lambda row: heads[name](row[name]),
                      heading=True, per=above)  # fmt: skip
 
-    own = frame.sort_values([*rows, over], kind="stable")
+    scores = frame.sort_values([*rows, over], kind="stable")
     places = [
         naming("dataset", DATASETS, per=("dataset",)),
         *(heading(name) for name in rows if name in heads),
         *(LayoutColumn(heads[over](value), lambda row, value=value: key(row | {over: value}),
                 SYMBOLS.get(over, ""))
-          for value in dict.fromkeys([*theirs[over], *own[over]])),
+          for value in dict.fromkeys([*paper[over], *scores[over]])),
     ]  # fmt: skip
     printed = {key(row): LayoutCell(number(row["accuracy_percent"], 1))
-               for row in theirs.to_dict("records")}  # fmt: skip
-    lines = score_lines(own.to_dict("records"), key, 1, 100)
-    return laid_out(rows_of(rows, theirs, own), places, printed, lines)
+               for row in paper.to_dict("records")}  # fmt: skip
+    lines = score_lines(scores.to_dict("records"), key, 1, 100)
+    return laid_out(rows_of(rows, paper, scores), places, printed, lines)
 
 
 def table(
@@ -172,19 +172,19 @@ def table(
     layout: Layout, notes: Sequence[str] = NOTES,
 ) -> Table:  # fmt: skip
     """Return a table of students, a line for each value of ``key``, protocols side by side."""
-    found = {(*(row[name] for name in key), row["protocol"]): row
+    by_key = {(*(row[name] for name in key), row["protocol"]): row
              for row in frame.to_dict("records")}  # fmt: skip
 
     def at(protocol: str, row: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        return found.get((*(row[name] for name in key), protocol))
+        return by_key.get((*(row[name] for name in key), protocol))
 
-    shown = frame.drop(columns="gain").assign(
-        gain=[each.value if each else None for each in frame["gain"]],
-        gain_low=[each.low if each else None for each in frame["gain"]],
-        gain_high=[each.high if each else None for each in frame["gain"]],
+    numbers = frame.drop(columns="gain").assign(
+        gain=[gain.value if gain else None for gain in frame["gain"]],
+        gain_low=[gain.low if gain else None for gain in frame["gain"]],
+        gain_high=[gain.high if gain else None for gain in frame["gain"]],
     )
     notes = (network_note(results), *results.protocol_notes(), *notes, *privacy_notes(frame))
     lines = frame.drop_duplicates(key)
     columns = [Column("dataset", lambda row: row["dataset"]), *first]
     columns += protocol_columns(results, at)
-    return Table(title, shown, columns, notes, "dataset", lines, layout=layout)
+    return Table(title, numbers, columns, notes, "dataset", lines, layout=layout)

@@ -37,10 +37,10 @@ AROUND_NOTES = (
 def build(results: Any) -> list[Block]:
     """Return the frameworks and their baselines."""
     frame = points(results)
-    theirs = published(results, "table3_1", "dataset", "epsilon", "framework")
+    paper = published(results, "table3_1", "dataset", "epsilon", "framework")
     # At 5.04 the thesis prints no τ: the printed number is next to the main one.
     frame["published"] = [
-        theirs.get((row["dataset"], row["epsilon"], row["framework"]))
+        paper.get((row["dataset"], row["epsilon"], row["framework"]))
         if row["line"] == FRAMEWORKS[row["framework"]] else None
         for row in frame.to_dict("records")
     ]  # fmt: skip

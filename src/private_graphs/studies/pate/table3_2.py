@@ -26,9 +26,9 @@ def build(results: Any) -> list[Block]:
     """Return the table; β = 0.2 are runs of Table 3.1."""
     frame = points(results)
     frame = frame[frame["framework"].isin(SHOWN)]
-    theirs = published(results, "table3_2", "dataset", "epsilon", "framework", "beta")
+    paper = published(results, "table3_2", "dataset", "epsilon", "framework", "beta")
     frame["published"] = [
-        theirs.get((row["dataset"], row["epsilon"], row["framework"], row["beta"]))
+        paper.get((row["dataset"], row["epsilon"], row["framework"], row["beta"]))
         for row in frame.to_dict("records")
     ]
     # The budget of the table is the one at which β varies.

@@ -32,9 +32,9 @@ def build(results: Any) -> list[Block]:
     frame = frame[frame["framework"].isin(["pate_plus", "pate_plus_plus"])].copy()
     plus = frame["framework"] == "pate_plus"
     frame["tau"] = frame["tau"].where(~plus, 0.0)
-    theirs = published(results, "table3_3", "dataset", "epsilon", "tau")
+    paper = published(results, "table3_3", "dataset", "epsilon", "tau")
     frame["published"] = [
-        theirs.get((row["dataset"], row["epsilon"], row["tau"])) for row in frame.to_dict("records")
+        paper.get((row["dataset"], row["epsilon"], row["tau"])) for row in frame.to_dict("records")
     ]
     several = frame.groupby(["dataset", "epsilon"])["tau"].transform("nunique")
     frame = frame[several > 2].sort_values(["dataset", "tau"])

@@ -45,9 +45,9 @@ def build(results: Any) -> list[Block]:
     )  # fmt: skip
     if frame.empty:
         return [replace(_printed(results), layout=layout)]
-    theirs = published(results, "table3_4", "dataset", "epsilon", "framework")
+    paper = published(results, "table3_4", "dataset", "epsilon", "framework")
     frame["published"] = [
-        theirs.get((row["dataset"], row["epsilon"], row["framework"]))
+        paper.get((row["dataset"], row["epsilon"], row["framework"]))
         for row in frame.to_dict("records")
     ]
     order = frame["framework"].map(list(FRAMEWORKS).index)

@@ -18,25 +18,25 @@ from private_graphs.studies.lrec2022.claims import (
 UNTUNED = "preprint2021.untuned"
 
 
-def above_majority(results: Results, place: Place) -> Measured | None:
+def above_majority(results: Results, case: Place) -> Measured | None:
     """Score of untuned DP-Adam at ε = 2 minus the majority class."""
     runs = runs_at(results, UNTUNED, epsilon=2)
     return interval(runs["test_micro_f1"] - runs["majority_micro_f1"])
 
 
-def above_sgd(results: Results, place: Place) -> Measured | None:
+def above_sgd(results: Results, case: Place) -> Measured | None:
     """Score of untuned DP-Adam at ε = 2 minus that of DP-SGD, by seed."""
     sgd = scores(results, "table1", optimizer="sgd", epsilon=2)
     return interval(scores(results, UNTUNED, epsilon=2) - sgd)
 
 
-def gain_with_epsilon(results: Results, place: Place) -> Measured | None:
+def gain_with_epsilon(results: Results, case: Place) -> Measured | None:
     """Gain of untuned DP-Adam from ε = 2 to 137, by seed."""
-    more, less = (scores(results, UNTUNED, epsilon=epsilon) for epsilon in (137, 2))
-    return interval(more - less)
+    high, less = (scores(results, UNTUNED, epsilon=epsilon) for epsilon in (137, 2))
+    return interval(high - less)
 
 
-def kept_score(results: Results, place: Place) -> Measured | None:
+def kept_score(results: Results, case: Place) -> Measured | None:
     """Score of DP-SGD at ε = 2 on Pokec, divided by that without DP."""
     private, plain = (
         scores(results, "table2", optimizer="sgd", features="bert", epsilon=epsilon)

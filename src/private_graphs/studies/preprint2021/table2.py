@@ -27,24 +27,24 @@ def of_preprint(results: Results) -> Results:
     whole = (rows["splits"] == 1) & (rows["train_fraction"] == 1)
     first = (group == "table1") & (rows["epsilon"].isin([2, float("inf")]))
     tuned = (rows["optimizer"] == "adam") & rows["epsilon"].lt(float("inf"))
-    shown = whole & ((group == "untuned") | (first & ~tuned) | ((group == "B") & (
+    mask = whole & ((group == "untuned") | (first & ~tuned) | ((group == "B") & (
         rows["optimizer"] == "sgd") & (rows["epsilon"] != 2)))  # fmt: skip
-    kept = rows[shown | (rows["source"] == "published")]
-    names = kept["configuration"].replace("adam_untuned", "adam")
-    return replace(results, rows=kept.assign(
-        optimizer=kept["optimizer"].fillna(names),
-        group=kept["group"].where(kept["source"] == "published", "table2"),
+    subset = rows[mask | (rows["source"] == "published")]
+    names = subset["configuration"].replace("adam_untuned", "adam")
+    return replace(results, rows=subset.assign(
+        optimizer=subset["optimizer"].fillna(names),
+        group=subset["group"].where(subset["source"] == "published", "table2"),
     ))  # fmt: skip
 
 
 def printed_points(results: Results, figure: str) -> pd.DataFrame:
     """Return Table 2's printed values for points of the figures (``curves.printed_points``)."""
     rows = results.published("table2").dropna(subset=["configuration"])
-    place = pd.DataFrame({
+    points = pd.DataFrame({
         "dataset": rows["dataset"], "epsilon": rows["epsilon"], "splits": 1.0,
         "optimizer": rows["configuration"].str.removesuffix("_untuned"), "train_fraction": 1.0,
     })  # fmt: skip
-    return place.assign(published=rows["test_micro_f1"], published_where="Table 2")
+    return points.assign(published=rows["test_micro_f1"], published_where="Table 2")
 
 
 def build(results: Results) -> list[Block]:

@@ -88,23 +88,23 @@ def accuracies(results: Results, group: str, method: str, **where: Any) -> pd.Se
     return 100 * rows.set_index("seed")["test_accuracy"]
 
 
-def above_rivals(level: str, rivals: tuple[str, ...], results: Results, place: Place):
+def above_rivals(level: str, rivals: tuple[str, ...], results: Results, case: Place):
     """Accuracy of ProGAP minus its rivals' by seed, in points, at its smallest.
 
     A rival with a single run (one that reads no private data) decides nothing: it must be farther
     behind than the interval of the others.
     """
-    at = {"epsilon": place.said["epsilon"]}
-    own = accuracies(results, GROUPS[level], "progap", **at)
-    others = [_rival(results, GROUPS[level], name, at) for name in rivals]
-    others = [each for each in others if len(each)]
-    if own.empty or not others:
+    at = {"epsilon": case.said["epsilon"]}
+    accuracy = accuracies(results, GROUPS[level], "progap", **at)
+    baselines = [_rival(results, GROUPS[level], name, at) for name in rivals]
+    baselines = [baseline for baseline in baselines if len(baseline)]
+    if accuracy.empty or not baselines:
         return None
-    above = [(own - each).dropna() for each in others]
-    several = [each for each in above if len(each) > 1]
-    found = lowest(several or above)
-    ahead_of = all(each.mean() > found.high for each in above if len(each) == 1)
-    return provided(found, ahead_of)
+    above = [(accuracy - baseline).dropna() for baseline in baselines]
+    several = [lead for lead in above if len(lead) > 1]
+    margin = lowest(several or above)
+    ahead_of = all(lead.mean() > margin.high for lead in above if len(lead) == 1)
+    return provided(margin, ahead_of)
 
 
 def _rival(results: Results, group: str, name: str, at: dict[str, Any]) -> pd.Series:
@@ -112,7 +112,7 @@ def _rival(results: Results, group: str, name: str, at: dict[str, Any]) -> pd.Se
     return accuracies(results, group, name, **({"epochs": 100} if name == "mlp" else at))
 
 
-def above_gap(level: str, results: Results, place: Place) -> Measured | None:
+def above_gap(level: str, results: Results, case: Place) -> Measured | None:
     """Accuracy minus GAP's, in points, at the ε with the smallest difference.
 
     Each of both has the K that validates best at that ε, as the paper chooses it.
@@ -120,48 +120,48 @@ def above_gap(level: str, results: Results, place: Place) -> Measured | None:
     results, gaps = choose_depth(results), []
     rows = results.runs
     for epsilon in rows.loc[rows["group"] == BUDGETS[level], "epsilon"].unique():
-        own, other = (
+        progap, gap = (
             accuracies(results, BUDGETS[level], name, epsilon=epsilon) for name in ("progap", "gap")
         )
-        gaps.append((own - other).dropna())
-    return lowest([each for each in gaps if len(each)])
+        gaps.append((progap - gap).dropna())
+    return lowest([difference for difference in gaps if len(difference)])
 
 
-def printed_above_gap(results: Results, place: Place) -> Measured | None:
+def printed_above_gap(results: Results, case: Place) -> Measured | None:
     """Accuracy minus GAP's in the curves of the authors' notebook, in points, at its smallest.
 
     Both were read off a picture: the tolerance is that of both together.
     """
     printed = results.published("figure2")
     keys = ["level", "dataset", "epsilon"]
-    own, other = (
+    progap, gap = (
         printed[printed["method"] == name].set_index(keys)["accuracy_percent"]
         for name in ("progap", "gap")
     )
-    return exact(float((own - other).dropna().min()), 2 * READ_OFF)
+    return exact(float((progap - gap).dropna().min()), 2 * READ_OFF)
 
 
-def by_depth(level: str, one: int, other: int, results: Results, place: Place) -> pd.Series:
+def by_depth(level: str, one: int, base: int, results: Results, case: Place) -> pd.Series:
     """Return the accuracy with ``one`` sums minus that with another number, in points by seed."""
     points = [
-        accuracies(results, HOPS[level], "progap", epsilon=place.said["epsilon"], hops=hops)
-        for hops in (one, other)
+        accuracies(results, HOPS[level], "progap", epsilon=case.said["epsilon"], hops=hops)
+        for hops in (one, base)
     ]
     return (points[0] - points[1]).dropna()
 
 
-def deeper(level: str, one: int, other: int, results: Results, place: Place) -> Measured | None:
+def deeper(level: str, one: int, base: int, results: Results, case: Place) -> Measured | None:
     """Interval of ``by_depth``."""
-    return interval(by_depth(level, one, other, results, place))
+    return interval(by_depth(level, one, base, results, case))
 
 
-def diminishing(results: Results, place: Place) -> Measured | None:
+def diminishing(results: Results, case: Place) -> Measured | None:
     """Gain from the second sum minus the gain from the fifth."""
-    second, fifth = (by_depth("edge", hops, hops - 1, results, place) for hops in (2, 5))
+    second, fifth = (by_depth("edge", hops, hops - 1, results, case) for hops in (2, 5))
     return interval((second - fifth).dropna())
 
 
-def ahead(level: str, results: Results, place: Place) -> Measured | None:
+def ahead(level: str, results: Results, case: Place) -> Measured | None:
     """Training minus validation accuracy after the last epoch, in points, over the runs."""
     rows = results.runs[results.runs["group"] == EPOCHS[level]]
     sides = (results.artifacts(rows, f"{side}_accuracy") for side in ("training", "validation"))
@@ -170,55 +170,55 @@ def ahead(level: str, results: Results, place: Place) -> Measured | None:
 
 
 def statement_of(
-    level: str, method: str, results: Results, place: Place
+    level: str, method: str, results: Results, case: Place
 ) -> Mapping[str, Any] | None:
     """Return the privacy statement of runs at the claim's ε, if there are any."""
     rows = results.runs
     rows = rows[(rows["group"] == GROUPS[level]) & (rows["method"] == method)
-                & (rows["epsilon"] == place.said["epsilon"])]  # fmt: skip
+                & (rows["epsilon"] == case.said["epsilon"])]  # fmt: skip
     return None if rows.empty else results.statement(rows["statement_id"].iloc[0])
 
 
-def true_epsilon(level: str, method: str, results: Results, place: Place) -> Measured | None:
+def true_epsilon(level: str, method: str, results: Results, case: Place) -> Measured | None:
     """Interval from the attack's lower bound to the proved ε, for runs with this claim."""
-    made = statement_of(level, method, results, place)
-    return made and shown_to_proved(made)
+    statement = statement_of(level, method, results, case)
+    return statement and shown_to_proved(statement)
 
 
-def proved_epsilon(level: str, results: Results, place: Place) -> Measured | None:
+def proved_epsilon(level: str, results: Results, case: Place) -> Measured | None:
     """ε proved of ProGAP's runs at the claim's ε: of a friendship; of a person with the list of
     friends they keep, replaced."""
-    made = statement_of(level, "progap", results, place)
-    return made and exact(made["epsilon_proved"])
+    statement = statement_of(level, "progap", results, case)
+    return statement and exact(statement["epsilon_proved"])
 
 
-def price_directed_edge(results: Results, place: Place) -> Measured | None:
+def price_directed_edge(results: Results, case: Place) -> Measured | None:
     """ε of a directed edge, which moves one row of each of ProGAP's sums by 1."""
-    made = statement_of("edge", "progap", results, place)
-    if made is None:
+    statement = statement_of("edge", "progap", results, case)
+    if statement is None:
         return None
-    (sums,) = made["mechanisms"]
+    (sums,) = statement["mechanisms"]
     noise = sums["noise_multiplier"] * sums["sensitivity"]
-    return exact(gdp_epsilon(math.sqrt(sums["count"]) / noise, made["delta"]))
+    return exact(gdp_epsilon(math.sqrt(sums["count"]) / noise, statement["delta"]))
 
 
-def price_all_edges(results: Results, place: Place) -> Measured | None:
+def price_all_edges(results: Results, case: Place) -> Measured | None:
     """ε of a node with all its edges: nothing is proved of ProGAP's lists, nor shown."""
-    made = statement_of("node", "progap", results, place)
-    return made and Measured(math.inf, 0.0, math.inf)
+    statement = statement_of("node", "progap", results, case)
+    return statement and Measured(math.inf, 0.0, math.inf)
 
 
-def price_removal(results: Results, place: Place) -> Measured | None:
+def price_removal(results: Results, case: Place) -> Measured | None:
     """ε proved of a person with the list of friends they keep, who is removed."""
-    made = statement_of("node", "progap", results, place)
-    if made is None:
+    statement = statement_of("node", "progap", results, case)
+    if statement is None:
         return None
-    sums, steps = made["mechanisms"]
+    sums, steps = statement["mechanisms"]
     rate = float(steps["sampling"].removeprefix("poisson(").removesuffix(")"))
     noise, moved = sums["noise_multiplier"] * sums["sensitivity"], sums["sensitivity"] / 2
     return exact(
         _price_removal(sums["count"], noise, moved, steps["count"], steps["noise_multiplier"], rate,
-                 made["delta"])
+                 statement["delta"])
     )  # fmt: skip
 
 
@@ -234,11 +234,11 @@ def _price_removal(
         GaussianQuery(count=hops, sensitivity=moved, noise_std=noise, **words),
         PoissonSums(count=steps, noise_multiplier=multiplier, clip_norm=1.0, rate=rate, **words),
     )
-    priced = [price(each, each.unit, each.relation, delta) for each in events]
+    priced = [price(event, event.unit, event.relation, delta) for event in events]
     return compose_groups([(priced, 1)], delta)
 
 
-def compared_runs(results: Results, place: Place) -> Measured | None:
+def compared_runs(results: Results, case: Place) -> Measured | None:
     """ε of an undirected edge for all runs of a choice: 20 configurations, 10 repetitions.
 
     Each has five sums with the noise that gives ε = 1 for a directed edge, at δ = 1e-7.
@@ -251,16 +251,16 @@ def compared_runs(results: Results, place: Place) -> Measured | None:
     return exact(compose_groups([([priced], 20 * 10)], 1e-7))
 
 
-def both_directions(results: Results, place: Place) -> Measured | None:
+def both_directions(results: Results, case: Place) -> Measured | None:
     """Log of P(edge kept in both directions) divided by P(two non-edges both become edges).
 
     EdgeRand at ε = 1, with independent draws for both directions; the same at every density.
     """
-    kept, made = keeping(SHARE * place.said["epsilon"], density=0.3)
-    return exact(2 * math.log(kept / made))
+    true_rate, false_rate = keeping(SHARE * case.said["epsilon"], density=0.3)
+    return exact(2 * math.log(true_rate / false_rate))
 
 
-def features_without_noise(results: Results, place: Place) -> Measured | None:
+def features_without_noise(results: Results, case: Place) -> Measured | None:
     """Printed accuracy of the perceptron minus the same under DP, in points, at its smallest."""
     printed = published_rows(results.study)
     printed = printed[printed["group"] == "table2"]
@@ -271,23 +271,23 @@ def features_without_noise(results: Results, place: Place) -> Measured | None:
     return exact(float((without - under).min()))
 
 
-def longer_training(results: Results, place: Place) -> Measured | None:
+def longer_training(results: Results, case: Place) -> Measured | None:
     """Accuracy of the perceptron after 500 steps minus that after 100, in points."""
     long, short = (accuracies(results, "friendships", "mlp", epochs=n) for n in (500, 100))
     return interval((long - short).dropna())
 
 
-def missing_years(results: Results, place: Place) -> Measured | None:
+def missing_years(results: Results, case: Place) -> Measured | None:
     """Percentage of training nodes in a class of missing years, as the authors' code reads them."""
     counts = [
-        each["train_class_counts"]
-        for each in results.statistics
-        if each["name"] == place.dataset and each["view"] == "released"
+        entry["train_class_counts"]
+        for entry in results.statistics
+        if entry["name"] == case.dataset and entry["view"] == "released"
     ]
     return exact(100 * counts[0][MISSING_YEAR] / sum(counts[0].values()) if counts else None)
 
 
-def rows_with_a_node(results: Results, place: Place) -> Measured | None:
+def rows_with_a_node(results: Results, case: Place) -> Measured | None:
     """Number of training rows that read the centre of a star of four nodes, including its own."""
     star = np.zeros((4, 4), np.float32)
     star[0, 1:] = star[1:, 0] = 1
@@ -295,7 +295,7 @@ def rows_with_a_node(results: Results, place: Place) -> Measured | None:
     return exact(float(lists[:, [0]].sum() + 1))
 
 
-def moved_by_a_hub(results: Results, place: Place) -> Measured | None:
+def moved_by_a_hub(results: Results, case: Place) -> Measured | None:
     """Change of the sum that DP-GNN's code clips, by one node that is on the lists of 299
     others, with D = 1 and clip norm 1, whose features change sign."""
     from private_graphs.methods.noisy_sums import started
@@ -316,7 +316,7 @@ def moved_by_a_hub(results: Results, place: Place) -> Measured | None:
     return exact(float((sums[1] - sums[0]).norm()))
 
 
-def kept_by_repeating(results: Results, place: Place) -> Measured | None:
+def kept_by_repeating(results: Results, case: Place) -> Measured | None:
     """Ratio of the entries after two bounds to those after one: random graph, 400 nodes, D = 10."""
     draw, streams = np.random.default_rng(0), Streams.of({"seed": 0})
     upper = np.triu(draw.random((400, 400)) < draw.random(400) ** 2, 1)

@@ -35,13 +35,13 @@ def epochs(results: Any) -> pd.DataFrame:
     """Return a row per run and epoch: stage from 0, epoch from 1, accuracies in percent."""
     rows = results.runs[results.runs["selected"].fillna(True).astype(bool)]
     at = {(row["group"], row["job"]): row for row in points(results).to_dict("records")}
-    told = {name: results.artifacts(rows, name) for name in (*SIDES, "stages")}
+    arrays = {name: results.artifacts(rows, name) for name in (*SIDES, "stages")}
     parts = []
     for index, run in enumerate(rows.to_dict("records")):
-        stages, point = told["stages"][index], at[run["group"], run["job"]]
+        stages, point = arrays["stages"][index], at[run["group"], run["job"]]
         if stages is None:
             continue
-        accuracies = {name: 100.0 * told[name][index] for name in SIDES}
+        accuracies = {name: 100.0 * arrays[name][index] for name in SIDES}
         part = pd.DataFrame({"stage": np.repeat(np.arange(len(stages)), stages), **accuracies})
         part["epoch"] = np.arange(1, len(part) + 1)
         parts.append(part.assign(seed=run["seed"], **{name: point[name] for name in _OF_A_RUN}))

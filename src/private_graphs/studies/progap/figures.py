@@ -50,8 +50,8 @@ def _curve_blocks(
     without = frame[(frame["level"] == "none") & (frame["method"] == "progap")]
     reference = without.groupby("dataset")["mean"].max()
     frame = frame[frame["level"] != "none"]
-    theirs = printed(results, name, *dict.fromkeys(("epsilon", x)))
-    frame = with_printed(frame, theirs, *dict.fromkeys(("epsilon", x))).assign(
+    paper = printed(results, name, *dict.fromkeys(("epsilon", x)))
+    frame = with_printed(frame, paper, *dict.fromkeys(("epsilon", x))).assign(
         protocol=pd.Categorical(frame["protocol"], list(PROTOCOLS)),
         heading=frame["level"].map(LEVELS),
         percent=100 * frame["mean"],

@@ -81,12 +81,12 @@ def printed(results: Any, name: str, *keys: str) -> dict[tuple, Mapping[str, Any
 def printed_key(row: Mapping[str, Any]) -> tuple:
     """Return the key of the paper's number for a point."""
     method = PRINTED_AS.get((row["level"], row["method"]), row["method"])
-    own = row["scenario"] in ("edges", "text")  # methods of this project
-    return (row["place"], row["level"], "" if own else method)
+    is_new = row["scenario"] in ("edges", "text")  # methods of this project
+    return (row["place"], row["level"], "" if is_new else method)
 
 
 def with_printed(
-    frame: pd.DataFrame, theirs: Mapping[tuple, Mapping[str, Any]], *keys: str
+    frame: pd.DataFrame, paper: Mapping[tuple, Mapping[str, Any]], *keys: str
 ) -> pd.DataFrame:
     """Return points with ``percent_printed``, the paper's accuracy for their line.
 
@@ -94,14 +94,14 @@ def with_printed(
     """
     percent = pd.Series(
         [
-            theirs.get((*printed_key(row), *(row[key] for key in keys)), {}).get("accuracy_percent")
+            paper.get((*printed_key(row), *(row[key] for key in keys)), {}).get("accuracy_percent")
             for row in frame.to_dict("records")
         ],
         index=frame.index,
         dtype=float,
     )
-    own = frame["dataset"] == frame["place"]
-    return frame.assign(percent_printed=percent, published=(percent / 100).where(own))
+    mask = frame["dataset"] == frame["place"]
+    return frame.assign(percent_printed=percent, published=(percent / 100).where(mask))
 
 
 def printed_cell(row: Mapping[str, Any] | None) -> Cell:

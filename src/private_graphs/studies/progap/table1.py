@@ -25,21 +25,21 @@ def build(results: Any) -> list[Table]:
     at = {row["dataset"]: row for row in results.published("table1").to_dict("records")}
     rows = [
         {
-            "name": each["name"],
-            "dataset": each["name"],
-            "view": each["view"] or "",
-            "synthetic": each["synthetic"],
-            "entries": 2 * each["edges"],
-            **{name: each[name] for name in SIZES if name != "entries"},
+            "name": entry["name"],
+            "dataset": entry["name"],
+            "view": entry["view"] or "",
+            "synthetic": entry["synthetic"],
+            "entries": 2 * entry["edges"],
+            **{name: entry[name] for name in SIZES if name != "entries"},
         }
-        for each in results.statistics
-        if "nodes" in each
+        for entry in results.statistics
+        if "nodes" in entry
     ]
     here = {row["name"] for row in rows}
     rows += [{"name": name, "view": ""} for name in at if name not in here]
     for row in rows:
-        own = at.get(row["name"], {})
-        row |= {f"printed_{name}": own.get(_PRINTED.get(name, name)) for name in SIZES}
+        paper = at.get(row["name"], {})
+        row |= {f"printed_{name}": paper.get(_PRINTED.get(name, name)) for name in SIZES}
     frame = pd.DataFrame(rows).sort_values(["name", "view"], ignore_index=True)
     columns = [
         Column("dataset", lambda row: row["name"]),

@@ -42,8 +42,8 @@ def build(results: Any) -> list[Block]:
     frame = points(results)
     frame = frame.assign(order=frame["level"].map(list(LEVELS).index))
     frame = frame.sort_values(["dataset", "order", "epsilon", "title", "settings"])
-    theirs = printed(results, "table2")
-    frame = with_printed(frame, theirs)
+    paper = printed(results, "table2")
+    frame = with_printed(frame, paper)
     at = {(*(row[name] for name in LINE), row["protocol"]): row for row in frame.to_dict("records")}
 
     def of(protocol: str, row: dict[str, Any]) -> dict[str, Any] | None:
@@ -54,7 +54,7 @@ def build(results: Any) -> list[Block]:
         Column("level", level_words),
         Column("method", lambda row: ", ".join(filter(None, (row["title"], row["settings"])))),
         Column("ε", lambda row: number(row["epsilon"])),
-        Column("printed", lambda row: printed_cell(theirs.get(printed_key(row)))),
+        Column("printed", lambda row: printed_cell(paper.get(printed_key(row)))),
     ]
     for protocol in results.protocols:
 
@@ -77,25 +77,25 @@ def _layout(results: Any, frame: pd.DataFrame) -> Layout:
     Below a printed number stands one score of every protocol; methods that the paper does not have
     are in rows of their own. Other settings and ε of its own methods are among all columns.
     """
-    theirs = results.published("table2")
-    theirs["line"] = theirs["method"].map(METHODS)
-    asked, rows, taken = set(zip(theirs["level"], theirs["epsilon"], strict=True)), [], set()
+    paper = results.published("table2")
+    paper["line"] = paper["method"].map(METHODS)
+    budgets, rows, taken = set(zip(paper["level"], paper["epsilon"], strict=True)), [], set()
     for row in frame.sort_values(["method", "settings", "epsilon"], kind="stable").to_dict(
         "records"
     ):
         method = METHODS.get(printed_key(row)[2])
         line = method or row["title"]
-        place = (row["dataset"], row["level"], row["epsilon"], line, row["protocol"])
-        if place not in taken and (not method or (row["level"], row["epsilon"]) in asked):
+        cell = (row["dataset"], row["level"], row["epsilon"], line, row["protocol"])
+        if cell not in taken and (not method or (row["level"], row["epsilon"]) in budgets):
             rows.append(row | {"line": line})
-        taken.add(place)
-    own = pd.DataFrame(rows)
+        taken.add(cell)
+    scores = pd.DataFrame(rows)
 
     def key(row: Mapping[str, Any]) -> tuple[Any, ...]:
         return row["dataset"], row["level"], row["epsilon"], row["line"]
 
-    shown = [name for name in results.datasets if name in results.study.datasets]
-    graphs = dict.fromkeys([*theirs["dataset"], *shown])  # all columns have the other graphs
+    names = [name for name in results.datasets if name in results.study.datasets]
+    graphs = dict.fromkeys([*paper["dataset"], *names])  # all columns have the other graphs
     places = [
         naming("level", LEVELS, per=("level",)),
         naming("line", {}, "method"),
@@ -107,11 +107,11 @@ def _layout(results: Any, frame: pd.DataFrame) -> Layout:
         key(row): LayoutCell(
             number(row["accuracy_percent"], 1), f"±{short(number(row['ci95'], 2))}"
         )
-        for row in theirs.to_dict("records")
+        for row in paper.to_dict("records")
     }
     return laid_out(
-        rows_of(["level", "epsilon", "line"], theirs, own), places, printed,
-        score_lines(own.to_dict("records"), key, 1, 100),
+        rows_of(["level", "epsilon", "line"], paper, scores), places, printed,
+        score_lines(scores.to_dict("records"), key, 1, 100),
     )  # fmt: skip
 
 

@@ -134,9 +134,9 @@ class Sample:
         """
         train = np.flatnonzero(data.task.graph.train_mask)
         nodes = train[places]
-        place = np.full(data.task.graph.n_nodes, -1)
-        place[nodes] = np.arange(len(nodes))
-        ends = place[data.task.graph.edge_index]
+        positions = np.full(data.task.graph.n_nodes, -1)
+        positions[nodes] = np.arange(len(nodes))
+        ends = positions[data.task.graph.edge_index]
         return cls(
             data.features[nodes], data.task.graph.labels[nodes],
             ends[:, (ends >= 0).all(axis=0)], len(nodes) / len(train),
@@ -177,8 +177,8 @@ def shared_sample(task: NodeTask, request: Request) -> str:
 
     It is that of the seed if a protocol repeats published work with a kept seed; otherwise empty.
     """
-    own = request.streams.secret or task.protocol.calibration == "proved"
-    return "" if own else f"seed {request.seed}"
+    secret = request.streams.secret or task.protocol.calibration == "proved"
+    return "" if secret else f"seed {request.seed}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,9 +243,9 @@ class Side:
         from private_graphs.graphs.pagerank import with_loops
 
         nodes = np.flatnonzero(mask)
-        place = np.full(len(mask), -1)
-        place[nodes] = np.arange(len(nodes))
-        ends = place[data.task.graph.edge_index]
+        positions = np.full(len(mask), -1)
+        positions[nodes] = np.arange(len(nodes))
+        ends = positions[data.task.graph.edge_index]
         walk = with_loops(ends[:, (ends >= 0).all(axis=0)], len(nodes))
         mean = scipy.sparse.diags(1 / np.maximum(walk.sum(axis=1).A1, 1)) @ walk
         scored = np.flatnonzero(data.task.graph.labels[nodes] >= 0)
@@ -255,10 +255,10 @@ class Side:
         self, theta: np.ndarray, hops: int, dropout: float, generator: np.random.Generator
     ) -> np.ndarray:
         """Return the classes of the scored nodes by Equation 5.19."""
-        own = outputs(theta, self.features, dropout, generator)
-        mixed = own
+        logits = outputs(theta, self.features, dropout, generator)
+        mixed = logits
         for _ in range(hops):
-            mixed = (1 - _RESTART) * (self.mean @ mixed) + _RESTART * own
+            mixed = (1 - _RESTART) * (self.mean @ mixed) + _RESTART * logits
         return mixed[self.scored].argmax(axis=1)
 
 
@@ -312,13 +312,13 @@ def plan_of(kind: Kind, task: NodeTask, settings: ApprSettings) -> ReleasePlan:
             f"none, or sound with rows that are {', '.join(SAMPLED_KINDS)}: of others no bound of "
             "use is proved"
         )
-    others: int | None = settings.others if protocol.truncates else None
+    limit: int | None = settings.others if protocol.truncates else None
     return ReleasePlan(
         kind=kind, rate=size / n_train, n_sampled=size, private_roots=n_rooted,
         n_roots=n_roots, top=min(settings.top, size), epochs=settings.epochs,
         steps=settings.epochs * per_epoch, batch=batch, row_clip=settings.row_clip,
         entry_clip=settings.entry_clip, clip_norm=settings.clip,
-        others={"one_hot": 0, "exact": None}.get(kind, others), per_batch=kind == "exact",
+        others={"one_hot": 0, "exact": None}.get(kind, limit), per_batch=kind == "exact",
         overlaps=protocol.batches == "fixed_cycle" and n_roots % batch > 0, delta=task.delta,
         root_rate=settings.root_rate,
     )  # fmt: skip
@@ -419,34 +419,34 @@ def _bound(plan: ReleasePlan, noise: ApprNoise, rows: scipy.sparse.csr_matrix) -
 
     R is that of the run's own rows: these are released before training on them.
     """
-    others = 0 if plan.kind == "one_hot" else most_rows(rows)
-    released = events(replace(plan, others=others), noise)
+    limit = 0 if plan.kind == "one_hot" else most_rows(rows)
+    released = events(replace(plan, others=limit), noise)
     if plan.rate < 1:
         (sample,) = released
         released = sample.releases
-    losses = tuple(loss_of(each) for each in released)
+    losses = tuple(loss_of(event) for event in released)
     delta = BOUND_DELTA / plan.rate
-    if not all(isinstance(each, SampledGaussian) for each in losses):
+    if not all(isinstance(loss, SampledGaussian) for loss in losses):
         epsilon = composed(losses, delta)[0]
     else:
-        epsilon = gdp_epsilon(math.sqrt(sum(2 * each.steps * each.rho for each in losses)), delta)
+        epsilon = gdp_epsilon(math.sqrt(sum(2 * loss.steps * loss.rho for loss in losses)), delta)
     return amplified_epsilon(epsilon, plan.rate)
 
 
 def _shown(plan: ReleasePlan, sample: Sample, rows: scipy.sparse.csr_matrix) -> dict[str, Any]:
     """Return statistics of the M targets' rows, computed from the sampled graph."""
     chosen = rows[: plan.private_roots] != 0
-    own = chosen.diagonal().mean()
+    diagonal = chosen.diagonal().mean()
     neighbours = scipy.sparse.csr_matrix(sample.walk - scipy.sparse.eye(sample.size))
     neighbours = neighbours[: plan.private_roots]
-    found = neighbours.multiply(chosen).sum(axis=1).A1
+    hits = neighbours.multiply(chosen).sum(axis=1).A1
     degree = neighbours.sum(axis=1).A1
-    recall = found[degree > 0] / degree[degree > 0]
+    recall = hits[degree > 0] / degree[degree > 0]
     return {
         "sampled_nodes": sample.size,
         "edges_left": sample.edge_index.shape[1],
         "isolated_share": float((sample.degrees == 0).mean()),
-        "own_share": float(own),
+        "own_share": float(diagonal),
         "neighbour_recall": float(recall.mean()) if len(recall) else None,
     }
 
@@ -474,9 +474,9 @@ class _Training:
         sample = self.data.sample(request, self.door)
         rows = rows_of(plan, protocol, sample, streams, self.door, queries[:-1], settings.anchor)
         # The published protocols keep the noise of training where rows alone have none.
-        kept = 0.0 if noise.multiplier is None else noise.multiplier * settings.clip
+        std = 0.0 if noise.multiplier is None else noise.multiplier * settings.clip
         steps = [queries[-1] if queries else None]
-        descent = self.door.descent(steps, coins="batches", without=kept)
+        descent = self.door.descent(steps, coins="batches", without=std)
         if plan.others is not None and most_rows(rows) > plan.others:
             raise ReleaseMismatch(
                 f"a node stands in {most_rows(rows)} rows beside its own; {plan.others} are priced"
@@ -511,10 +511,10 @@ class _Training:
         if not proved:
             measured |= {"epsilon_rows": parts[0], "epsilon_training": parts[1]}
             if request.private:
-                found = {"epsilon_bound": _bound(plan, noise, rows),
+                bounds = {"epsilon_bound": _bound(plan, noise, rows),
                          "others_found": most_rows(rows)}  # fmt: skip
                 # Exact rows are not released: statistics of them would read private edges.
-                (measured if plan.has_rows else evaluated).update(found)
+                (measured if plan.has_rows else evaluated).update(bounds)
         if protocol.shows_sample:
             evaluated |= _shown(plan, sample, rows)
             layer = hidden(theta, sample.features)
@@ -587,8 +587,8 @@ def run(
         if unit not in data:
             data[unit] = ApprData.of(task, unit)
     runs = [
-        _Training(data[each.settings.unit_rows], kind, each, door.of_lanes([place]), context.asked)
-        for place, each in enumerate(requests)
+        _Training(data[req.settings.unit_rows], kind, req, door.of_lanes([lane]), context.asked)
+        for lane, req in enumerate(requests)
     ]
     outcomes: list[Outcome] = []
     with ThreadPoolExecutor(context.threads) as pool:

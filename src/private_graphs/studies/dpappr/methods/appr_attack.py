@@ -36,10 +36,10 @@ def layer_attack(
     if not spread or len(degrees) < _FOLDS:
         return silhouette | {"degree_std": spread, "degree_rmse": np.nan, "degree_auc": np.nan}
     folds = KFold(_FOLDS, shuffle=True, random_state=seed)
-    found = cross_val_predict(Ridge(1.0), layer, degrees, cv=folds)
-    error = np.sqrt(np.square(found - degrees).mean())
-    some = degrees > 0
-    area = roc_auc_score(some, found) if 0 < some.mean() < 1 else np.nan
+    predictions = cross_val_predict(Ridge(1.0), layer, degrees, cv=folds)
+    error = np.sqrt(np.square(predictions - degrees).mean())
+    positives = degrees > 0
+    area = roc_auc_score(positives, predictions) if 0 < positives.mean() < 1 else np.nan
     return silhouette | {
         "degree_std": float(spread),
         "degree_rmse": float(error / spread),

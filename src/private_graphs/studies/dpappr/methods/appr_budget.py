@@ -61,8 +61,8 @@ class ApprProtocol(Protocol):
 
 
 PROTOCOLS: dict[str, ApprProtocol] = {
-    each.name: each
-    for each in (
+    protocol.name: protocol
+    for protocol in (
         ApprProtocol(
             name="released",
             summary="what the authors' later code does: batches that never change, sampled nodes "
@@ -174,8 +174,8 @@ def row_epsilon(epsilon: float, rows: int, delta: float) -> float:
 
 def choices_epsilon(epsilon: float, top: int, delta: float) -> float:
     """Return the total ε of ``top`` choices in one row by Corollary 3."""
-    many = math.sqrt(2 * top * -math.log(delta))
-    return 2 * min(top * epsilon, top * epsilon * math.tanh(epsilon) + epsilon * many)
+    factor = math.sqrt(2 * top * -math.log(delta))
+    return 2 * min(top * epsilon, top * epsilon * math.tanh(epsilon) + epsilon * factor)
 
 
 def classical_std(epsilon: float, delta: float, clip: float) -> float:
@@ -210,7 +210,7 @@ def published_noise(
     values = one / 2 if plan.kind == "chosen_values" else None
     left = one - (values or 0.0)
     choice = brentq(
-        lambda each: choices_epsilon(each, plan.top, one_delta) - left, 1e-12, left, xtol=1e-15
+        lambda eps: choices_epsilon(eps, plan.top, one_delta) - left, 1e-12, left, xtol=1e-15
     )
     return ApprNoise(choice=float(choice), values=values, multiplier=multiplier)
 
@@ -297,16 +297,16 @@ def events(plan: ReleasePlan, noise: ApprNoise, shared: str = "") -> tuple[Event
 
     ``shared`` names the sample if other runs also read it.
     """
-    found = releases(plan, noise)
-    return found if plan.rate == 1 else (SecretSample(found, plan.rate, shared),)
+    queries = releases(plan, noise)
+    return queries if plan.rate == 1 else (SecretSample(queries, plan.rate, shared),)
 
 
 def releases(plan: ReleasePlan, noise: ApprNoise) -> tuple[Query, ...]:
     """Return the releases about the sampled nodes."""
-    found: list[Query] = []
+    queries: list[Query] = []
     rows, top = plan.private_roots, plan.top
     if noise.row_std is not None:
-        found.append(
+        queries.append(
             GaussianQuery(
                 count=1,
                 sensitivity=math.sqrt(2 * rows) * plan.row_clip,
@@ -319,7 +319,7 @@ def releases(plan: ReleasePlan, noise: ApprNoise) -> tuple[Query, ...]:
             )
         )
     if noise.choice is not None:
-        found.append(
+        queries.append(
             ExponentialChoice(
                 count=rows * top,
                 calls=1,
@@ -332,7 +332,7 @@ def releases(plan: ReleasePlan, noise: ApprNoise) -> tuple[Query, ...]:
             )
         )
     if noise.values is not None:
-        found.append(
+        queries.append(
             LaplaceQuery(
                 count=rows,
                 calls=1,
@@ -345,7 +345,7 @@ def releases(plan: ReleasePlan, noise: ApprNoise) -> tuple[Query, ...]:
                 **_WORDS,
             )
         )
-    return (*found, _steps(plan, noise))
+    return (*queries, _steps(plan, noise))
 
 
 def _steps(plan: ReleasePlan, noise: ApprNoise) -> GaussianQuery | PoissonSums:

@@ -102,23 +102,23 @@ def _scaled(rows: scipy.sparse.csr_matrix, norms: np.ndarray) -> scipy.sparse.cs
     return scipy.sparse.csr_matrix(rows.multiply(1 / norms))
 
 
-def truncated(rows: scipy.sparse.csr_matrix, others: int) -> scipy.sparse.csr_matrix:
-    """Return ``rows`` with each node in at most ``others`` rows other than its own.
+def truncated(rows: scipy.sparse.csr_matrix, limit: int) -> scipy.sparse.csr_matrix:
+    """Return ``rows`` with each node in at most ``limit`` rows other than its own.
 
     Row i belongs to node i. The entries of largest absolute value are kept, ties go to the first
-    rows; only the matrix is read. So a replaced node changes the inputs of at most ``others`` + 1
+    rows; only the matrix is read. So a replaced node changes the inputs of at most ``limit`` + 1
     targets: its own, and those that mix it.
     """
     coo = rows.tocoo()
     order = np.lexsort((coo.row, -abs(coo.data), coo.row != coo.col, coo.col))
-    node, own = coo.col[order], (coo.row == coo.col)[order]
+    node, diagonal = coo.col[order], (coo.row == coo.col)[order]
     first = np.searchsorted(node, node)  # where the entries of a node begin
     holds_own = np.zeros(rows.shape[1], bool)
-    holds_own[node[own]] = True
-    place = np.arange(len(node)) - first - holds_own[node]
-    kept = order[own | (place < others)]
+    holds_own[node[diagonal]] = True
+    rank = np.arange(len(node)) - first - holds_own[node]
+    indices = order[diagonal | (rank < limit)]
     return scipy.sparse.csr_matrix(
-        (coo.data[kept], (coo.row[kept], coo.col[kept])), shape=rows.shape
+        (coo.data[indices], (coo.row[indices], coo.col[indices])), shape=rows.shape
     )
 
 

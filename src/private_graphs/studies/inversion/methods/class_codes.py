@@ -60,12 +60,12 @@ def with_replaced(
 
     The new images are the ``public`` (V, d) rows, with (V,) labels, of the next class.
     """
-    place = seed % n_classes
-    other = public[0][public[1] == (place + 1) % n_classes]
-    kept = labels != place
+    label = seed % n_classes
+    images = public[0][public[1] == (label + 1) % n_classes]
+    mask = labels != label
     return (
-        np.concatenate([rows[kept], other]),
-        np.concatenate([labels[kept], np.full(len(other), place)]),
+        np.concatenate([rows[mask], images]),
+        np.concatenate([labels[mask], np.full(len(images), label)]),
     )
 
 
@@ -75,7 +75,7 @@ def run(
     """Answer every request with one release."""
     book = Codebook.of(task.validation_pixels.reshape(-1, *task.shape[1:]))
     everyone = np.concatenate([task.validation_pixels, task.test_pixels])
-    near = book.nearness(book.features(everyone))
+    nearness = book.nearness(book.features(everyone))
     rows_of, public_of = (
         {"codes": book.nearness(features), "means": features}
         for features in map(book.features, (task.train_pixels, task.validation_pixels))
@@ -86,10 +86,10 @@ def run(
         if request.settings.replaced:
             public = public_of[request.settings.release], task.validation_labels
             rows, labels = with_replaced(rows, labels, public, task.n_classes, request.seed)
-        query, own = _event(task, request) if request.private else None, door.batch([request])
-        own.plan([(query,) if query else ()])
-        cells = _released(task, request, book, rows, labels, own, query)
-        classes = near[:, cells].argmax(axis=1)
+        query, lane = _event(task, request) if request.private else None, door.batch([request])
+        lane.plan([(query,) if query else ()])
+        cells = _released(task, request, book, rows, labels, lane, query)
+        classes = nearness[:, cells].argmax(axis=1)
         outcomes.append(Outcome.of(task, classes, measured={"noise_multiplier": _noise(query)}))
         context.report(len(outcomes), len(requests))
     return outcomes
@@ -203,7 +203,7 @@ def _released(
     axes = np.linalg.svd(public - centre, full_matrices=False)[2][:count]
     scale = np.linalg.norm((public - centre) @ axes.T, axis=1).mean()
     means = _by_class(rows, labels, task.n_classes)
-    cut, cells = (_in_ball((each - centre) @ axes.T / scale) for each in (means, public))
+    cut, cells = (_in_ball((points - centre) @ axes.T / scale) for points in (means, public))
     (cut,) = door.gaussian(cut[None], [query])
     distances = np.square(cut[:, None] - cells).sum(axis=-1)
     door.public("distances", [distances])

@@ -101,14 +101,14 @@ def run(
     door.inherit([model.events if request.private else () for request, model in pairs])
     scale = _Scale.of(task, requests[0].settings)
     outcomes: list[Outcome] = []
-    each = max(1, _TOGETHER // (task.n_classes * task.train_pixels.shape[1]))
-    for begin in range(0, len(requests), each):
-        part = slice(begin, begin + each)
+    size = max(1, _TOGETHER // (task.n_classes * task.train_pixels.shape[1]))
+    for begin in range(0, len(requests), size):
+        part = slice(begin, begin + size)
         outcomes += _attacked(task, requests[part], attacked[part], scale)
         context.report(len(outcomes), len(requests))
-    shown = min(request.seed for request in requests)
+    seed = min(request.seed for request in requests)
     return [
-        outcome if request.seed == shown else _without_pictures(outcome)
+        outcome if request.seed == seed else _without_pictures(outcome)
         for request, outcome in zip(requests, outcomes, strict=True)
     ]
 
@@ -172,10 +172,10 @@ def _attacked(
     pictures = attack(net, parameters, chosen, public)
     sure = sureness(net, parameters, pictures)
     outcomes = []
-    for model, own, confidence in zip(attacked, pictures, sure, strict=True):
+    for model, images, confidence in zip(attacked, pictures, sure, strict=True):
         pixels = np.concatenate([task.validation_pixels, task.test_pixels])
         classes = net.predict(model.parameters, pixels)
-        measured, distances = scale.measure(own)
+        measured, distances = scale.measure(images)
         outcomes.append(
             Outcome.of(
                 task,
@@ -183,13 +183,13 @@ def _attacked(
                 measured={
                     "noise_multiplier": model.noise_multiplier,
                     "confidence": float(confidence.mean()),
-                    "mean_pixel": float(own.mean()),
+                    "mean_pixel": float(images.mean()),
                     "compared": task.protocol.compared,
                     **measured,
                 },
                 artifacts={
                     "distances": distances.astype(np.float32),
-                    "pictures": np.round(255 * own[:_SHOWN]).astype(np.uint8),
+                    "pictures": np.round(255 * images[:_SHOWN]).astype(np.uint8),
                     "real": scale.real[:_SHOWN],
                 },
             )
@@ -227,8 +227,8 @@ class _Scale:
         references = References(settings.metric, pixels.reshape(-1, *shape) / 255, labels)
         models = without_model(public.reshape(len(public), -1) / 255, *shape)
         nothing = [
-            references.nearest(np.broadcast_to(each, (task.n_classes, *shape)))
-            for each in models.values()
+            references.nearest(np.broadcast_to(picture, (task.n_classes, *shape)))
+            for picture in models.values()
         ]
         first = [np.flatnonzero(task.validation_labels == k)[0] for k in range(task.n_classes)]
         judge = _judge(public, task.validation_labels)
@@ -263,8 +263,8 @@ def _judge(public: np.ndarray, labels: np.ndarray) -> Callable[[np.ndarray], np.
         labels = np.repeat(labels, _JUDGE_COPIES)
     rows = standardised(public.reshape(len(public), -1) / 255)
 
-    def kernel(others: np.ndarray) -> np.ndarray:
-        return np.exp(_KERNEL * (others @ rows.T - 1))
+    def kernel(points: np.ndarray) -> np.ndarray:
+        return np.exp(_KERNEL * (points @ rows.T - 1))
 
     ridge = kernel(rows) + _RIDGE * np.eye(len(rows))
     weights = np.linalg.solve(ridge, (labels[:, None] == classes) - 1 / len(classes))

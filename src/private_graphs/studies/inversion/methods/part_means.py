@@ -68,15 +68,15 @@ def run(
     outcomes = []
     for request in requests:
         chosen = {"norm": bound, "rank": rows.shape[1]}
-        told = stated(task, request, context, chosen)
-        sums, events = sums_of[request.settings.parts], told["events"]
+        fields = stated(task, request, context, chosen)
+        sums, events = sums_of[request.settings.parts], fields["events"]
         if request.private:
-            refuse_large_delta(task.delta, told["n_units"])
-        own = door.batch([request])
-        own.plan([events])
-        (sums,) = own.gaussian(sums[None].copy(), events or [None])
+            refuse_large_delta(task.delta, fields["n_units"])
+        lane = door.batch([request])
+        lane.plan([events])
+        (sums,) = lane.gaussian(sums[None].copy(), events or [None])
         weights = (sums / (variances + RIDGE)).T.astype(np.float32)
-        own.public("weights", [weights])
+        lane.public("weights", [weights])
         outcomes.append(
             Outcome(
                 test_predictions=(test @ weights).argmax(axis=1),
@@ -124,10 +124,10 @@ def class_sums_of(
     ``rows`` (n, r), ``labels`` (n,), -1 for an image that is left out.
     """
     part = hashed_parts(len(labels), parts)
-    own = np.flatnonzero(labels >= 0)
-    unit = labels[own] * parts + part[own]
+    indices = np.flatnonzero(labels >= 0)
+    unit = labels[indices] * parts + part[indices]
     means = np.zeros((n_classes * parts, rows.shape[1]))
-    np.add.at(means, unit, rows[own])
+    np.add.at(means, unit, rows[indices])
     means /= np.maximum(np.bincount(unit, minlength=len(means)), 1)[:, None]
     norms = np.linalg.norm(means, axis=1, keepdims=True)
     means *= np.minimum(1, bound * _MARGIN / np.maximum(norms, np.finfo(float).tiny))

@@ -61,12 +61,12 @@ def variation(
             weight = decay ** (m + shift)
             left, right = max(0, shift), width + min(0, shift)
             here = (..., slice(m, height), slice(left, right))
-            there = (..., slice(0, height - m), slice(left - shift, right - shift))
-            difference = pictures[here] - pictures[there]
+            shifted = (..., slice(0, height - m), slice(left - shift, right - shift))
+            difference = pictures[here] - pictures[shifted]
             total += weight * np.abs(difference).sum((-1, -2))
             sign = weight * np.sign(difference)
             gradient[here] += sign
-            gradient[there] -= sign
+            gradient[shifted] -= sign
     return total, gradient
 
 
@@ -86,15 +86,15 @@ def penalty(
 def doubt(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return (R, K) 1 - p_k at picture k of each class, and the (R, K, K) gradients by logits."""
     chances = softmax(logits, axis=-1)
-    own = np.diagonal(chances, axis1=1, axis2=2)
-    return 1 - own, own[..., None] * (chances - np.eye(logits.shape[-1], dtype=logits.dtype))
+    p = np.diagonal(chances, axis1=1, axis2=2)
+    return 1 - p, p[..., None] * (chances - np.eye(logits.shape[-1], dtype=logits.dtype))
 
 
 def surprise(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return (R, K) -log p_k and its gradient in the same way."""
     chances = log_softmax(logits, axis=-1)
-    own = np.diagonal(chances, axis1=1, axis2=2)
-    return -own, np.exp(chances) - np.eye(logits.shape[-1], dtype=logits.dtype)
+    log_p = np.diagonal(chances, axis1=1, axis2=2)
+    return -log_p, np.exp(chances) - np.eye(logits.shape[-1], dtype=logits.dtype)
 
 
 def attack(
@@ -109,13 +109,13 @@ def attack(
     """
     flat = np.ascontiguousarray(parameters, np.float32)
     if chosen.kind == "original":
-        found = _original(net, flat, chosen)
+        pictures = _original(net, flat, chosen)
     elif chosen.kind == "enhanced":
-        found = _enhanced(net, flat, chosen)
+        pictures = _enhanced(net, flat, chosen)
     else:
-        found = _prior(net, flat, chosen, public)
+        pictures = _prior(net, flat, chosen, public)
     shape = (len(parameters), net.n_classes, net.height, net.width)
-    return found.clip(0, 1).reshape(shape)
+    return pictures.clip(0, 1).reshape(shape)
 
 
 def _original(net: PictureNet, parameters: np.ndarray, chosen: InversionAttack) -> np.ndarray:
@@ -132,9 +132,9 @@ def _original(net: PictureNet, parameters: np.ndarray, chosen: InversionAttack) 
         better = (cost < least[at]) & ~stopped[at]
         least[at] = np.where(better, cost, least[at])
         best[at] = np.where(better[..., None], pictures[at], best[at])
-        place = step % _PATIENCE
-        stopped[at] |= (least[at] <= _ENOUGH) | (cost >= earlier[place, at])
-        earlier[place, at] = cost
+        slot = step % _PATIENCE
+        stopped[at] |= (least[at] <= _ENOUGH) | (cost >= earlier[slot, at])
+        earlier[slot, at] = cost
         moved = (pictures[at] - np.float32(chosen.step) * gradient).clip(0, 1)
         pictures[at] = np.where(stopped[at][..., None], pictures[at], moved)
     return best
@@ -200,14 +200,14 @@ def _prior(
     seen, powers = np.square(pixels).mean((1, 2)), np.abs(fourier) ** 2
     means, spectra, contrasts = [], [], []
     for label in range(net.n_classes):
-        others = labels != label
-        mean = pixels[others].mean(axis=0)
-        power = powers[others].mean(axis=0) - np.abs(rfft2(mean, norm="ortho")) ** 2
+        mask = labels != label
+        mean = pixels[mask].mean(axis=0)
+        power = powers[mask].mean(axis=0) - np.abs(rfft2(mean, norm="ortho")) ** 2
         power = power.clip(min=0)
         spectra.append(np.sqrt(np.sqrt(power) * np.sqrt(power.max())))
         means.append(mean.ravel())
-        contrasts.append(np.sqrt(seen[others].mean() - np.square(mean).mean()))
-    mean, spectrum, contrast = (np.array(each, np.float32) for each in (means, spectra, contrasts))
+        contrasts.append(np.sqrt(seen[mask].mean() - np.square(mean).mean()))
+    mean, spectrum, contrast = (np.array(rows, np.float32) for rows in (means, spectra, contrasts))
 
     def shaped(z: np.ndarray) -> np.ndarray:
         fourier = rfft2(z.reshape(*z.shape[:2], *shape))

@@ -53,7 +53,7 @@ class _Seen:
     def __getitem__(self, which) -> _Seen:
         part = object.__new__(_Seen)
         part.images, part.mean, part.variance = (
-            each[which] for each in (self.images, self.mean, self.variance)
+            array[which] for array in (self.images, self.mean, self.variance)
         )
         return part
 
@@ -64,13 +64,13 @@ class _Seen:
         bottom = (self.mean**2 + other.mean**2 + _C1) * (self.variance + other.variance + _C2)
         return (top / bottom).mean(axis=(-1, -2))
 
-    def distances(self, others: _Seen) -> np.ndarray:
+    def distances(self, references: _Seen) -> np.ndarray:
         """Return (T, m) distances of T images to m others."""
-        begins = range(0, len(others.images), _TOGETHER)
-        parts = [others[begin : begin + _TOGETHER] for begin in begins]
+        begins = range(0, len(references.images), _TOGETHER)
+        parts = [references[begin : begin + _TOGETHER] for begin in begins]
         return np.array([
-            np.concatenate([1 - self[place].ssim(part) for part in parts])
-            for place in range(len(self.images))
+            np.concatenate([1 - self[index].ssim(part) for part in parts])
+            for index in range(len(self.images))
         ])  # fmt: skip
 
 
@@ -81,9 +81,9 @@ class _Pixels:
         self.rows = images.reshape(len(images), -1).astype(np.float64)
         self.squares = np.square(self.rows).sum(1)
 
-    def distances(self, others: _Pixels) -> np.ndarray:
+    def distances(self, references: _Pixels) -> np.ndarray:
         """Return (T, m) distances of T images to m others."""
-        squared = self.squares[:, None] + others.squares - 2 * self.rows @ others.rows.T
+        squared = self.squares[:, None] + references.squares - 2 * self.rows @ references.rows.T
         return np.sqrt(np.maximum(squared, 0.0))
 
 
@@ -93,20 +93,20 @@ class References:
     def __init__(self, metric: Metric, pictures: np.ndarray, labels: np.ndarray) -> None:
         """Take (n, h, w) pictures in [0, 1] and their (n,) labels."""
         self._measured = _Seen if metric == "ssim" else _Pixels
-        own = [pictures[labels == label] for label in range(int(labels.max()) + 1)]
-        self._own = [self._measured(each) for each in own]
-        self._first = self._measured(np.array([each[0] for each in own]))
+        groups = [pictures[labels == label] for label in range(int(labels.max()) + 1)]
+        self._own = [self._measured(group) for group in groups]
+        self._first = self._measured(np.array([group[0] for group in groups]))
 
     def nearest(self, pictures: np.ndarray) -> np.ndarray:
         """Return (K,) smallest distance of picture k to the references of class k."""
         return np.array([
-            self._measured(picture[None]).distances(own).min()
-            for picture, own in zip(pictures, self._own, strict=True)
+            self._measured(picture[None]).distances(group).min()
+            for picture, group in zip(pictures, self._own, strict=True)
         ])  # fmt: skip
 
     def identified(self, pictures: np.ndarray) -> np.ndarray:
         """Return (K,) bool: whether the nearest of all classes' first references to picture k is
         that of class k. Ties count as wrong."""
-        found = self._measured(pictures).distances(self._first)
-        own = np.diagonal(found)
-        return (found <= own[:, None]).sum(axis=1) == 1
+        distances = self._measured(pictures).distances(self._first)
+        diagonal = np.diagonal(distances)
+        return (distances <= diagonal[:, None]).sum(axis=1) == 1

@@ -56,9 +56,9 @@ def read_faces(path: Path, view: DataView) -> ParsedImages:
         with readable(str(path)):
             for member in archive.infolist():
                 name = PurePosixPath(member.filename)
-                found = re.fullmatch(r".*?(\d+)\.jpg", name.name, re.IGNORECASE)
-                if found:
-                    people.setdefault(name.parent, {})[int(found[1])] = member
+                match = re.fullmatch(r".*?(\d+)\.jpg", name.name, re.IGNORECASE)
+                if match:
+                    people.setdefault(name.parent, {})[int(match[1])] = member
             photographs = np.array([
                 [_photograph(archive, member, path) for member in _first(numbers, person, path)]
                 for person, numbers in sorted(people.items())

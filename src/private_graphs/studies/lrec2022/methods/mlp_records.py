@@ -227,7 +227,7 @@ def run(
         refuse_large_delta(task.delta, task.n_units)
     answer, epochs = partial(_train, task), lambda request: request.settings.epochs
     return in_batches(
-        requests, door, context, lambda each: (each.private, each.settings), answer, epochs
+        requests, door, context, lambda request: (request.private, request.settings), answer, epochs
     )
 
 
@@ -249,7 +249,7 @@ def _train(
     trained = mlp.train(
         net, steps, task.train_pixels, task.train_labels,
         [request.streams for request in requests],
-        door.descent([each[0] if each else None for each in events]), watched=watched,
+        door.descent([plan[0] if plan else None for plan in events]), watched=watched,
         threads=context.threads, device=context.device, progress=context.progress,
     )  # fmt: skip
     outcomes = []

@@ -84,8 +84,8 @@ class PateProtocol(Protocol):
 
 
 PROTOCOLS = {
-    each.name: each
-    for each in (
+    protocol.name: protocol
+    for protocol in (
         PateProtocol(
             name="paper",
             summary="what the thesis says, with the accounting of its Proposition 2; what it "
@@ -182,7 +182,7 @@ def vote(task: ImageTask, request: Request, context: Context) -> TeacherVotes:
     if task.votes is not None:
         return TeacherVotes(task.votes[:cut], task.votes[cut:])
     settings: PateSettings = request.settings
-    asked = () if context.asked is None else (context.asked,)
+    targets = () if context.asked is None else (context.asked,)
     ensemble = Ensemble(
         settings.teacher_network, task.shape, task.n_classes, settings.teacher_epochs,
         settings.teacher_batch, settings.teacher_rate,
@@ -190,11 +190,11 @@ def vote(task: ImageTask, request: Request, context: Context) -> TeacherVotes:
     counts = ensemble.votes(
         _parts(task.n_units, settings.teachers, request.streams.generator("partition")),
         task.train_pixels, task.train_labels,
-        np.concatenate([task.validation_pixels, task.test_pixels, *asked]),
+        np.concatenate([task.validation_pixels, task.test_pixels, *targets]),
         request.streams.generator("teachers"), context.device,
     )  # fmt: skip
     end = cut + len(task.test_pixels)
-    return TeacherVotes(counts[:cut], counts[cut:end], counts[end:] if asked else None)
+    return TeacherVotes(counts[:cut], counts[cut:end], counts[end:] if targets else None)
 
 
 @dataclass(eq=False)
@@ -220,9 +220,9 @@ class TeacherStage:
         for key, array in arrays.items():
             if key.endswith(f"/{name}"):
                 return array
-        found = ", ".join(sorted(key.split("/", 1)[1] for key in arrays)) or "nothing"
+        names = ", ".join(sorted(key.split("/", 1)[1] for key in arrays)) or "nothing"
         raise UserError(
-            f"{stage}: the job that is needed has no {name}; found {found}: run it with the same "
+            f"{stage}: the job that is needed has no {name}; found {names}: run it with the same "
             "seeds and budgets"
         )
 
@@ -237,13 +237,13 @@ class TeacherStage:
 
     def labels(self, request: Request) -> np.ndarray:
         """Return the (V,) released labels of a request, ``REFUSED`` if there is none."""
-        own, plan = self.door.batch([request]), _events(self.task, request)
-        kept = self.kept("labels", _name(request, "labels"))
-        if kept is not None:
+        lane, plan = self.door.batch([request]), _events(self.task, request)
+        labels = self.kept("labels", _name(request, "labels"))
+        if labels is not None:
             self._check_price(request)
-            own.inherit([plan])
-            return kept
-        own.plan([plan])
+            lane.inherit([plan])
+            return labels
+        lane.plan([plan])
         noise, votes = noise_of(self.task, request), self.votes(request).pool
         if noise is None:
             first = np.arange(len(votes)) < request.settings.answers
@@ -251,34 +251,34 @@ class TeacherStage:
         *check, answer = plan
         return released_labels(
             votes, noise,
-            lambda exact, asked: own.rows(exact, check[0] if check else None, asked),
-            lambda exact, asked: own.rows(exact, answer, asked),
+            lambda exact, mask: lane.rows(exact, check[0] if check else None, mask),
+            lambda exact, mask: lane.rows(exact, answer, mask),
         )  # fmt: skip
 
     def _check_price(self, request: Request) -> None:
         """Raise UserError if another job released the labels with different noise or δ."""
-        told = json.loads(bytes(self.kept("labels", _name(request, "price"))))
+        price = json.loads(bytes(self.kept("labels", _name(request, "price"))))
         expected = _price(self.task, request)
         # machines differ in the last digits of a calibrated noise
-        if told.keys() != expected.keys() or not all(
-            math.isclose(told[name], expected[name], rel_tol=1e-9) for name in told
+        if price.keys() != expected.keys() or not all(
+            math.isclose(price[name], expected[name], rel_tol=1e-9) for name in price
         ):
             raise UserError(
-                f"labels: the job that is needed released them with {told}; expected {expected}, "
+                f"labels: the job that is needed released them with {price}; expected {expected}, "
                 "which this job is priced for: give both groups the same protocol, delta and "
                 "settings of votes"
             )
 
     def start(self, request: Request) -> np.ndarray:
         """Return the key of initial weights and orders that all students of these labels share."""
-        kept = self.kept("labels", _name(request, "start"))
-        return request.streams.key("start").astype(np.int64) if kept is None else kept
+        key = self.kept("labels", _name(request, "start"))
+        return request.streams.key("start").astype(np.int64) if key is None else key
 
     def truth(self, request: Request) -> np.ndarray:
         """Return the (V,) true labels of the public images, ``UNKNOWN`` if not public."""
-        found = np.full(len(self.task.validation_labels), UNKNOWN)
-        found[request.known] = self.task.validation_labels[request.known]
-        return found
+        labels = np.full(len(self.task.validation_labels), UNKNOWN)
+        labels[request.known] = self.task.validation_labels[request.known]
+        return labels
 
     def told(self, request: Request, labels: np.ndarray) -> dict[str, Any]:
         """Return measures of the released labels against public truth."""
@@ -312,12 +312,12 @@ def pool_of(task: ImageTask, labels: np.ndarray, device: str) -> Pool:
     )
 
 
-def training_of(settings: PateSettings, **more: Any) -> Training:
+def training_of(settings: PateSettings, **options: Any) -> Training:
     """Return the training settings of a student."""
     from private_graphs.training.students import Training
 
     return Training(
-        settings.network, settings.epochs, settings.batch, settings.learning_rate, **more
+        settings.network, settings.epochs, settings.batch, settings.learning_rate, **options
     )
 
 
@@ -357,11 +357,11 @@ def _release(stage: TeacherStage, request: Request) -> Outcome:
         training_of(request.settings), pool, task.shape, task.n_classes,
         np.random.default_rng(start),
     )  # fmt: skip
-    asked = stage.context.asked
+    targets = stage.context.asked
     return Outcome(
         test_predictions=student.classes(images_of(task.test_pixels, task.shape, device)),
         validation_predictions=student.classes(pool.images),
-        logits=None if asked is None else student.logits(images_of(asked, task.shape, device)),
+        logits=None if targets is None else student.logits(images_of(targets, task.shape, device)),
         measured={
             "epochs": request.settings.epochs,
             "noise_multiplier": noise_of(task, request).answer_std,
@@ -387,15 +387,15 @@ def _plurality(stage: TeacherStage, request: Request) -> Outcome:
     )  # fmt: skip
     labels = simulated_labels(votes.pool, noise, request.streams.generator("diagnostic"))
     answered = np.flatnonzero(labels != REFUSED)
-    asked = answered[-1] + 1 if len(answered) else len(labels)
+    n_queries = answered[-1] + 1 if len(answered) else len(labels)
     measured = {"noise_multiplier": 0.0, **stage.told(request, votes.pool.argmax(axis=1))}
     if settings.check_noise:
         measured |= {
             "diagnostic_epsilon": dependent_epsilon(
-                votes.pool[:asked], noise, task.delta, labels[:asked] != REFUSED
+                votes.pool[:n_queries], noise, task.delta, labels[:n_queries] != REFUSED
             ),
             "diagnostic_noise": noise.answer_std,
-            "diagnostic_queries": int(asked),
+            "diagnostic_queries": int(n_queries),
             "diagnostic_labels": len(answered),
             "diagnostic_label_accuracy": stage.told(request, labels)["label_accuracy"],
         }

@@ -77,7 +77,7 @@ def _answer(stage: TeacherStage, request: Request) -> Outcome:
     )  # fmt: skip
     generator = np.random.default_rng(stage.start(request))
     truth = stage.truth(request)
-    told: dict[str, Any] = {}
+    removal: dict[str, Any] = {}
     counts = f"seed{request.seed}/epsilon{request.epsilon:g}/counts"
 
     def trained(pool: students.Pool) -> students.Student:
@@ -92,10 +92,10 @@ def _answer(stage: TeacherStage, request: Request) -> Outcome:
             suspicious = trained(pool).counts
         # After the first training the generator's state depends on whether it ran here.
         generator = np.random.default_rng([*stage.start(request), 1])
-        kept, removed = cleansed(suspicious, settings.tau, generator)
+        clean, removed = cleansed(suspicious, settings.tau, generator)
         wrong = labels[pool.labelled] != truth[pool.labelled]
-        told = {"removed": len(removed), "removed_wrong": int(wrong[removed].sum()),
-                "kept_wrong": int(wrong[kept].sum())}  # fmt: skip
+        removal = {"removed": len(removed), "removed_wrong": int(wrong[removed].sum()),
+                "kept_wrong": int(wrong[clean].sum())}  # fmt: skip
         pool = pool.without(removed)
     student = trained(pool)
     noise = noise_of(task, request)
@@ -106,7 +106,7 @@ def _answer(stage: TeacherStage, request: Request) -> Outcome:
             "epochs": settings.epochs,
             "noise_multiplier": noise.answer_std if noise else 0.0,
             **stage.told(request, labels),
-            **told,
+            **removal,
             "curve": json.dumps(student.curve),
         },
         artifacts={counts: student.counts},
@@ -115,8 +115,8 @@ def _answer(stage: TeacherStage, request: Request) -> Outcome:
 
 def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
     """See ``Method.stated``; labels are stored only if another job computed them."""
-    told = pate_labels.stated(task, request, context, chosen)
-    return told if "labels" in context.artifacts else told | {"assumptions": ()}
+    fields = pate_labels.stated(task, request, context, chosen)
+    return fields if "labels" in context.artifacts else fields | {"assumptions": ()}
 
 
 def _watch(labels: np.ndarray, truth: np.ndarray):
@@ -124,15 +124,15 @@ def _watch(labels: np.ndarray, truth: np.ndarray):
     wrong = labels != truth
 
     def tell(classes: list[np.ndarray]) -> dict[str, float]:
-        found: dict[str, float] = {}
-        for place, each in enumerate(classes, 1):
-            found[f"released_{place}"] = round(float((each == labels).mean()), 4)
-            found[f"true_{place}"] = round(float((each == truth).mean()), 4)
+        scores: dict[str, float] = {}
+        for index, predicted in enumerate(classes, 1):
+            scores[f"released_{index}"] = round(float((predicted == labels).mean()), 4)
+            scores[f"true_{index}"] = round(float((predicted == truth).mean()), 4)
         if len(classes) == 2:
             differ = classes[0] != classes[1]
-            found["disagreements"] = int(differ.sum())
-            found["wrong_among_them"] = int((differ & wrong).sum())
-        return found
+            scores["disagreements"] = int(differ.sum())
+            scores["wrong_among_them"] = int((differ & wrong).sum())
+        return scores
 
     return tell
 

@@ -87,9 +87,9 @@ def released_labels(
 
     ``checked`` and ``answered`` add noise to the rows of an array that a (n,) mask selects.
     """
-    asked = np.arange(len(votes)) < noise.queries
-    largest = checked(votes.max(axis=1).astype(np.float64), asked)
-    passed = asked & (largest >= noise.threshold) if noise.check_std else asked
+    mask = np.arange(len(votes)) < noise.queries
+    largest = checked(votes.max(axis=1).astype(np.float64), mask)
+    passed = mask & (largest >= noise.threshold) if noise.check_std else mask
     passed &= np.cumsum(passed) <= noise.answers
     noisy = answered(votes.astype(np.float64), passed)
     labels = np.full(len(votes), REFUSED)
@@ -129,7 +129,7 @@ def _dependent(log_q: np.ndarray, std: float, order: float) -> np.ndarray:
     μ1 = μ2 + 1, where its conditions hold.
     """
     plain = order / std**2
-    found = np.full(len(log_q), plain)
+    rdp = np.full(len(log_q), plain)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         order2 = std * np.sqrt(-log_q)
         order1 = order2 + 1
@@ -143,7 +143,7 @@ def _dependent(log_q: np.ndarray, std: float, order: float) -> np.ndarray:
         log_a = (order - 1) * (log_not - np.log1p(-np.exp((log_q + cost2) * (1 - 1 / order2))))
         log_b = (order - 1) * (cost1 - log_q / (order1 - 1))
         bound = np.logaddexp(log_not + log_a, log_q + log_b) / (order - 1)
-    return np.where(fits & (bound < plain), np.maximum(bound, 0), found)
+    return np.where(fits & (bound < plain), np.maximum(bound, 0), rdp)
 
 
 def dependent_answers(votes: np.ndarray, answer_std: float, order: float) -> np.ndarray:

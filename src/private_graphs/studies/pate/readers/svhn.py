@@ -30,16 +30,16 @@ def read_svhn(folder: Path) -> ParsedImages:
     """Read the two .mat files and the votes of a folder; UserError if one is malformed."""
     sides = [_read_side(folder / f"{side}_32x32.mat") for side in ("train", "test")]
     images, labels = (np.concatenate(parts) for parts in zip(*sides, strict=True))
-    place = np.arange(len(labels)) - len(sides[0][1])
+    offset = np.arange(len(labels)) - len(sides[0][1])
     n_asked = len(sides[1][1])
     votes = np.zeros((len(labels), len(DIGITS)), np.int32)
-    votes[place >= 0] = read_votes(folder / VOTES, n_asked, len(DIGITS))
+    votes[offset >= 0] = read_votes(folder / VOTES, n_asked, len(DIGITS))
     return ParsedImages(
         images=images,
         labels=labels,
-        train_mask=place < 0,
-        validation_mask=(place >= 0) & (place < POOL),
-        test_mask=place >= POOL,
+        train_mask=offset < 0,
+        validation_mask=(offset >= 0) & (offset < POOL),
+        test_mask=offset >= POOL,
         votes=votes,
         preprocessing=(
             "the training images are those of the published training file, all of them; the first "

@@ -81,8 +81,8 @@ class DpGnnProtocol(Protocol):
 
 
 PROTOCOLS = {
-    each.name: each
-    for each in (
+    protocol.name: protocol
+    for protocol in (
         DpGnnProtocol(
             name="released",
             summary="what the authors' code does: rows of a batch's subgraph are clipped and not "
@@ -279,16 +279,16 @@ def stars_of(
     from private_graphs.training.stacks import Stars
 
     parts = [matrix[roots] for matrix in reading]
-    width = max(1, *(int(np.diff(each.indptr).max(initial=0)) for each in parts))
+    width = max(1, *(int(np.diff(part.indptr).max(initial=0)) for part in parts))
     members = np.zeros((len(parts), len(roots), 1 + width), np.int32)
     members[..., 0] = roots
     present = np.zeros((len(parts), len(roots), width), np.float32)
     for replica, part in enumerate(parts):
         counts = np.diff(part.indptr)
         row = np.repeat(np.arange(len(roots)), counts)
-        place = np.arange(part.nnz) - np.repeat(part.indptr[:-1], counts)
-        members[replica, row, 1 + place] = part.indices
-        present[replica, row, place] = 1
+        slot = np.arange(part.nnz) - np.repeat(part.indptr[:-1], counts)
+        members[replica, row, 1 + slot] = part.indices
+        present[replica, row, slot] = 1
     return Stars(rows, None, torch.from_numpy(members), torch.from_numpy(present))
 
 
@@ -314,14 +314,14 @@ def row_sums(
                 continue
             roots = train[batch]
             reads = network.matrices[replica][roots]
-            others = np.setdiff1d(reads.indices, roots)
-            members = np.r_[roots, others]
+            neighbours = np.setdiff1d(reads.indices, roots)
+            members = np.r_[roots, neighbours]
             reads = reads[:, members]
             reads.resize(len(members), len(members))  # the other rows read nothing relevant
-            own = {name: each[replica : replica + 1] for name, each in stack.parameters.items()}
+            params = {name: part[replica : replica + 1] for name, part in stack.parameters.items()}
             squares, add = stacks.example_gradients(
                 replace(network, matrices=[reads]),
-                stacks.Stack(own, {}),
+                stacks.Stack(params, {}),
                 inputs.view(torch.from_numpy(members)[None]),
                 torch.from_numpy(labels[batch]),
                 torch.arange(len(roots)),
@@ -342,17 +342,17 @@ def _train(data: SumsData, requests: Sequence[Request], door: Door) -> list[Outc
     task, settings = data.task, requests[0].settings
     protocol, labels = task.protocol, task.graph.labels
     budget, private = budget_of(task, settings), requests[0].private
-    scales = [noise_scale(budget, each.epsilon) if private else 0.0 for each in requests]
-    streams = [each.streams for each in requests]
+    scales = [noise_scale(budget, request.epsilon) if private else 0.0 for request in requests]
+    streams = [request.streams for request in requests]
     plans = [budget.events(scale) if private else () for scale in scales]
     door.plan(plans)
-    lists = [owned_lists(data.adjacency, settings.degree, each) for each in streams]
-    received = [each.T.tocsr() for each in lists]
+    lists = [owned_lists(data.adjacency, settings.degree, stream) for stream in streams]
+    received = [matrix.T.tocsr() for matrix in lists]
     if protocol.reads == "received":
         # A target keeps at most D of its senders, by its own draw.
         reading = [
-            owned_lists(each, settings.degree, own)
-            for each, own in zip(received, streams, strict=True)
+            owned_lists(matrix, settings.degree, stream)
+            for matrix, stream in zip(received, streams, strict=True)
         ]
         answering = reading
     else:
@@ -366,7 +366,7 @@ def _train(data: SumsData, requests: Sequence[Request], door: Door) -> list[Outc
     fit = partial(
         stacks.Fit,
         labels=labels[data.train],
-        rates=[each.settings.learning_rate for each in requests],
+        rates=[request.settings.learning_rate for request in requests],
         epochs=settings.epochs,
         validation=whole if chooses else None,
         validation_labels=labels[data.validation] if chooses else None,

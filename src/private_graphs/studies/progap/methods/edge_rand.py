@@ -112,11 +112,11 @@ def randomised_rows(
     directions; each ``_CHUNK`` rows have their own noisy density, with noise for the density of all
     rows.
     """
-    both = np.concatenate([edges, edges[::-1]], axis=1)
+    arcs = np.concatenate([edges, edges[::-1]], axis=1)
     last, drawn = n_nodes % _CHUNK or _CHUNK, []
     for start in range(0, n_nodes, _CHUNK):
         stop = min(start + _CHUNK, n_nodes)
-        rows = both[:, (both[0] >= start) & (both[0] < stop)]
+        rows = arcs[:, (arcs[0] >= start) & (arcs[0] < stop)]
         # all chunks have the noise of the last one, whose density an edge changes most
         density = noisy_density(
             rows.shape[1] / ((stop - start) * n_nodes), 1 / (last * n_nodes), door, plan[0]
@@ -146,8 +146,8 @@ def _drawn(
 
     ``sample(generator, size)`` draws about ``size`` pairs uniformly.
     """
-    kept, made = keeping(query.epsilon, density)
-    return door.flip(codes, n_pairs, kept, made, query, sample, stream=_STREAM)
+    true_rate, false_rate = keeping(query.epsilon, density)
+    return door.flip(codes, n_pairs, true_rate, false_rate, query, sample, stream=_STREAM)
 
 
 def _decoded(codes: np.ndarray, n_nodes: int) -> np.ndarray:
@@ -194,8 +194,8 @@ class Sage:
         outputs = []
         for number in range(self.layers):
             got, values = self.gathered(forward, values)
-            near = forward.linear(f"near{number}", got)
-            values = normalize(near + forward.linear(f"self{number}", values), dim=-1)
+            message = forward.linear(f"near{number}", got)
+            values = normalize(message + forward.linear(f"self{number}", values), dim=-1)
             values = selu(forward.norm(f"near{number}.norm", self.norm, values))
             outputs.append(values)
         joined = forward.linear("joined", torch.cat(outputs, dim=-1))
@@ -266,25 +266,25 @@ def _train(data: SumsData, requests: Sequence[Request], door: Door) -> list[Outc
 
     task, settings = data.task, requests[0].settings
     matrices = [
-        _graph(data, request, door.of_lanes([place])) for place, request in enumerate(requests)
+        _graph(data, request, door.of_lanes([lane])) for lane, request in enumerate(requests)
     ]
     matrices = matrices if requests[0].private else matrices[:1]
     network = Sage(task.graph.n_features, task.n_classes, settings.hops, matrices)
     inputs, labels = stacks.StackInputs(data.rows), task.graph.labels
     stack = started(network, [request.streams for request in requests])
     fit = stacks.Fit(
-        inputs, labels[data.train], [each.settings.learning_rate for each in requests],
+        inputs, labels[data.train], [request.settings.learning_rate for request in requests],
         settings.epochs, inputs, labels[data.validation], data.train, data.validation,
     )  # fmt: skip
     stacks.train_whole(network, stack, fit)
     predicted = stacks.predictions(network, stack, inputs)
     return [
         Outcome(
-            test_predictions=each[data.test],
-            validation_predictions=each[data.validation],
+            test_predictions=classes[data.test],
+            validation_predictions=classes[data.validation],
             measured={"epochs": settings.epochs},
         )
-        for each in predicted
+        for classes in predicted
     ]
 
 

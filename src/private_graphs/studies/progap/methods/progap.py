@@ -103,11 +103,11 @@ class Stage:
         statistics = running(shapes, len(streams)) if self.norm == "batch" else {}
         if before is not None:
             for old, new in ((before.parameters, tensors), (before.running, statistics)):
-                for name, each in old.items():
+                for name, tensor in old.items():
                     if name in ("first.weight", "first.bias"):
-                        new[name] = each
+                        new[name] = tensor
                     elif not name.startswith("head"):
-                        new[name][:, : each.shape[1]] = each
+                        new[name][:, : tensor.shape[1]] = tensor
         return Stack(tensors, statistics)
 
 
