@@ -98,7 +98,7 @@ def measure(mirror: str) -> dict[str, Any]:
         ("released", NOISE_MULTIPLIER),
         ("sound", gdp_noise(1.0, 1, 1e-5, "add_remove")),
     ):
-        release = partial(embedded, noise_multiplier=noise, protocol=protocol)
+        release = partial(embedded, noise_multiplier=noise, scaled=protocol == "sound")
         replayed = replay(lambda graph, watch, release=release: release(graph, watch=watch),
                           adjacency, [gone], relation="add_remove")  # fmt: skip
         found[protocol] = {"noise_multiplier": noise, "ratio": replayed.largest_ratio,

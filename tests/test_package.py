@@ -29,7 +29,9 @@ def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_wheel_holds_code_sources_and_recorded_results_alone(wheel: Path, root: Path) -> None:
+def test_the_wheel_holds_code_sources_embedded_data_and_recorded_results_alone(
+    wheel: Path, root: Path
+) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names} == {
         "private_graphs", f"private_graphs-{__version__}.dist-info"
@@ -37,7 +39,9 @@ def test_the_wheel_holds_code_sources_and_recorded_results_alone(wheel: Path, ro
     shipped = {name.removeprefix("private_graphs/_resources/") for name in names
                if "_resources/" in name}  # fmt: skip
     recorded = {path.relative_to(root).as_posix() for path in (root / "recorded").glob("*/*")}
-    assert shipped == {"data/sources.yaml"} | recorded
+    embedded = {path.relative_to(root).as_posix()
+                for path in (root / "data" / "embedded").rglob("*") if path.is_file()}  # fmt: skip
+    assert shipped == {"data/sources.yaml"} | embedded | recorded
     assert wheel.stat().st_size < 25e6
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -105,20 +104,20 @@ class Embedding:
 def embedded(
     adjacency: sp.csr_array,
     noise_multiplier: float,
-    protocol: Literal["released", "sound"],
+    scaled: bool,
     watch: Watch = UNSEEN,
 ) -> Embedding:
     """Return the embedding of an adjacency matrix by DPDGC's linear encoder.
 
     The weights are as PyTorch initialises them; private training makes them larger, not smaller.
-    ``released``: the lines that should scale each node's weights to norm 1e-8 change a dictionary
-    that is thrown away, and the noise is made for that norm. ``sound``: norm 1, and noise for a
-    friendship, which moves two rows.
+    Not ``scaled``, as released: the lines that should scale each node's weights to norm 1e-8 change
+    a dictionary that is thrown away, and the noise is made for that norm. ``scaled``: norm 1, and
+    noise for a friendship, which moves two rows.
     """
     n = adjacency.shape[0]
     weights = np.random.default_rng(0).uniform(-1, 1, (n, _WIDTH)) / np.sqrt(n)
     sensitivity = _NORM_SCALE
-    if protocol == "sound":
+    if scaled:
         weights /= np.linalg.norm(weights, axis=1, keepdims=True)
         sensitivity = np.sqrt(2)
     query = GaussianQuery(count=1, sensitivity=sensitivity, dimension=n * _WIDTH,
