@@ -71,11 +71,11 @@ def findings(
 
 def _sampling(first: TrainingRun, second: TrainingRun) -> Iterator[str]:
     pairs = zip(first.samplers, second.samplers, strict=False)
-    for epoch, ((_, *before), (_, *after)) in enumerate(pairs, 1):
-        if before != after:
+    for epoch, ((_, *one), (_, *two)) in enumerate(pairs, 1):
+        if one != two:
             yield (f"sampling rate and steps depend on the data: epoch {epoch}: q = "
-                   f"{before[0]:.6g}, "
-                   f"{before[1]} steps; q = {after[0]:.6g}, {after[1]} steps")  # fmt: skip
+                   f"{one[0]:.6g}, "
+                   f"{one[1]} steps; q = {two[0]:.6g}, {two[1]} steps")  # fmt: skip
 
 
 def _answers(first: TrainingRun, second: TrainingRun) -> Iterator[str]:

@@ -21,7 +21,7 @@ from private_graphs.mechanisms.door import Lane, Watch
 
 TERMINATED = 128 + signal.SIGTERM
 """Exit code after SIGTERM, as in shells."""
-_ROOM = ".room"
+_RESERVED = ".room"
 _PAGES = 2**16
 """Most bytes of the statement, pages and manifest of a release, and of what lies beside them."""
 
@@ -62,7 +62,7 @@ def rehearsed(folder: Path, room: Sequence[int]) -> Iterator[None]:
         for part, size in zip(parts, room, strict=True):
             closed = part.name == "private"
             with private_folder(part) if closed else nullcontext():
-                with atomic_path(part / _ROOM) as temporary:
+                with atomic_path(part / _RESERVED) as temporary:
                     with open(temporary, "wb") as file:
                         file.write(bytes(size + _PAGES))
                     sync(temporary)
@@ -81,7 +81,7 @@ def rehearsed(folder: Path, room: Sequence[int]) -> Iterator[None]:
 def free(folder: Path) -> None:
     """Give back the room that ``rehearsed`` holds, and what killed processes have left."""
     for part in ("release", "private"):
-        for path in [*(folder / part).glob(_ROOM), *(folder / part).glob(".*.partial")]:
+        for path in [*(folder / part).glob(_RESERVED), *(folder / part).glob(".*.partial")]:
             path.unlink()
 
 
@@ -92,9 +92,14 @@ def _load() -> None:
 
     from private_graphs.core import markup  # noqa: F401
     from private_graphs.core.streams import Streams
-    from private_graphs.mechanisms.exact import discrete_gaussian
+    from private_graphs.mechanisms.door import Door
+    from private_graphs.privacy.queries import LATTICE_RATIO, GaussianQuery
 
-    discrete_gaussian(Streams.of({}).of_door.generator("rehearsal"), 1, (1,))
+    query = GaussianQuery(unit="document", relation="replace", count=1, reason="nothing is read",
+                          sensitivity=1.0, noise_std=1.0, spacing=LATTICE_RATIO)  # fmt: skip
+    door = Door.of([Streams.of({"graph": "rehearsal"})])
+    door.plan([(query,)])
+    door.gaussian(np.zeros((1, 1), np.int64), [query])
 
 
 @contextmanager

@@ -283,10 +283,9 @@ class PlannedRelease:
     def lines(self, before: float, after: float, free: np.ndarray | None) -> tuple[str, ...]:
         """Return what a dry run prints, from public numbers alone."""
         mu = gdp_mu(self.epsilon, self.delta)
-        least = ", ".join(
-            f"{self.training.least_class * mu / gdp_mu(times * self.epsilon, self.delta):,.0f} at "
-            f"epsilon {times * self.epsilon:g}" for times in (1, 2, 4)
-        )  # fmt: skip
+        sizes = {times * self.epsilon: self.training.least_class * mu
+                 / gdp_mu(times * self.epsilon, self.delta) for times in (1, 2, 4)}  # fmt: skip
+        least = ", ".join(f"{size:,.0f} at epsilon {at:g}" for at, size in sizes.items())
         return plan_lines(
             self, before, after,
             f"{self.training.noise}; a class needs about {least}; "
