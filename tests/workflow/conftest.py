@@ -144,6 +144,7 @@ def copy_of(root: Path, path: Path) -> Project:
     lend_kernels(root / "src", path / "src")
     (path / "data").mkdir()
     shutil.copy2(root / "data" / "sources.yaml", path / "data")
+    shutil.copytree(root / "data" / "embedded", path / "data" / "embedded")
     return Project(path)
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from lent_kernels import lend_kernels
 
-PARTS = ("src", "workflow", "profiles", "envs", "data/sources.yaml", "Snakefile",
+PARTS = ("src", "workflow", "profiles", "envs", "data/sources.yaml", "data/embedded", "Snakefile",
          "config.yaml")  # fmt: skip
 
 
