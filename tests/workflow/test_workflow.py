@@ -70,7 +70,7 @@ def groups(work: Workflow) -> dict[str, int]:
 def test_the_shipped_demo_is_small_and_has_every_group() -> None:
     work = make_workflow({"studies": "lrec2022"})
     audits = [job for job in work.jobs.values() if job.attack]
-    assert len(work.jobs) - len(audits) <= 200 and len(audits) == 12
+    assert len(work.jobs) - len(audits) <= 200 and len(audits) == 11
     assert len(work.batches) <= 32
     assert set(groups(work)) >= {"table1", "table2", "leak", "A", "B", "C", "audit", "frontier"}
     assert {"synthetic-planetoid", "pokec_demo"} <= set(work.datasets)
