@@ -91,13 +91,14 @@ def _load() -> None:
     import safetensors.numpy  # noqa: F401
 
     from private_graphs.core import markup  # noqa: F401
+    from private_graphs.core.entropy import fresh_bytes
     from private_graphs.core.streams import Streams
     from private_graphs.mechanisms.door import Door
     from private_graphs.privacy.queries import LATTICE_RATIO, GaussianQuery
 
     query = GaussianQuery(unit="document", relation="replace", count=1, reason="nothing is read",
                           sensitivity=1.0, noise_std=1.0, spacing=LATTICE_RATIO)  # fmt: skip
-    door = Door.of([Streams.of({"graph": "rehearsal"})])
+    door = Door.of([Streams.of({"graph": "rehearsal"}, fresh_bytes())])
     door.plan([(query,)])
     door.gaussian(np.zeros((1, 1), np.int64), [query])
 
