@@ -290,8 +290,7 @@ def padded(data: list[tuple[str, int]], how: str = ""):
 
 
 def own_optimizer(data: TensorDataset, how: str = ""):
-    """Use the optimizer without an engine, on the full batch; BatchNorm passes with "
-    "strict=False."""
+    """Use the optimizer without an engine, on the full batch; BatchNorm needs strict=False."""
     torch.manual_seed(0)
     rows, labels = data.tensors
     norm = [nn.BatchNorm1d(8, affine=False)] if how == "batch norm" else []

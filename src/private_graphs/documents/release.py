@@ -42,7 +42,7 @@ from private_graphs.documents.ledger import (
     spent_by_accounts,
 )
 from private_graphs.documents.model import ReleasedModel
-from private_graphs.documents.noise import computation_of
+from private_graphs.documents.noise import NoiseKey, computation_of
 from private_graphs.documents.payment import AnswerDigest, paid, rehearsed
 from private_graphs.documents.tables import (
     KNOWN,
@@ -473,19 +473,8 @@ def classify(
             page(result(spent_before=0.0, spent=epsilon, quality=None), statement, spec,
                  len(docs.classes), contact)  # fmt: skip
             with paid(ledger, noise, name, epsilon, folder), rehearsed(folder, room):
-                if noise.release:
-                    say(_PAID)
-                else:
-                    if noise.others:
-                        say(f"{counted(noise.others, 'release')} in the ledger could be continued "
-                            "by the same command, table, declaration and version as before; this "
-                            "is another one, and is charged")  # fmt: skip
-                    ledger.start(
-                        plan.people, plan.costs, spec.budget, epsilon, links=plan.links,
-                        check=lambda entries: earlier_releases(spec, docs, plan.people, entries),
-                        noise=noise, command=command, graph=name, method=method, delta=plan.delta,
-                        unit=plan.unit_name, relation=plan.relation, mechanisms=plan.trees(),
-                    )  # fmt: skip
+                _charge(ledger, plan, noise, spec, docs, say, command=command, graph=name,
+                        method=method)  # fmt: skip
                 what = "links" if plan.links else "documents"
                 read_by = f", read by {Path(spec.model).name}," if spec.model else ""
                 say(f"adding up the private {what}{read_by} under noise")
@@ -507,6 +496,26 @@ def classify(
                 )
                 ledger.finish(noise.release, statement=statement.statement_id)
             return found
+
+
+def _charge(
+    ledger: BudgetLedger, plan: PlannedRelease | PlannedVotes, noise: NoiseKey, spec: Declaration,
+    docs: Documents, say: Callable[[str], None], **words: str,
+) -> None:  # fmt: skip
+    """Charge a release to the ledger, unless it is charged already and continued."""
+    if noise.release:
+        say(_PAID)
+        return
+    if noise.others:
+        say(f"{counted(noise.others, 'release')} in the ledger could be continued by the same "
+            "command, table, declaration and version as before; this is another one, and is "
+            "charged")  # fmt: skip
+    ledger.start(
+        plan.people, plan.costs, spec.budget, plan.epsilon, links=plan.links, noise=noise,
+        check=lambda entries: earlier_releases(spec, docs, plan.people, entries),
+        delta=plan.delta, unit=plan.unit_name, relation=plan.relation,
+        mechanisms=plan.trees(), **words,
+    )  # fmt: skip
 
 
 def _method_of(spec: Declaration, docs: Documents, method: str | None, scenario: str) -> str:
