@@ -611,7 +611,7 @@ def test_noisy_counts_say_no_more_than_the_public_number_of_test_units(data, tmp
 def at_counts(gaussian, cells: tuple[float, ...]):
     """Return ``gaussian`` with these answers in place of the counts of test units."""
 
-    def answer(door, *arguments, stream: str, **more):
+    def answer(door, *arguments, stream: str = "noise", **more):
         drawn = gaussian(door, *arguments, stream=stream, **more)
         return [np.array(cells)] if stream == "counts" else drawn
 
