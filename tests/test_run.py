@@ -497,6 +497,7 @@ def test_no_two_replicas_share_a_stream():
         {"settings": noise | {"epochs": 5}, "epsilons": (2.0,)}, {"noise_source": "os_entropy"},
         {"settings": noise | {"clip_norm": 2.0}, "epsilons": (2.0,)},
         {"view": "with_label", "protocol": "paper"},
+        *({"mask_seed": seed, "test_share": 0.2, "validation_share": 0.2} for seed in (1, 2)),
         *({"method": name, "scenario": scenario} for name in ("class_sums", "dp_linear")
           for scenario in ("text", "graph")),
     ]  # fmt: skip

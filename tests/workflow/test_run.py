@@ -98,7 +98,10 @@ def test_every_study_can_be_planned_without_network_or_files(shipped: Project, s
                         **UNREACHABLE)  # fmt: skip
     assert jobs["sources"] == jobs["exhibits"] == jobs["site"] == 1 and jobs["run"] > 1
     assert not (shipped.path / "results").exists()
-    assert [path.name for path in (shipped.path / "data").iterdir()] == ["sources.yaml"]
+    assert sorted(path.name for path in (shipped.path / "data").iterdir()) == [
+        "embedded",
+        "sources.yaml",
+    ]
 
 
 def test_damage_is_found_by_its_reader_and_healed_by_the_same_command(finished: Project) -> None:

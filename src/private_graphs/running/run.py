@@ -679,6 +679,8 @@ def _requests(
                 fields = identity(job, data, request, changed)
                 if method.identity is not None:
                     fields = method.identity(fields, job, request)
+                if job.mask_seed is not None:  # else the run's own seed draws the masks too
+                    fields = fields | {"masks": job.mask_seed}
                 requests.append(replace(request, streams=Streams.of(fields, secret)))
     if len({request.streams.identity for request in requests}) < len(requests):
         raise UserError(
