@@ -1,8 +1,9 @@
 """Differentially private graph learning: published results, recomputed with their real privacy.
 
 Documents of an owner: ``declare``, ``classify``, ``predict``, ``explain``, ``ledger`` and
-``attack`` do what the commands of these names do and return dataclasses; ``load`` reads a released
-model, ``epsilon`` prices noisy steps (docs/your-own-graph.md).
+``attack`` do what the commands of these names do and return dataclasses, ``plan_releases``,
+``spent_on`` and ``add_spending`` what those of ``ledger`` do; ``load`` reads a released model,
+``epsilon`` prices noisy steps (docs/your-own-graph.md).
 """
 
 from importlib import import_module
@@ -10,7 +11,10 @@ from typing import Any
 
 from private_graphs.core.version import __version__
 
-_VERBS = ("attack", "classify", "declare", "epsilon", "explain", "ledger", "load", "predict")
+_VERBS = (
+    "add_spending", "attack", "classify", "declare", "epsilon", "explain", "ledger", "load",
+    "plan_releases", "predict", "spent_on",
+)  # fmt: skip
 __all__ = ["__version__", *_VERBS]
 
 
@@ -22,3 +26,8 @@ def __getattr__(name: str) -> Any:
     if name not in _VERBS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module("private_graphs.documents.api"), name)
+
+
+def __dir__() -> list[str]:
+    """Return all names, those of the verbs included."""
+    return sorted({*globals(), *_VERBS})

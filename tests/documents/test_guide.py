@@ -21,7 +21,7 @@ def test_the_guide_runs_as_it_is_written(run, root, tmp_path, monkeypatch, capsy
             if program == "private-graphs":
                 answer = run(*arguments)
                 assert answer.code == 0, (command, answer.err)
-                assert not printed or answer.out == printed
+                assert not printed or answer.out == printed, command
                 seen.append(arguments[0])
             else:
                 program = sys.executable if program == "python" else program

@@ -340,7 +340,7 @@ def test_an_error_after_the_charge_says_what_is_spent(run, data, monkeypatch):
             answer = run(*command)
         refused(answer, code, words, "epsilon 1 of 'x' is spent, and not lost")
         assert "no result was saved" not in answer.err
-    refused(run("classify", "x", "--epsilon", 2.5, "--out", "S"), 3, "over the budget")
+    refused(run("classify", "x", "--epsilon", 3, "--out", "S"), 3, "over the budget")
     assert "not lost" not in run("classify", "y", "--epsilon", 1, "--out", "S").err
     assert run(*command).code == 0 and spent()[2] == ["finished"]
 

@@ -277,7 +277,7 @@ BUGS = (
         "answers = ClassAnswers.of(noisy, ", "answers = ClassAnswers.of(exact * lattice.spacing, ",
         (test("documents/documents::"
               "a_replayed_release_reads_a_person_through_the_door_alone[False-class_sums]"),)),
-    Bug("M11", "documents: a release on the other side is not charged", "documents/ledger.py",
+    Bug("M11", "documents: a release on the other side is not charged", "documents/accounts.py",
         "pairs = pairs[:, was[pairs[1]]]",
         "pairs = pairs[:, was[pairs[1]] & (now.sides[pairs[0]] == side)]",
         (test("documents/documents::"
@@ -602,7 +602,7 @@ BUGS = (
         "            self._append(\n                self._lines(),",
         (test("documents/documents::a_release_is_checked_and_entered_under_one_lock"),)),
     Bug("Q6", "documents: distances of lattice noise do not add up in an account",
-        "documents/ledger.py", "    totals[1, held] += cost.distance\n", "",
+        "documents/accounts.py", "    totals[1, held] += cost.distance\n", "",
         (test("documents/documents::the_distances_of_lattice_noise_add_up_in_an_account"),)),
     Bug("Q7", "documents: an attack may see what two releases allow", "documents/attack.py",
         "most_of_gaussian(mu_of(plan.training.queries),",
@@ -646,9 +646,10 @@ BUGS = (
         "attacks/scores.py", "lower = two_point_epsilon(errors, delta, AUDIT_CONFIDENCE)",
         "lower = two_point_epsilon(errors, delta)",
         (test("privacy/composition::scores_of_any_attack_give_a_bound_that_holds"),)),
-    Bug("Q18", "documents: what units of earlier tables spent is not told", "documents/api.py",
-        "        spent = max(spent, most_spent(entries, entry.people, delta, entry.protected))\n",
-        "",
+    Bug("Q18", "documents: what units of earlier tables spent is not told",
+        "documents/spending.py",
+        "            accounts.append(documents_account(entries, entry.people, delta, "
+        "entry.protected))\n", "            pass\n",
         (test("documents/documents::"
               "what_units_of_earlier_tables_spent_and_what_several_lose_is_told"),)),
     Bug("Q19", "documents: k documents of somebody are said to cost √k μ", "documents/files.py",

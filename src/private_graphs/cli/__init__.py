@@ -31,7 +31,7 @@ COMMANDS = {
     "predict": "declared",
     "attack": "declared",
     "explain": "explain",
-    "ledger": "declared",
+    "ledger": "ledger",
     "epsilon": "accounting",
     "noise": "accounting",
     "dataset": "data",
@@ -64,7 +64,11 @@ def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
     app.callback()(_options)  # requires the command's name even in an application with one
     for name in names:
         module = import_module(f"{__name__}.{COMMANDS[name]}")
-        app.command(cls=getattr(module, "COMMAND_CLASS", None))(getattr(module, name))
+        command = getattr(module, name)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(cls=getattr(module, "COMMAND_CLASS", None))(command)
     return app
 
 

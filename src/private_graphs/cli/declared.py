@@ -1,9 +1,8 @@
-"""``private-graphs declare``, ``predict`` and ``ledger``: documents of an owner."""
+"""``private-graphs declare``, ``predict`` and ``attack``: documents of an owner."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,7 +11,6 @@ import typer
 from private_graphs.cli.options import DATA, AsJson, DataFolder, Seed
 from private_graphs.cli.terminal import print_json, say
 from private_graphs.core.errors import counted
-from private_graphs.privacy.rounding import at_most
 
 Name = Annotated[str, typer.Argument(help="Name for the documents: lower-case letters, digits.")]
 Encoding = Annotated[
@@ -195,51 +193,3 @@ def attack(
         print_json(dataclasses.asdict(report) | {"file": str(report.file)})
         return
     typer.echo("\n".join(report.lines()))
-
-
-def ledger(
-    name: Annotated[
-        str | None, typer.Argument(help="Declaration; default: all of them.")
-    ] = None,
-    as_json: AsJson = False,
-    data: DataFolder = DATA,
-) -> None:  # fmt: skip
-    """Show what was spent: the epsilon of the most used unit, over all releases of its ids.
-
-    There are two accounts: of documents, and of links (releases of --scenario edges, for which all
-    documents are public).
-
-    Example: private-graphs ledger letters --json
-    """
-    from private_graphs.documents import api
-    from private_graphs.documents.declaration import LINK
-
-    books = api.ledger(name, data=data)
-    if as_json:
-        documents = [
-            {key: "inf" if value == math.inf else value
-             for key, value in dataclasses.asdict(book).items()}
-            for book in ([books] if name is not None else books)
-        ]  # fmt: skip
-        print_json(documents[0] if name is not None else documents)
-        return
-    lines = []
-    for book in [books] if name is not None else books:
-        budget = "no budget" if book.budget is None else f"budget {book.budget:g}"
-        linked = f", {at_most(book.links)} for the most used link" if book.unit != LINK else ""
-        spent = book.spent if linked else book.links
-        lines.append(
-            f"{book.graph}: spent {at_most(spent)} for the most used {book.unit}{linked} at delta "
-            f"{book.delta:g}; {budget}"
-        )
-        lines += [
-            f"  {row['date']}  {row['graph']}  {row['method']}  epsilon {row['epsilon']:g}  "
-            + (
-                f"links of {counted(row['units'], 'document')}"
-                if row["unit"] == LINK
-                else counted(row["units"], row["unit"])
-            )
-            + f"  {row['state']}"
-            for row in book.releases
-        ]
-    typer.echo("\n".join(lines) or "nothing is declared")

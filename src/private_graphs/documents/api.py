@@ -4,30 +4,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from private_graphs.core.errors import UserError
-from private_graphs.documents.declaration import (
-    DATA,
-    LINK,
-    Declared,
-    delta_of,
-    known_names,
-    needed,
-)
+from private_graphs.documents.declaration import DATA, Declared
 from private_graphs.documents.intake import declare
 from private_graphs.documents.model import ReleasedModel, load
 from private_graphs.documents.release import Classified, classify
+from private_graphs.documents.spending import (
+    Spent,
+    SpentOn,
+    add_spending,
+    ledger,
+    plan_releases,
+    spent_on,
+)
 from private_graphs.report.explained import Explained, explained
 
 if TYPE_CHECKING:
     from private_graphs.documents.attack import Attacked
 
 __all__ = [
-    "Classified", "Declared", "Explained", "Predicted", "ReleasedModel", "Spent", "attack",
-    "classify", "declare", "epsilon", "explain", "ledger", "load", "predict",
+    "Classified", "Declared", "Explained", "Predicted", "ReleasedModel", "Spent", "SpentOn",
+    "add_spending", "attack", "classify", "declare", "epsilon", "explain", "ledger", "load",
+    "plan_releases", "predict", "spent_on",
 ]  # fmt: skip
 
 
@@ -106,62 +108,6 @@ def predict(
         ids, names, scores, released.features.unknown(texts), accuracy, protected, unread,
         Path(out) if out else None,
     )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Spent:
-    """What the most used unit of a declaration has spent, in the two accounts of the ledger."""
-
-    graph: str
-    unit: str
-    delta: float
-    budget: float | None
-    spent: float
-    """Account of documents: ε of the most used protected unit; 0 where all documents are public."""
-    links: float
-    """Account of links: ε of the most used link between the documents."""
-    releases: list[dict[str, Any]]
-    """Releases that held one of its units, under whatever name."""
-
-
-def ledger(name: str | None = None, *, data: str | Path = DATA) -> Spent | list[Spent]:
-    """Return what was spent by the units of a declaration; without a name, of all of them.
-
-    Raises:
-        UserError: a line of the ledger that was changed or lost.
-    """
-    data = Path(data)
-    if name is None:
-        return [_spent(graph, data) for graph in known_names(data)]
-    return _spent(name, data)
-
-
-def _spent(name: str, data: Path) -> Spent:
-    from private_graphs.documents.earlier import people_of
-    from private_graphs.documents.ledger import BudgetLedger, most_spent, most_spent_on_links
-    from private_graphs.documents.tables import TEST, TRAINING, read_documents
-
-    spec, book = needed(name, data), BudgetLedger(data)
-    docs = read_documents(spec)
-    people, entries = people_of(spec, docs, book), book.entries()
-    protected = len(docs.units_on(TRAINING, TEST))
-    unit = spec.unit or "document"
-    if not protected and spec.max_edges:
-        protected, unit = spec.max_edges, LINK
-    delta = delta_of(spec, protected)
-    spent = most_spent(entries, people, delta, (TRAINING, TEST))
-    links = most_spent_on_links(entries, people, delta)
-    releases = [entry for entry in entries if entry.graph == name]
-    for entry in releases:  # units of earlier tables under this name
-        spent = max(spent, most_spent(entries, entry.people, delta, entry.protected))
-        links = max(links, most_spent_on_links(entries, entry.people, delta))
-    held = [
-        entry.told()
-        for entry in entries
-        if entry.graph == name or np.isin(entry.people.documents, people.documents).any()
-        or np.isin(entry.people.units, people.units).any()
-    ]  # fmt: skip
-    return Spent(name, unit, delta, spec.budget, spent, links, held)
 
 
 def attack(

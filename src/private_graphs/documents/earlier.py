@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from private_graphs.core.errors import UserError, counted
+from private_graphs.documents.accounts import People, RecordedRelease, units_on
 from private_graphs.documents.declaration import Declaration
-from private_graphs.documents.ledger import BudgetLedger, People, RecordedRelease, units_on
+from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.documents.tables import KNOWN, PUBLIC_TEST, Documents
 
 

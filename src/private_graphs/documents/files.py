@@ -16,9 +16,9 @@ from private_graphs.core.errors import counted
 from private_graphs.core.files import sync, write_json, write_text
 from private_graphs.core.private_files import private_folder, private_path
 from private_graphs.core.spreadsheets import table_text
+from private_graphs.documents.accounts import RecordedRelease
 from private_graphs.documents.answers import recall_words, size_words
 from private_graphs.documents.declaration import LINK, Declaration, LedgerState
-from private_graphs.documents.ledger import RecordedRelease
 from private_graphs.documents.model import MODEL_FILE, ReleasedModel
 from private_graphs.documents.payment import free
 from private_graphs.documents.tables import KNOWN, PUBLIC_TEST, TEST, TRAINING, Documents

@@ -4,9 +4,8 @@ One JSON line is appended and forced to the disk, under a lock, before a release
 private, and counts in full from then on. A release is charged to the units whose ids it held,
 whatever the graph was called: releases about disjoint ids cost each unit its own, and what one unit
 has spent is a filter, the sum of μ² of the releases that held it (docs/privacy.md, "Documents of an
-owner"). There are two accounts: of documents, and of the links between them. Public documents are
-published without noise, so that their account of documents is infinite. Ids are stored as keyed
-hashes; the key lies beside the ledger, readable by its owner.
+owner"; ``accounts``). Ids are stored as keyed hashes; the key lies beside the ledger, readable by
+its owner.
 
 The key of a release's noise lies beside the ledger from its line until its files are whole: who is
 interrupted makes the same release again, at no further cost. Declarations and releases keep the
@@ -20,11 +19,9 @@ import fcntl
 import hashlib
 import hmac
 import json
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -37,9 +34,18 @@ from private_graphs.core.errors import UsageError, UserError, counted, naming
 from private_graphs.core.files import sync, write_text
 from private_graphs.core.private_files import hide_from_git, private_path
 from private_graphs.datasets.spelling import seen
+from private_graphs.documents.accounts import (
+    Cost,
+    People,
+    RecordedRelease,
+    charged_account,
+    left_words,
+    over_budget,
+    units_on,
+)
 from private_graphs.documents.declaration import LedgerState, ledger_states, note_ledger
 from private_graphs.documents.noise import NoiseKey
-from private_graphs.privacy.rounding import at_least, at_most
+from private_graphs.privacy.rounding import at_most
 
 FOLDER = "ledgers"
 """Folder of the ledger beside the folder of raw files: ``data/raw`` -> ``data/ledgers``."""
@@ -59,80 +65,6 @@ class OverBudget(UserError):
     """A release that some unit's budget does not allow; nothing was drawn or read."""
 
     exit_code = 3
-
-
-@dataclass(frozen=True, eq=False)
-class People:
-    """Units of a release by the keyed hashes of their ids."""
-
-    units: np.ndarray
-    """(U,) uint64"""
-    documents: np.ndarray
-    """(N,) uint64; equal to ``units`` where each document is a unit."""
-    unit_of: np.ndarray
-    """(N,) unit of each document."""
-    sides: np.ndarray
-    """(U,) uint8 side of each unit (``tables``)."""
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Privacy cost of one side of a release for one of its units, or for one link."""
-
-    mu: float
-    """μ of Gaussian releases; infinite for what is published without noise."""
-    distance: float = 0.0
-    """Distance of lattice noise from Gaussian noise in total variation (docs/privacy.md §0.6)."""
-
-
-PUBLISHED = Cost(math.inf)
-"""Cost of documents whose texts and labels enter a release without noise."""
-
-
-@dataclass(frozen=True, eq=False)
-class RecordedRelease:
-    """One release in the ledger."""
-
-    release: str
-    date: str
-    graph: str
-    method: str
-    epsilon: float
-    """ε that was asked for."""
-    delta: float
-    unit: str
-    budget: float | None
-    """Budget under which it was made."""
-    finished: bool
-    costs: dict[int, Cost]
-    """Side -> cost in the account of documents."""
-    links: Cost | None
-    """Cost in the account of links, for one link between its documents; None: no link was read."""
-    people: People
-    state: LedgerState
-    """The ledger with its line as the last one."""
-
-    @property
-    def protected(self) -> tuple[int, ...]:
-        """Sides whose units the release protected."""
-        return tuple(side for side, cost in self.costs.items() if math.isfinite(cost.mu))
-
-    @property
-    def published(self) -> tuple[int, ...]:
-        """Sides whose documents the release published."""
-        return tuple(set(self.costs) - set(self.protected))
-
-    def told(self) -> dict[str, Any]:
-        """Return what ``ledger --json`` shows."""
-        return {
-            "release": self.release, "date": self.date, "graph": self.graph, "method": self.method,
-            "epsilon": self.epsilon, "delta": self.delta, "unit": self.unit,
-            "units": len(self.people.units), "budget": self.budget,
-            "accounts": [
-                *(["documents"] if self.protected else []), *(["links"] if self.links else [])
-            ],
-            "state": "finished" if self.finished else "started",
-        }  # fmt: skip
 
 
 class BudgetLedger:
@@ -312,9 +244,9 @@ class BudgetLedger:
         """Enter a release if every unit's budget allows it, and return its name.
 
         ``costs`` are those of sides in the account of documents, ``links`` is that of a link. The
-        checks and the line are one step under a lock. A release may ask for at most what is
-        left: its ε and what a unit has spent before stay within the budget, as does the
-        composition of both. ``check`` raises if the entries before forbid the release. The key
+        checks and the line are one step under a lock. The filter of docs/privacy.md decides, and no
+        stricter rule: the sum of μ² of each unit, this release included, stays within the budget's.
+        ``check`` raises if the entries before forbid the release. The key
         ``noise`` is stored before the line, so that no release is charged that cannot be continued.
 
         Raises:
@@ -329,17 +261,17 @@ class BudgetLedger:
             entries = [_entry(line, True) for line in lines if line["kind"] == "started"]
             check(entries)
             account = entries, people, delta, costs, links
-            before, after = spent_by_accounts(*account), spent_by_accounts(*account, asked=True)
-            if budget is not None and over_budget(before, after, budget, epsilon):
+            after = charged_account(*account, asked=True)
+            if budget is not None and over_budget(after, budget):
                 held = (line for line in entries if units_on(line, tuple(line.costs), people).any())
                 graphs = sorted({repr(line.graph) for line in held} - {repr(about["graph"])})
                 named = f" (releases of {', '.join(graphs)} had some of these ids)"
                 raise OverBudget(
                     f"{about['graph']}: epsilon {epsilon:g} is over the budget: "
-                    f"{left_words(before, budget)}{named if graphs else ''}; nothing was read or "
-                    "drawn. A release may ask "
-                    "for at most what is left, although all together would be "
-                    f"{at_most(after)}. Ask for less, or use a release that is paid for: "
+                    f"{left_words(charged_account(*account), budget, delta)}"
+                    f"{named if graphs else ''}; with this one it would be "
+                    f"{at_most(after.spent)}. Nothing was read or drawn. Ask for less, or use a "
+                    f"release that is paid for: "
                     f"'private-graphs ledger {about['graph']}'"
                 )
             release = fresh_bytes(6).hex()
@@ -496,129 +428,6 @@ def _hashes_of_documents(key: bytes, ids: Sequence[str]) -> np.ndarray:
     return _hashes(key, "document", list(map(seen, ids)))
 
 
-def over_budget(before: float, after: float, budget: float | None, epsilon: float) -> bool:
-    """Return whether a release asks for more than is left of the budget of its most used unit."""
-    return budget is not None and max(after, before + epsilon) > budget * (1 + 1e-9)
-
-
-def left_words(before: float, budget: float) -> str:
-    """Return what the most used unit has spent, and what is left, in words."""
-    left = max(0.0, budget - before)
-    spent = f"a unit of these ids has spent {at_most(before)} of {budget:g}"
-    return f"{spent}, so that {at_least(left)} is left"
-
-
-def spent_by_accounts(
-    entries: Sequence[RecordedRelease], people: People, delta: float, costs: dict[int, Cost],
-    links: Cost | None, asked: bool = False,
-) -> float:  # fmt: skip
-    """Return the ε that the most used unit has spent in the account that a release is charged to.
-
-    It is that of links for a release with ``links``, which publishes documents, else that of
-    documents. ``asked``: the release itself included.
-    """
-    if links is not None:
-        return most_spent_on_links(entries, people, delta, links if asked else None)
-    sides = tuple(side for side, cost in costs.items() if math.isfinite(cost.mu))
-    return most_spent(entries, people, delta, sides, costs if asked else None)
-
-
-def most_spent(
-    entries: Sequence[RecordedRelease], people: People, delta: float, sides: Sequence[int],
-    extra: dict[int, Cost] | None = None,
-) -> float:  # fmt: skip
-    """Return the ε that the most used unit on some sides has spent, at one δ.
-
-    ``extra`` is a release that is asked for. δ is the smallest of the releases that held one of the
-    units, and of the account.
-    """
-    chosen = np.flatnonzero(np.isin(people.sides, sides))
-    totals = np.zeros((2, len(people.units)))
-    for entry in entries:
-        held = False
-        for side, cost in entry.costs.items():
-            count = _held(entry.people, side, people)
-            if count.any():
-                held = True
-                _add(totals, cost, count)
-        delta = min(delta, entry.delta) if held else delta
-    for side, cost in (extra or {}).items():
-        _add(totals, cost, (people.sides == side).astype(float))
-    return _largest(totals[:, chosen], delta)
-
-
-def most_spent_on_links(
-    entries: Sequence[RecordedRelease], people: People, delta: float, extra: Cost | None = None
-) -> float:
-    """Return the ε that the most used link between some documents has spent, at one δ.
-
-    A link is charged to the releases that held a document of its ends: never fewer than those that
-    held both, and hence itself. ``extra`` is a release that is asked for.
-    """
-    totals = np.zeros((2, len(people.units)))
-    for entry in entries:
-        if entry.links is None:
-            continue
-        held = units_on(entry, tuple(entry.costs), people)
-        _add(totals, entry.links, held.astype(float))
-        delta = min(delta, entry.delta) if held.any() else delta
-    if extra is not None:
-        _add(totals, extra, np.ones(len(people.units)))
-    return _largest(totals, delta)
-
-
-def _largest(totals: np.ndarray, delta: float) -> float:
-    """Return the largest ε among (2, units) sums of μ² and distances; 0 without a unit."""
-    pairs = np.unique(totals, axis=1).T.tolist() if totals.size else []
-    return max((_composed(square, distance, delta) for square, distance in pairs), default=0.0)
-
-
-def units_on(entry: RecordedRelease, sides: Sequence[int], people: People) -> np.ndarray:
-    """Return (U,) bool: units with a document or a person that a release had on some sides."""
-    mask = np.zeros(len(people.units), dtype=bool)
-    for side in sides:
-        mask |= _held(entry.people, side, people) > 0
-    return mask
-
-
-def _add(totals: np.ndarray, cost: Cost, count: np.ndarray) -> None:
-    """Add to (μ², distance) a release with ``count`` of each unit: k documents cost k μ (§0.2)."""
-    held = count > 0
-    totals[0, held] += (count[held] * cost.mu) ** 2
-    totals[1, held] += cost.distance
-
-
-def _composed(square: float, distance: float, delta: float) -> float:
-    from private_graphs.privacy.accountants import lattice_epsilon
-
-    if math.isinf(square):
-        return math.inf
-    return lattice_epsilon(math.sqrt(square), distance, delta)[0] if square else 0.0
-
-
-def _held(then: People, side: int, now: People) -> np.ndarray:
-    """Return how many units on ``side`` of an earlier release belong to each unit of today."""
-    was = then.sides == side
-    owner = np.concatenate([now.unit_of, np.arange(len(now.units))])
-    indices = _places(then.documents, now.documents)
-    earlier = np.where(indices >= 0, then.unit_of[indices], -1)
-    units = _places(then.units, now.units)
-    pairs = np.stack([owner, np.concatenate([earlier, units])])
-    pairs = np.unique(pairs[:, pairs[1] >= 0], axis=1)
-    pairs = pairs[:, was[pairs[1]]]
-    return np.bincount(pairs[0], minlength=len(now.units)).astype(float)
-
-
-def _places(among: np.ndarray, hashes: np.ndarray) -> np.ndarray:
-    """Return where each of ``hashes`` stands in ``among``, or -1."""
-    if not len(among):
-        return np.full(len(hashes), -1)
-    order = np.argsort(among, kind="stable")
-    ranks = np.minimum(np.searchsorted(among[order], hashes), len(among) - 1)
-    indices = order[ranks]
-    return np.where(among[indices] == hashes, indices, -1)
-
-
 def _hashes(key: bytes, kind: str, ids: Sequence[str]) -> np.ndarray:
     """Return (ids,) uint64 keyed hashes."""
     person = kind.encode()
@@ -685,4 +494,5 @@ def _entry(line: dict[str, Any], finished: bool) -> RecordedRelease:
         people=People(units, documents, unit_of, sides),
         costs={int(side): Cost(**cost) for side, cost in line["costs"].items()},
         links=Cost(**line["links"]) if line.get("links") else None, state=_state(line),
+        sentence=line.get("sentence", ""),
     )  # fmt: skip

@@ -16,10 +16,11 @@ from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.errors import UsageError, counted
 from private_graphs.core.spreadsheets import table_text
 from private_graphs.core.streams import Streams
+from private_graphs.documents.accounts import PUBLISHED, Account, Cost, People
 from private_graphs.documents.declaration import LINK, Declaration, delta_of
 from private_graphs.documents.earlier import earlier_releases, people_of
 from private_graphs.documents.hashing import PublicWords
-from private_graphs.documents.ledger import PUBLISHED, BudgetLedger, Cost, People
+from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.documents.release import (
     LINK_METHOD,
     Drawn,
@@ -133,7 +134,7 @@ class PlannedVotes:
         """Return the classes of the asked documents by texts alone."""
         return text_model(self.task).probabilities.argmax(axis=1)[self.task.n_train :]
 
-    def lines(self, before: float, after: float, free: np.ndarray | None) -> tuple[str, ...]:
+    def lines(self, before: Account, after: Account, free: np.ndarray | None) -> tuple[str, ...]:
         """Return what a dry run prints, from public numbers alone."""
         assert free is not None  # ``free_row`` always has one: all texts are public
         return plan_lines(

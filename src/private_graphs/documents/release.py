@@ -21,6 +21,15 @@ from private_graphs.core.files import sha256_of
 from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.spreadsheets import table_text
 from private_graphs.core.streams import Streams
+from private_graphs.documents.accounts import (
+    PUBLISHED,
+    Account,
+    Cost,
+    People,
+    charged_account,
+    left_words,
+    over_budget,
+)
 from private_graphs.documents.answers import REASON as COUNT_REASON
 from private_graphs.documents.answers import (
     ClassAnswers,
@@ -32,15 +41,7 @@ from private_graphs.documents.answers import (
 from private_graphs.documents.declaration import Declaration, delta_of, needed
 from private_graphs.documents.earlier import earlier_releases, people_of
 from private_graphs.documents.hashing import HashedWords, PublicWords, listed_words
-from private_graphs.documents.ledger import (
-    PUBLISHED,
-    BudgetLedger,
-    Cost,
-    People,
-    left_words,
-    over_budget,
-    spent_by_accounts,
-)
+from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.noise import NoiseKey, computation_of
 from private_graphs.documents.payment import AnswerDigest, paid, rehearsed
@@ -280,7 +281,7 @@ class PlannedRelease:
         [outcome] = method_named("public_only").run(task, [request], Door.of([streams]), ALONE)
         return outcome.test_predictions
 
-    def lines(self, before: float, after: float, free: np.ndarray | None) -> tuple[str, ...]:
+    def lines(self, before: Account, after: Account, free: np.ndarray | None) -> tuple[str, ...]:
         """Return what a dry run prints, from public numbers alone."""
         mu = gdp_mu(self.epsilon, self.delta)
         sizes = {times * self.epsilon: self.training.least_class * mu
@@ -454,10 +455,11 @@ def classify(
             )  # fmt: skip
             free = plan.free_row()
             if dry_run:
-                before, after = (spent_by_accounts(ledger.entries(), *account, asked=asked)
+                before, after = (charged_account(ledger.entries(), *account, asked=asked)
                                  for asked in (False, True))  # fmt: skip
                 return Classified(
-                    **base, spent_before=before, spent=after, quality=None, statement=None,
+                    **base, spent_before=before.spent, spent=after.spent, quality=None,
+                    statement=None,
                     release=None, private=None,
                     plan=(*plan.lines(before, after, free), *([_PAID] if noise.release else [])),
                 )  # fmt: skip
@@ -486,11 +488,12 @@ def classify(
                 ledger.draw(noise.release, answers.mark(noise))
                 entries = BudgetLedger(data).entries()
                 index = [entry.release for entry in entries].index(noise.release)
-                before, after = (spent_by_accounts(entries[:index], *account, asked=asked)
-                                 for asked in (False, True))  # fmt: skip
+                spent_before, spent = (charged_account(entries[:index], *account, asked=asked).spent
+                                       for asked in (False, True))  # fmt: skip
                 found = result(
-                    spent_before=before, spent=after, quality=drawn.quality, sizes=drawn.sizes
-                )
+                    spent_before=spent_before, spent=spent, quality=drawn.quality,
+                    sizes=drawn.sizes,
+                )  # fmt: skip
                 write_run(
                     found, statement, drawn, docs, spec, contact, entries[index], ledger.folder
                 )
@@ -702,7 +705,7 @@ def _exact_verdict(cells: np.ndarray) -> str:
 
 
 def plan_lines(
-    plan: PlannedRelease | PlannedVotes, before: float, after: float, noise: str, files: str,
+    plan: PlannedRelease | PlannedVotes, before: Account, after: Account, noise: str, files: str,
     free: float | None,
 ) -> tuple[str, ...]:  # fmt: skip
     """Return what a dry run prints; ``free`` is the score of public data alone, if there is one."""
@@ -710,14 +713,14 @@ def plan_lines(
     budget = "without a limit" if limit is None else f"of {limit:g}"
     lines = [
         f"noise       {noise}",
-        f"spent       now {at_most(before)}, after this release {at_most(after)} {budget} "
+        f"spent       now {at_most(before.spent)}, after this release {at_most(after.spent)} "
+        f"{budget} "
         f"(most used {plan.unit_name})",
         f"files       {files}",
     ]
-    if limit is not None and over_budget(before, after, limit, plan.epsilon):
-        lines.append(
-            f"refused     epsilon {plan.epsilon:g} is over the budget: {left_words(before, limit)}"
-        )
+    if limit is not None and over_budget(after, limit):
+        left = left_words(before, limit, plan.delta)
+        lines.append(f"refused     epsilon {plan.epsilon:g} is over the budget: {left}")
     if free is not None:
         lines.insert(0, f"free        {free:.3f} of the public test documents are right with "
                      "public documents alone")  # fmt: skip

@@ -1,0 +1,286 @@
+"""What the units of releases have spent, and what is left of a budget.
+
+A release is charged to the units whose ids it held, and what one unit has spent is a filter: the
+sum of μ² of the releases that held it stays within that of the budget (docs/privacy.md, "Documents
+of an owner"). There are two accounts: of documents, and of the links between them. Public documents
+are published without noise, so that their account of documents is infinite. All bounds are rounded
+up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr, ndtri_exp
+
+from private_graphs.documents.declaration import LedgerState
+from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu, lattice_epsilon
+from private_graphs.privacy.queries import LATTICE_RATIO, lattice_distance
+from private_graphs.privacy.rounding import at_least, at_most
+
+_PLANNED_NUMBERS = 2**22
+"""Numbers with lattice noise that a planned release is supposed to draw, at most."""
+_ROUNDING = 1e-12
+"""More than what floating-point sums, roots and searches may have rounded down."""
+_HALVINGS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """Units of a release by the keyed hashes of their ids."""
+
+    units: np.ndarray
+    """(U,) uint64"""
+    documents: np.ndarray
+    """(N,) uint64; equal to ``units`` where each document is a unit."""
+    unit_of: np.ndarray
+    """(N,) unit of each document."""
+    sides: np.ndarray
+    """(U,) uint8 side of each unit (``tables``)."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Privacy cost of one side of a release for one of its units, or for one link."""
+
+    mu: float
+    """μ of Gaussian releases; infinite for what is published without noise."""
+    distance: float = 0.0
+    """Distance of lattice noise from Gaussian noise in total variation (docs/privacy.md §0.6)."""
+    failure: float = 0.0
+    """Probability at which nothing is promised, beside μ: δ of a release of another tool."""
+
+    def of_group(self, count: int) -> Cost:
+        """Return the cost for a unit that is ``count`` units of this one: k μ.
+
+        A failure counts 1 + e^ε + … + e^((k-1)ε) times, with ε that of a release without noise of
+        Gaussian kind (``of_pure``).
+        """
+        if not self.failure:
+            return Cost(count * self.mu, self.distance)
+        growth = ndtr(self.mu / 2) / ndtr(-self.mu / 2)
+        failure = self.failure * sum(growth**power for power in range(count))
+        return Cost(count * self.mu, self.distance, float(failure))
+
+    @classmethod
+    def of_pure(cls, epsilon: float, failure: float = 0.0) -> Cost:
+        """Return the cost of a release that is (ε, δ)-DP: μ-GDP, but for a failure δ."""
+        return cls(float(-2 * ndtri_exp(-np.logaddexp(0.0, epsilon))), failure=failure)
+
+
+PUBLISHED = Cost(math.inf)
+"""Cost of documents whose texts and labels enter a release without noise."""
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedRelease:
+    """One release in the ledger."""
+
+    release: str
+    date: str
+    graph: str
+    method: str
+    epsilon: float
+    """ε that was asked for."""
+    delta: float
+    unit: str
+    budget: float | None
+    """Budget under which it was made."""
+    finished: bool
+    costs: dict[int, Cost]
+    """Side -> cost in the account of documents."""
+    links: Cost | None
+    """Cost in the account of links, for one link between its documents; None: no link was read."""
+    people: People
+    state: LedgerState
+    """The ledger with its line as the last one."""
+    sentence: str = ""
+    """What another tool has released, in the owner's words; empty for releases of this one."""
+
+    @property
+    def protected(self) -> tuple[int, ...]:
+        """Sides whose units the release protected."""
+        return tuple(side for side, cost in self.costs.items() if math.isfinite(cost.mu))
+
+    @property
+    def published(self) -> tuple[int, ...]:
+        """Sides whose documents the release published."""
+        return tuple(set(self.costs) - set(self.protected))
+
+    def told(self) -> dict[str, Any]:
+        """Return what ``ledger --json`` shows."""
+        return {
+            "release": self.release, "date": self.date, "graph": self.graph, "method": self.method,
+            "epsilon": self.epsilon, "delta": self.delta, "unit": self.unit,
+            "units": len(self.people.units), "budget": self.budget,
+            "accounts": [
+                *(["documents"] if self.protected else []), *(["links"] if self.links else [])
+            ],
+            "state": "finished" if self.finished else "started", "sentence": self.sentence,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Account:
+    """What the units of a release have spent, in the account that the release is charged to."""
+
+    sums: tuple[tuple[float, float, float], ...]
+    """Distinct sums of units: of μ², of distances, and of failures."""
+    delta: float
+    """δ at which they are priced: the smallest of the account and of the releases in it."""
+
+    @property
+    def spent(self) -> float:
+        """Return an upper bound on ε of the most used unit; 0 without a unit."""
+        return max((_composed(*sums, self.delta) for sums in self.sums), default=0.0)
+
+    def left(self, budget: float, delta: float, releases: int = 1) -> float:
+        """Return ε of each of so many further releases at δ that the budget allows a unit.
+
+        It is rounded down to the digits that are shown.
+        """
+        if releases == 1 and not any(map(any, self.sums)):
+            return budget  # a release is calibrated to its ε, with the distance of its own noise
+        distance = releases * lattice_distance(LATTICE_RATIO, _PLANNED_NUMBERS)
+
+        def over(square: float) -> bool:
+            return any(
+                _composed(before + square, apart + distance, failure, self.delta) > budget
+                for before, apart, failure in self.sums or ((0.0, 0.0, 0.0),)
+            )
+
+        low, high = 0.0, gdp_mu(budget, self.delta) ** 2
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if over(middle) else (middle, high)
+        return float(at_least(gdp_epsilon(math.sqrt(low / releases), delta))) if low else 0.0
+
+
+def over_budget(account: Account, budget: float | None) -> bool:
+    """Return whether a unit has spent more than the budget."""
+    return budget is not None and account.spent > budget
+
+
+def left_words(account: Account, budget: float, delta: float) -> str:
+    """Return what the most used unit has spent, and what is left at δ, in words."""
+    spent = f"a unit of these ids has spent {at_most(account.spent)} of {budget:g}"
+    return f"{spent}, so that a release at {at_least(account.left(budget, delta))} is left"
+
+
+def charged_account(
+    entries: Sequence[RecordedRelease], people: People, delta: float, costs: dict[int, Cost],
+    links: Cost | None, asked: bool = False,
+) -> Account:  # fmt: skip
+    """Return the account that a release is charged to.
+
+    It is that of links for a release with ``links``, which publishes documents, else that of
+    documents. ``asked``: the release itself included.
+    """
+    if links is not None:
+        return links_account(entries, people, delta, links if asked else None)
+    sides = tuple(side for side, cost in costs.items() if math.isfinite(cost.mu))
+    return documents_account(entries, people, delta, sides, costs if asked else None)
+
+
+def documents_account(
+    entries: Sequence[RecordedRelease], people: People, delta: float, sides: Sequence[int],
+    extra: dict[int, Cost] | None = None,
+) -> Account:  # fmt: skip
+    """Return what the units on some sides have spent.
+
+    ``extra`` is a release that is asked for. δ is the smallest of the releases that held one of the
+    units, and of the account.
+    """
+    chosen = np.flatnonzero(np.isin(people.sides, sides))
+    totals = np.zeros((3, len(people.units)))
+    for entry in entries:
+        held = False
+        for side, cost in entry.costs.items():
+            count = _held(entry.people, side, people)
+            if count.any():
+                held = True
+                _add(totals, cost, count)
+        delta = min(delta, entry.delta) if held else delta
+    for side, cost in (extra or {}).items():
+        _add(totals, cost, (people.sides == side).astype(float))
+    return _account(totals[:, chosen], delta)
+
+
+def links_account(
+    entries: Sequence[RecordedRelease], people: People, delta: float, extra: Cost | None = None
+) -> Account:
+    """Return what the links between some documents have spent.
+
+    A link is charged to the releases that held a document of its ends: never fewer than those that
+    held both, and hence itself. ``extra`` is a release that is asked for.
+    """
+    totals = np.zeros((3, len(people.units)))
+    for entry in entries:
+        if entry.links is None:
+            continue
+        held = units_on(entry, tuple(entry.costs), people)
+        _add(totals, entry.links, held.astype(float))
+        delta = min(delta, entry.delta) if held.any() else delta
+    if extra is not None:
+        _add(totals, extra, np.ones(len(people.units)))
+    return _account(totals, delta)
+
+
+def _account(totals: np.ndarray, delta: float) -> Account:
+    """Return the account of (3, units) sums."""
+    distinct = np.unique(totals, axis=1).T.tolist() if totals.size else []
+    return Account(tuple(map(tuple, distinct)), delta)
+
+
+def units_on(entry: RecordedRelease, sides: Sequence[int], people: People) -> np.ndarray:
+    """Return (U,) bool: units with a document or a person that a release had on some sides."""
+    mask = np.zeros(len(people.units), dtype=bool)
+    for side in sides:
+        mask |= _held(entry.people, side, people) > 0
+    return mask
+
+
+def _add(totals: np.ndarray, cost: Cost, count: np.ndarray) -> None:
+    """Add to (μ², distance, failure) a release with ``count`` of each unit (§0.2)."""
+    held = count > 0
+    totals[0, held] += (count[held] * cost.mu) ** 2
+    totals[1, held] += cost.distance
+    if cost.failure:
+        totals[2, held] += [cost.of_group(int(number)).failure for number in count[held]]
+
+
+def _composed(square: float, distance: float, failure: float, delta: float) -> float:
+    """Return ε of Gaussian releases at δ, less what failures take of it, rounded up."""
+    if math.isinf(square) or failure >= delta:
+        return math.inf
+    if not square:
+        return 0.0
+    epsilon, _ = lattice_epsilon(math.sqrt(square), distance, delta - failure)
+    return epsilon * (1 + _ROUNDING) + _ROUNDING
+
+
+def _held(then: People, side: int, now: People) -> np.ndarray:
+    """Return how many units on ``side`` of an earlier release belong to each unit of today."""
+    was = then.sides == side
+    owner = np.concatenate([now.unit_of, np.arange(len(now.units))])
+    indices = _places(then.documents, now.documents)
+    earlier = np.where(indices >= 0, then.unit_of[indices], -1)
+    units = _places(then.units, now.units)
+    pairs = np.stack([owner, np.concatenate([earlier, units])])
+    pairs = np.unique(pairs[:, pairs[1] >= 0], axis=1)
+    pairs = pairs[:, was[pairs[1]]]
+    return np.bincount(pairs[0], minlength=len(now.units)).astype(float)
+
+
+def _places(among: np.ndarray, hashes: np.ndarray) -> np.ndarray:
+    """Return where each of ``hashes`` stands in ``among``, or -1."""
+    if not len(among):
+        return np.full(len(hashes), -1)
+    order = np.argsort(among, kind="stable")
+    ranks = np.minimum(np.searchsorted(among[order], hashes), len(among) - 1)
+    indices = order[ranks]
+    return np.where(among[indices] == hashes, indices, -1)

@@ -1,0 +1,359 @@
+"""What the ledger says of declared documents: spent, left, planned, and entered of other tools."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from private_graphs.core.errors import UsageError, UserError, counted
+from private_graphs.datasets.spelling import seen
+from private_graphs.documents.accounts import (
+    Account,
+    Cost,
+    People,
+    RecordedRelease,
+    documents_account,
+    links_account,
+    units_on,
+)
+from private_graphs.documents.declaration import (
+    DATA,
+    LINK,
+    Declaration,
+    delta_of,
+    known_names,
+    needed,
+)
+from private_graphs.documents.earlier import people_of
+from private_graphs.documents.ledger import BudgetLedger
+from private_graphs.documents.tables import (
+    KNOWN,
+    PUBLIC_TEST,
+    TEST,
+    TRAINING,
+    Documents,
+    read_documents,
+)
+from private_graphs.privacy.rounding import at_least, at_most
+
+OTHER_TOOL = "another tool"
+"""Method of a release that was entered by hand."""
+_SIDES = {TRAINING: "trained", TEST: "tested", KNOWN: "public", PUBLIC_TEST: "public"}
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What the most used unit of a declaration has spent, in the two accounts of the ledger."""
+
+    graph: str
+    unit: str
+    delta: float
+    budget: float | None
+    spent: float
+    """Account of documents: ε of the most used protected unit; 0 where all documents are public."""
+    links: float
+    """Account of links: ε of the most used link between the documents."""
+    left: float | None
+    """ε of one more release that holds the most used unit, or link; None without a budget."""
+    releases: list[dict[str, Any]]
+    """Releases that held one of its units, under whatever name."""
+
+    def lines(self) -> list[str]:
+        """Return what the command prints."""
+        linked = f", {at_most(self.links)} for the most used link" if self.unit != LINK else ""
+        spent = self.spent if linked else self.links
+        budget = "no budget" if self.budget is None or self.left is None else (
+            f"budget {self.budget:g}, of which one more release may ask for {at_least(self.left)}"
+        )  # fmt: skip
+        head = (
+            f"{self.graph}: spent {at_most(spent)} for the most used {self.unit}{linked} at delta "
+            f"{self.delta:g}; {budget}"
+        )
+        return [head, *map(_release_line, self.releases)]
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def _release_line(row: dict[str, Any]) -> str:
+    units = (f"links of {counted(row['units'], 'document')}" if row["unit"] == LINK
+             else counted(row["units"], row["unit"]))  # fmt: skip
+    fields = (row["date"], row["graph"], row["method"], f"epsilon {at_most(row['epsilon'])}", units,
+              row.get("side", ""), row["state"], row["sentence"])  # fmt: skip
+    return "  " + "  ".join(filter(None, fields))
+
+
+def ledger(name: str | None = None, *, data: str | Path = DATA) -> Spent | list[Spent]:
+    """Return what was spent by the units of a declaration; without a name, of all of them.
+
+    Raises:
+        UserError: a line of the ledger that was changed or lost.
+    """
+    data = Path(data)
+    if name is None:
+        return [_Book.of(graph, data).spent for graph in known_names(data)]
+    return _Book.of(name, data).spent
+
+
+@dataclass(frozen=True, eq=False)
+class _Book:
+    """A declaration with the ledger of its data folder."""
+
+    spec: Declaration
+    docs: Documents
+    ledger: BudgetLedger
+    people: People
+    entries: list[RecordedRelease]
+
+    @classmethod
+    def of(cls, name: str, data: Path) -> _Book:
+        spec, book = needed(name, data), BudgetLedger(data)
+        docs = read_documents(spec)
+        return cls(spec, docs, book, people_of(spec, docs, book), book.entries())
+
+    @property
+    def protected(self) -> int:
+        """Number of protected units."""
+        return len(self.docs.units_on(TRAINING, TEST))
+
+    @property
+    def unit(self) -> str:
+        """Name of the unit."""
+        links = not self.protected and self.spec.max_edges
+        return LINK if links else self.spec.unit or "document"
+
+    @property
+    def delta(self) -> float:
+        """δ of its releases."""
+        n_links = self.spec.max_edges if self.unit == LINK else None
+        return delta_of(self.spec, n_links or self.protected)
+
+    def accounts(self, links: bool) -> list[Account]:
+        """Return the accounts of today's units, and of those of earlier tables under this name."""
+        entries, delta = self.entries, self.delta
+        earlier = [entry for entry in entries if entry.graph == self.spec.name]
+        if links:
+            return [links_account(entries, people, delta)
+                    for people in (self.people, *(entry.people for entry in earlier))]  # fmt: skip
+        accounts = [documents_account(entries, self.people, delta, (TRAINING, TEST))]
+        for entry in earlier:
+            accounts.append(documents_account(entries, entry.people, delta, entry.protected))
+        return accounts
+
+    def left(self, releases: int = 1) -> float:
+        """Return ε of each of so many further releases of all units."""
+        assert self.spec.budget is not None
+        accounts = self.accounts(self.unit == LINK)
+        return min(account.left(self.spec.budget, self.delta, releases) for account in accounts)
+
+    @property
+    def spent(self) -> Spent:
+        """What was spent, and in which releases."""
+        spent, links = (
+            max(account.spent for account in self.accounts(linked)) for linked in (False, True)
+        )
+        held = [
+            entry.told()
+            for entry in self.entries
+            if entry.graph == self.spec.name
+            or np.isin(entry.people.documents, self.people.documents).any()
+            or np.isin(entry.people.units, self.people.units).any()
+        ]
+        return Spent(
+            self.spec.name, self.unit, self.delta, self.spec.budget, spent, links,
+            None if self.spec.budget is None else self.left(), held,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class BudgetPlan:
+    """What further releases may ask for, so that all of them stay within the budget."""
+
+    graph: str
+    unit: str
+    releases: int
+    epsilon: float
+    """ε of each, rounded down; 0 where nothing is left."""
+    delta: float
+    budget: float
+    spent: float
+
+    def lines(self) -> list[str]:
+        """Return what the command prints."""
+        return [
+            f"{self.graph}: each of {counted(self.releases, 'further release')} may ask for "
+            f"epsilon {at_least(self.epsilon)}, with the most used {self.unit} in all of them "
+            f"(spent {at_most(self.spent)} of {self.budget:g}, delta {self.delta:g})"
+        ]
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def plan_releases(name: str, releases: int, *, data: str | Path = DATA) -> BudgetPlan:
+    """Return ε of each of so many further releases, which together spend what is left.
+
+    Raises:
+        UsageError: a declaration without a budget, or no release.
+    """
+    if releases < 1:
+        raise UsageError(f"--releases is {releases}; expected a number of at least 1")
+    book = _Book.of(name, Path(data))
+    if book.spec.budget is None:
+        raise UsageError(
+            f"{name!r} has no budget that releases could share: declare it again with --budget"
+        )
+    spent = book.spent
+    return BudgetPlan(
+        name, book.unit, releases, book.left(releases), book.delta, book.spec.budget,
+        spent.links if book.unit == LINK else spent.spent,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SpentOn:
+    """What was spent on one person or document, and in which releases."""
+
+    id: str
+    kind: str
+    """``person`` or ``document``."""
+    spent: float
+    """ε of all releases that held it; infinite where one published it without noise."""
+    links: float
+    """ε of a link of its documents."""
+    delta: float | None
+    """δ of both: the smallest of these releases; None without one."""
+    releases: list[dict[str, Any]]
+    unread: tuple[str, ...] = ()
+    """Declarations whose table cannot be read, so that documents of a person in it are not known.
+    """
+
+    def lines(self) -> list[str]:
+        """Return what the command prints."""
+        head = f"{self.kind} {self.id!r}: "
+        if self.delta is None:
+            head += "in no release of this ledger"
+        elif math.isinf(self.spent):
+            head += "public in a release, which protected nothing of it"
+        else:
+            head += (f"spent {at_most(self.spent)} at delta {self.delta:g} in "
+                     f"{counted(len(self.releases), 'release')}")  # fmt: skip
+        if self.links:
+            head += f"; a link of it {at_most(self.links)}"
+        if self.unread:
+            head += f" (without what the tables of {', '.join(self.unread)} would add)"
+        return [head, *map(_release_line, self.releases)]
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def spent_on(id: str, name: str | None = None, *, data: str | Path = DATA) -> list[SpentOn]:
+    """Return what was spent on the person, and on the document, that is called ``id``.
+
+    A person pays for documents of theirs that were released by document, as far as declared tables
+    (that of ``name``, or all) have them.
+    """
+    data = Path(data)
+    book = BudgetLedger(data)
+    entries = book.entries()
+    unit, documents, unread = f"unit\0{seen(id)}", list[str](), []
+    for graph in known_names(data) if name is None else [name]:
+        spec = needed(graph, data)
+        if spec.unit is None:
+            continue
+        try:
+            docs = read_documents(spec)
+        except UserError:
+            unread.append(graph)
+            continue
+        if unit in docs.units:
+            rows = np.flatnonzero(docs.unit_of == docs.units.index(unit))
+            documents += [docs.ids[row] for row in rows]
+    documents = list(dict.fromkeys(documents))
+    none, side = np.zeros(len(documents), np.int64), np.array([TRAINING])
+    person = book.people([unit], documents, none, side, alone=False)
+    document = book.people([id], [id], np.zeros(1, np.int64), side, alone=True)
+    return [
+        _spent_on(id, "person", person, entries, tuple(unread)),
+        _spent_on(id, "document", document, entries),
+    ]
+
+
+def _spent_on(
+    id: str, kind: str, people: People, entries: Sequence[RecordedRelease],
+    unread: tuple[str, ...] = (),
+) -> SpentOn:  # fmt: skip
+    held = []
+    for entry in entries:
+        sides = [_SIDES[side] for side in entry.costs if units_on(entry, (side,), people).any()]
+        if sides:
+            held.append((entry, entry.told() | {"side": " and ".join(dict.fromkeys(sides))}))
+    delta = min((entry.delta for entry, _ in held), default=None)
+    priced = entries, people, delta or 0.5
+    return SpentOn(
+        id, kind, documents_account(*priced, (TRAINING,)).spent, links_account(*priced).spent,
+        delta, [row for _, row in held], unread,
+    )  # fmt: skip
+
+
+def add_spending(
+    name: str, sentence: str, *, mu: float | None = None, epsilon: float | None = None,
+    delta: float = 0.0, relation: str = "add_remove", data: str | Path = DATA,
+) -> Spent:  # fmt: skip
+    """Enter what another tool has spent on all protected units of a declaration.
+
+    Args:
+        sentence: what it was, in words: they stand in the ledger.
+        mu: that of Gaussian DP (all steps together).
+        epsilon: in place of ``mu``; with ``delta`` what was proved.
+        relation: ``replace``, or ``add_remove``, which most tools prove: a replaced unit is one
+            that is removed and one that is added, and costs both.
+
+    It is entered whatever the budget is: it is spent.
+
+    Raises:
+        UsageError: numbers that are none, or a δ that is not below that of the declaration.
+    """
+    if not sentence.strip():
+        raise UsageError("--sentence is empty; say which tool released what, and when")
+    book = _Book.of(name, Path(data))
+    if book.unit == LINK:
+        raise UsageError(f"{name!r}: all documents are public; no spending of theirs is counted")
+    cost = _cost(mu, epsilon, delta, book.delta, relation)
+    account = Account(((cost.mu**2, 0.0, cost.failure),), book.delta)
+    costs = {side: cost for side in (TRAINING, TEST) if len(book.docs.units_on(side))}
+    release = book.ledger.start(
+        book.people, costs, None, account.spent, graph=name, method=OTHER_TOOL, delta=book.delta,
+        unit=book.unit, relation="replace", sentence=sentence.strip(),
+    )  # fmt: skip
+    book.ledger.finish(release)
+    return _Book.of(name, Path(data)).spent
+
+
+def _cost(
+    mu: float | None, epsilon: float | None, delta: float, most: float, relation: str
+) -> Cost:
+    """Return the cost for a unit that is replaced; ``most`` is the δ of the account."""
+    if (mu is None) == (epsilon is None):
+        raise UsageError("give --mu, or --epsilon (with --delta): one of them")
+    value, flag = (mu, "--mu") if epsilon is None else (epsilon, "--epsilon")
+    if not (value is not None and math.isfinite(value) and value > 0):
+        raise UsageError(f"{flag} is {value}; expected a number above 0")
+    if mu is not None and delta:
+        raise UsageError("--delta belongs to --epsilon; leave it out beside --mu")
+    times = 2 if relation == "add_remove" else 1
+    cost = Cost(mu) if epsilon is None and mu is not None else Cost.of_pure(value, delta)
+    cost = cost.of_group(times)
+    if not (delta >= 0 and cost.failure < most):
+        twice = "" if times == 1 else " (of a replaced unit, which is removed and added)"
+        raise UsageError(
+            f"--delta is {delta:g}, which makes {at_most(cost.failure)}{twice}; expected less than "
+            f"{most:g}, the delta of this account: give epsilon at a smaller delta, or --mu"
+        )
+    return cost

@@ -1,0 +1,177 @@
+"""The ledger as a filter: what is refused and left, whose it is, what others have spent."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import refused
+from document_tables import declared, public_rows, rows_of, write
+from dp_accounting import gaussian_mechanism
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import private_graphs
+from private_graphs.core.errors import UsageError
+from private_graphs.documents.accounts import Account, Cost, People, documents_account, over_budget
+from private_graphs.documents.release import METHODS, training_of
+from private_graphs.documents.spending import add_spending, plan_releases, spent_on
+from private_graphs.documents.tables import TRAINING
+from private_graphs.documents.unit_sums import PublicTexts, mu_of
+from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
+
+DELTA = 1e-5
+MU = gdp_mu(1, DELTA)
+ONE = People(np.array([1], np.uint64), np.array([1], np.uint64), np.zeros(1, np.int64),
+             np.array([TRAINING], np.uint8))  # fmt: skip
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "data" / "raw"
+
+
+def charged(mus: list[float]) -> Account:
+    """The account of one document after releases of these μ."""
+    return Account(((sum(mu**2 for mu in mus), 0.0, 0.0),), DELTA)
+
+
+MUS = st.lists(st.floats(0.01, 0.3), min_size=1, max_size=8)
+
+
+@given(MUS, st.floats(0.05, 30))
+def test_the_ledger_is_the_filter_of_gaussian_privacy_rounded_up(mus, budget):
+    """Against dp-accounting: never below, and above by no more than what is rounded."""
+    together = math.sqrt(math.fsum(mu**2 for mu in mus))
+    exact = gaussian_mechanism.get_epsilon_gaussian(1 / together, DELTA, tol=1e-13)
+    account = charged(mus)
+    assert exact - 1e-12 <= account.spent <= exact * (1 + 1e-10) + 1e-10
+    if abs(exact - budget) > 1e-9 * budget:
+        assert over_budget(account, budget) == (exact > budget)
+
+
+@settings(max_examples=25)
+@given(MUS, st.integers(1, 12), st.sampled_from([1e-4, 1e-5, 1e-9]))
+def test_what_is_left_fits_and_not_much_more_would(mus, releases, delta):
+    account = charged(mus)
+    budget = account.spent + 1
+    left = account.left(budget, delta, releases)
+    for share, fits in ((1.0, True), (1.02, False)):
+        more = [gdp_mu(share * left, delta)] * releases
+        assert over_budget(charged([*mus, *more]), budget) != fits
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_planned_releases_of_every_method_are_all_admitted(method):
+    """With the noise that they would have, on its lattice; one for the whole budget, too."""
+    for number, budget in ((1, 4.0), (1, 0.1), (12, 4.0)):
+        nothing = documents_account([], ONE, DELTA, (TRAINING,))
+        epsilon = nothing.left(budget, DELTA, number)
+        assert number > 1 or epsilon == budget
+        queries = training_of(method).of(PublicTexts(), 999, 7, epsilon, DELTA, "document").queries
+        distance = sum(query.total_variation for query in queries)
+        after = Account(((number * mu_of(queries) ** 2, number * distance, 0.0),), DELTA)
+        assert not over_budget(after, budget)
+        assert after.spent > 0.99 * budget
+
+
+def test_all_together_is_what_counts_not_the_sum(run, data, tmp_path):
+    """2 was refused after 2, although both are 2.96 of 4."""
+    declared("x", write(tmp_path / "n.csv", rows_of(60)), budget=4, delta=DELTA)
+    assert run("classify", "x", "--epsilon", 2, "--out", "A").code == 0
+    plan = run("ledger", "plan", "x", "--releases", 2, "--json").json
+    assert plan["epsilon"] > 1.7
+    answer = run("ledger", "x")
+    assert "one more release may ask for 3.2" in answer.out
+    for out in ("B", "C"):
+        code = run("classify", "x", "--epsilon", plan["epsilon"], "--out", out).code
+        assert code == 0, out
+    assert 3.99 < private_graphs.ledger("x").spent <= 4
+    refused(run("classify", "x", "--epsilon", 0.5, "--out", "D"), 3, "over the budget")
+    refused(run("ledger", "plan", "x", "--releases", 0), 2, "releases")
+    declared("y", tmp_path / "n.csv", budget=None)
+    refused(run("ledger", "plan", "y", "--releases", 3), 2, "has no budget")
+
+
+def test_what_was_spent_on_one_person_is_told_by_the_id(run, data, tmp_path):
+    rows = rows_of(60)
+    declared("x", write(tmp_path / "n.csv", rows), unit="who", budget=None, delta=DELTA)
+    private_graphs.classify("x", epsilon=1, out="A")
+    declared("y", write(tmp_path / "m.csv", rows[:20]), budget=None, delta=DELTA)
+    private_graphs.classify("y", epsilon=1, out="B")  # by document: p1 has d2 and d3
+    person, document = spent_on("p1")
+    assert len(person.releases) == 2 and person.spent == pytest.approx(
+        gdp_epsilon(math.sqrt(1 + 2**2) * MU, DELTA), abs=2e-3
+    )
+    assert document.delta is None and "in no release" in document.lines()[0]
+    _, document = spent_on("d2")
+    assert len(document.releases) == 2 and document.spent == pytest.approx(1.4656, abs=2e-3)
+    sides = {row["side"] for row in document.releases}
+    assert sides <= {"trained", "tested"}
+    person, _ = spent_on("p25")  # in one of them
+    assert len(person.releases) == 1 and person.spent == pytest.approx(1, abs=2e-3)
+    (tmp_path / "n.csv").unlink()  # who was taken out of all tables, by the ledger alone
+    answer = run("ledger", "--id", "p25")
+    assert "person 'p25': spent" in answer.out and "tables of x" in answer.out, answer.err
+    found = run("ledger", "--id", "p25", "--json").json
+    assert [each["kind"] for each in found] == ["person", "document"]
+
+
+def test_who_was_published_is_not_said_to_have_spent_little(data, tmp_path):
+    rows = [*rows_of(60), *({**row, "id": f"q{row['id']}"} for row in public_rows(40))]
+    declared("x", write(tmp_path / "n.csv", rows), public="open", budget=None)
+    private_graphs.classify("x", epsilon=1, out="A")
+    _, document = spent_on("qd1")
+    assert math.isinf(document.spent) and "protected nothing" in document.lines()[0]
+
+
+def test_spending_of_other_tools_counts_and_is_told(run, data, tmp_path):
+    declared("x", write(tmp_path / "n.csv", rows_of(60)), budget=1.5, delta=DELTA)
+    words = "Opacus, a topic model of May"
+    answer = run("ledger", "add", "x", "--mu", 0.134, "--sentence", words)
+    assert answer.code == 0 and words in answer.out, answer.err
+    assert private_graphs.ledger("x").spent == pytest.approx(1, abs=1e-3), "removed and added"
+    refused(run("classify", "x", "--epsilon", 1.1, "--out", "A"), 3, "over the budget")
+    private_graphs.classify("x", epsilon=1, out="A")
+    add_spending("x", words, epsilon=3, relation="replace")
+    book = private_graphs.ledger("x")
+    assert book.spent > 4 and book.left == 0, "it is spent, whatever the budget is"
+    lines = (data.parent / "ledgers" / "releases.jsonl").read_text().splitlines()
+    assert sum(json.loads(line).get("sentence") == words for line in lines) == 2
+
+
+@given(st.floats(0.01, 8), st.floats(0.01, 8))
+def test_a_pure_guarantee_is_no_more_private_than_its_mu(epsilon, level):
+    """Its errors (α, β) are never below those of the Gaussian: f_ε >= G_μ (docs/privacy.md §16)."""
+    from scipy.special import ndtr, ndtri
+
+    mu = Cost.of_pure(epsilon).mu
+    alpha = ndtr(-level)
+    pure = max(0.0, 1 - math.exp(epsilon) * alpha, math.exp(-epsilon) * (1 - alpha))
+    assert pure >= ndtr(-ndtri(alpha) - mu) - 1e-12
+    corner = 1 / (1 + math.exp(epsilon))
+    assert ndtr(-ndtri(corner) - mu) == pytest.approx(corner), "and no larger μ is needed"
+
+
+def test_failures_of_other_tools_take_their_part_of_delta(data, tmp_path):
+    declared("x", write(tmp_path / "n.csv", rows_of(60)), delta=1e-4)
+    for wrong, words in (
+        (dict(epsilon=1, delta=1e-4), "below|less than"), (dict(), "give --mu"),
+        (dict(mu=1, epsilon=1), "one of them"), (dict(epsilon=-1), "above 0"),
+        (dict(mu=1, delta=1e-6), "leave it out"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=words):
+            add_spending("x", "words", **wrong)
+    assert not (data.parent / "ledgers" / "releases.jsonl").exists()
+    # of a unit that is replaced: twice epsilon, and (1 + e^epsilon) delta
+    found = Cost.of_pure(1.0, 1e-6).of_group(2)
+    assert found.failure == pytest.approx(1e-6 * (1 + math.e))
+    assert found.mu >= Cost.of_pure(2.0).mu
+    spent = add_spending("x", "words", epsilon=1, delta=1e-6, relation="replace").spent
+    alone = Account(((Cost.of_pure(1.0).mu ** 2, 0.0, 0.0),), 1e-4 - 1e-6).spent
+    assert spent == pytest.approx(alone, rel=1e-9)
+    assert plan_releases("x", 2).epsilon == 0, "the budget of 1.5 is over"
