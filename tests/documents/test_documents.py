@@ -1296,3 +1296,38 @@ def test_an_attack_stays_private_and_sees_something_but_no_more_than_is_proved(r
     shutil.copytree(tmp_path / "out" / "release", tmp_path / "given-away" / "release")
     for copy in (tmp_path / "given-away", tmp_path / "given-away" / "release"):
         refused(run("attack", copy, "--models", 8), 2, "given away", "the owner's DIR")
+
+
+@pytest.mark.parametrize("kind", releases.METHODS)
+def test_a_unit_that_is_blanked_moves_a_release_by_what_is_stated(kind):
+    """The sums with a unit, and those where it adds nothing, on the lattice of the release."""
+    rows = rows_of(80)
+    texts, labels = [row["body"] for row in rows], [CLASSES.index(row["topic"]) for row in rows]
+    training = releases.training_of(kind).of(unit_sums.PublicTexts(), 80, 3, 1.0, 1e-5, "document")
+    for query in training.queries:
+        assert query.vanishing < query.sensitivity
+    if kind == "dp_linear":
+        assert training.queries[1].vanishing == pytest.approx(unit_steps.CLIP_NORM, rel=1e-6)
+        return
+    [query] = training.queries
+    lattice, share = training.lattice, training.SHARE
+    term = unit_sums.Terms(texts[:2], np.array(labels[:2]), np.zeros(2, int))
+    moved = term.sum(training.features, 3, lattice, share) * lattice.spacing
+    assert 0.5 < np.linalg.norm(moved) <= query.vanishing
+    one = unit_sums.Terms(texts[:1], np.array(labels[:1]), np.zeros(1, int))
+    moved = one.sum(training.features, 3, lattice, share) * lattice.spacing
+    assert np.linalg.norm(moved) == pytest.approx(query.vanishing, rel=1e-6), "attained"
+
+
+def test_the_epsilon_of_a_blanked_unit_is_proved_and_said(run, data, tmp_path):
+    declared("x", write(tmp_path / "n.csv", rows_of(60)), delta=1e-5)
+    answer = run("classify", "x", "--epsilon", 1, "--out", "A")
+    assert "epsilon 1 where a document is replaced, 0.684" in answer.out
+    (statement,) = json.loads(Path("A/release/statement.json").read_text()).values()
+    [also] = statement["also_proved"]
+    assert also["relation"] == "zero_out"
+    exact = gdp_epsilon(gdp_mu(1, 1e-5) / 2**0.5, 1e-5)
+    assert exact * (1 - 1e-3) < also["epsilon"] <= exact * (1 + 1e-6)
+    page = Path("A/release/README.md").read_text()
+    assert "ε = 0.684" in page and "Opacus" in page and "ids" in page
+    assert "contributes as it is or not at all" in run("explain", "A", "--full").out

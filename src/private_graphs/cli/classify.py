@@ -277,6 +277,11 @@ def _lines(result: Classified) -> list[str]:
                 lines += [recall_words(result.quality.by_class, result.quality.macro_f1)]
         lines += [result.quality.sentence]
     lines += size_words(result.sizes, result.unit)
+    if result.blanked is not None:
+        lines += [
+            f"epsilon {result.epsilon:g} where a {result.unit} is replaced, "
+            f"{at_most(result.blanked)} where one is blanked: compare the latter with Opacus"
+        ]
     lines += [
         f"spent: {at_most(result.spent)} for the most used {result.unit} ({budget}), delta "
         f"{result.delta:g}",

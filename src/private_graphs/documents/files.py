@@ -140,8 +140,15 @@ def page(
         f"ε = {at_most(proved)}: whoever is 50 % sure of a fact about one {unit} becomes at most "
         f"{belief_percent(proved)} sure by this release.",
         f"The promise may fail with probability δ = {result.delta:g} for each {unit}; δ times "
-        f"{'at most' if of_links else 'all'} {result.units:,} is {failing:.3g}.",
+        f"{'at most' if of_links else 'all'} {result.units:,} is {at_most(failing)}.",
     ]
+    if result.blanked is not None:
+        strength.insert(1, (
+            f"ε = {at_most(result.blanked)} where the question is whether the documents of one "
+            f"{unit} were read or blanked: compare this number with the ε of tools such as Opacus. "
+            f"Whether somebody is in the table at all is protected by nothing here, as the ids and "
+            f"the number of {unit}s are public."
+        ))  # fmt: skip
     spent = [
         f"Before this release the most used {unit} had spent ε = {at_most(result.spent_before)}, "
         f"now ε = {at_most(result.spent)}"

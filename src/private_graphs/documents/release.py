@@ -175,6 +175,12 @@ class Classified:
     sizes: tuple[ClassSize, ...] = ()
     """Noisy sizes of the classes among the units that train."""
 
+    @property
+    def blanked(self) -> float | None:
+        """ε where a unit's documents are blanked, in place of replaced; None: none is proved."""
+        also = self.statement["also_proved"] if self.statement else ()
+        return next((row["epsilon"] for row in also if row["relation"] == "zero_out"), None)
+
 
 @dataclass(frozen=True, eq=False)
 class Drawn:

@@ -105,7 +105,7 @@ class LinearSteps:
         """Return the events: the class counts, and all steps."""
         return (
             query_of(self.count_lattice, self.unit, CLASS_REASON),
-            query_of(self.step_lattice, self.unit, STEP_REASON, count=STEPS),
+            query_of(self.step_lattice, self.unit, STEP_REASON, STEPS, CLIP_NORM),
         )
 
     @property

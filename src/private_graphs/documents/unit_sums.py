@@ -126,9 +126,13 @@ def calibrated(epsilon: float, delta: float, columns: int, n_classes: int) -> La
     )
 
 
-def query_of(lattice: LatticeGaussian, unit: str, reason: str, count: int = 1) -> GaussianQuery:
-    """Return the event of ``count`` releases."""
-    query = lattice.query(unit=unit, relation="replace", reason=reason, clipping="row", count=count)
+def query_of(
+    lattice: LatticeGaussian, unit: str, reason: str, count: int = 1, norm: float = 1.0
+) -> GaussianQuery:
+    """Return the event of ``count`` releases; ``norm`` bounds that of a unit's term."""
+    query = lattice.query(
+        unit=unit, relation="replace", reason=reason, clipping="row", count=count, vanishing=norm
+    )
     assert query is not None  # budgets are finite
     return query
 

@@ -102,9 +102,13 @@ class LatticeGaussian:
             )
 
     def query(
-        self, *, unit: str, relation: str, reason: str, clipping: Bounding, count: int = 1
-    ) -> GaussianQuery | None:
-        """Return the query of ``count`` releases; None without DP."""
+        self, *, unit: str, relation: str, reason: str, clipping: Bounding, count: int = 1,
+        vanishing: float | None = None,
+    ) -> GaussianQuery | None:  # fmt: skip
+        """Return the query of ``count`` releases; None without DP.
+
+        ``vanishing``: L2 norm of what a unit contributes, before it is rounded.
+        """
         if not self.steps:
             return None
         return GaussianQuery(
@@ -117,4 +121,5 @@ class LatticeGaussian:
             noise_std=self.noise_std,
             spacing=self.spacing,
             dimension=self.dimension,
+            vanishing=vanishing and vanishing + self.spacing * math.sqrt(self.dimension),
         )

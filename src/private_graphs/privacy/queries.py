@@ -63,9 +63,13 @@ class GaussianQuery(_Query):
     """Spacing of the lattice; 0: continuous noise."""
     dimension: int = 1
     """Numbers in one release; it affects the privacy cost on a lattice only."""
+    vanishing: float | None = None
+    """L2 sensitivity where a unit's contribution becomes zero; None where none is stated."""
 
     def __post_init__(self) -> None:
         self._check(sensitivity=self.sensitivity, noise_std=self.noise_std)
+        if self.vanishing is not None:
+            self._check(vanishing=self.vanishing)
         positive("dimension", self.dimension)
         if not 0 <= self.spacing <= self.noise_std * LATTICE_RATIO:
             raise UserError(

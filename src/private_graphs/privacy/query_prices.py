@@ -261,11 +261,18 @@ def replacing_epsilon(claim: Claim, events: Sequence[Event]) -> float | None:
 
 
 def vanishing_epsilon(claim: Claim, events: Sequence[Event]) -> tuple[float | None, str]:
-    """Return ε of one run where a record may be left out, and the relation that this proves.
+    """Return ε of one run where a unit may be left out, and the relation that this proves.
 
     The relation is ``add_remove`` where it holds; ``zero_out`` where minibatches or groups have a
-    fixed size, so that the record's place must stay.
+    fixed size, so that the record's place must stay, and of queries that state how far they move.
     """
+    moved = [
+        replace(event, sensitivity=event.vanishing, relation="zero_out")
+        for event in events
+        if isinstance(event, GaussianQuery) and event.vanishing is not None
+    ]
+    if moved and len(moved) == len(events):
+        return proved_by(moved, (claim[0], "zero_out", *claim[2:]))[1], "zero_out"
     if not events or not all(isinstance(event, NoisyGradients) for event in events):
         return None, "zero_out"
     for relation in ("add_remove", "zero_out"):

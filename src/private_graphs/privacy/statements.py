@@ -439,7 +439,7 @@ def build_statement(
         published_formula=published_formula if published is not None else None,
         authors_accountant_epsilon=_finite(authors_accountant_epsilon, private),
         epsilon_proved=proved,
-        also_proved=_also_proved(claim, events) if proved is not None and not apart else (),
+        also_proved=() if proved is None else _also_proved(claim, events, apart),
         proof=prices.proof or "none: the run uses no noise",
         vacuous=(published or 0.0 if proved is None else proved) > VACUOUS_EPSILON,
         n_runs_released=n_all,
@@ -458,15 +458,23 @@ def build_statement(
 
 
 def _also_proved(
-    claim: tuple[Unit, Relation, float, int], events: Sequence[Event]
+    claim: tuple[Unit, Relation, float, int], events: Sequence[Event], apart: Sequence[Event]
 ) -> tuple[AlsoProved, ...]:
-    """Return further guarantees: for an edge moved elsewhere, for a record left out."""
+    """Return further guarantees: for an edge moved elsewhere, for a unit left out.
+
+    Of ``events`` and of those ``apart``, which no unit pays together, the larger one holds.
+    """
     unit, relation, *_ = claim
+    if apart and unit not in ("document", "person"):
+        return ()
+    if apart:
+        groups = [_also_proved(claim, group, ()) for group in (events, apart)]
+        return max(groups, key=lambda group: group[0].epsilon) if all(groups) else ()
     if unit.startswith("edge") and relation == "add_remove":
         from private_graphs.privacy.query_prices import replacing_epsilon
 
         epsilon, variant = replacing_epsilon(claim, events), "replace"
-    elif unit == "record" and relation == "replace":
+    elif unit in ("record", "document", "person") and relation == "replace":
         from private_graphs.privacy.query_prices import vanishing_epsilon
 
         epsilon, variant = vanishing_epsilon(claim, events)
