@@ -101,7 +101,7 @@ def test_the_path_from_declare_to_predict_keeps_the_budget(run, root, data, tmp_
     assert answer.json["documents"] == 1200 and answer.json["accuracy"] > 0.45
     with open("p.csv") as stream:
         predicted = list(csv.DictReader(stream))
-    assert list(predicted[0]) == ["id", "class", "score"] and len(predicted) == 1200
+    assert list(predicted[0])[:3] == ["id", "class", "score"] and len(predicted) == 1200
     with open(nodes) as stream:
         texts = [f"{row['title']}\n{row['body']}" for row in csv.DictReader(stream)]
     classes = private_graphs.load("A/release").predict(texts)

@@ -40,12 +40,10 @@ from private_graphs.cli.run import (
 )
 from private_graphs.cli.terminal import json_text, number, print_json, report, say
 from private_graphs.core.errors import UsageError, counted, suggest
-from private_graphs.privacy.rounding import at_most
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from private_graphs.documents.release import Classified, Quality
     from private_graphs.running.jobs import Job
     from private_graphs.running.result import JobResult
 
@@ -259,46 +257,9 @@ def _classify_documents(flags: dict[str, Any]) -> None:
     if flags["as_json"]:
         text = json_text(json.loads(json.dumps(dataclasses.asdict(result), default=str)))
     else:
-        text = "\n".join(result.plan or _lines(result))
+        text = "\n".join(result.lines())
     done = f"the release in {flags['out']} is whole and paid for: there is nothing to repeat"
     report(text, "nothing was spent" if result.plan else done)
-
-
-def _lines(result: Classified) -> list[str]:
-    """Return what is printed of a release."""
-    from private_graphs.documents.answers import recall_words, size_words
-
-    budget = "no budget is set" if result.budget is None else f"of a budget of {result.budget:g}"
-    lines = []
-    if result.quality is not None:
-        if not result.quality.only_noise:
-            lines += [_quality_line(result.quality)]
-            if result.quality.by_class and result.quality.macro_f1 is not None:
-                lines += [recall_words(result.quality.by_class, result.quality.macro_f1)]
-        lines += [result.quality.sentence]
-    lines += size_words(result.sizes, result.unit)
-    if result.blanked is not None:
-        lines += [
-            f"epsilon {result.epsilon:g} where a {result.unit} is replaced, "
-            f"{at_most(result.blanked)} where one is blanked: compare the latter with Opacus"
-        ]
-    lines += [
-        f"spent: {at_most(result.spent)} for the most used {result.unit} ({budget}), delta "
-        f"{result.delta:g}",
-        f"may be given away: {result.release}"
-        + (f"; not to be given away: {result.private}" if result.private else ""),
-    ]
-    return lines
-
-
-def _quality_line(quality: Quality) -> str:
-    baseline = ("" if quality.public_alone is None
-             else f", public documents alone {quality.public_alone:.3f}")  # fmt: skip
-    noisy = " (noisy counts)" if quality.noisy else ""
-    return (
-        f"right answers {quality.score:.3f}; largest class ({quality.majority_class}) "
-        f"{quality.majority:.3f}{baseline}{noisy}"
-    )
 
 
 def planned(flags: dict[str, Any]) -> Job:

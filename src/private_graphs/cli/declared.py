@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import typer
 
 from private_graphs.cli.options import DATA, AsJson, DataFolder, Seed
-from private_graphs.cli.terminal import print_json, say
-from private_graphs.core.errors import counted
+from private_graphs.cli.terminal import ProgressBar, print_json, say
+from private_graphs.core.errors import UsageError
 
 Name = Annotated[str, typer.Argument(help="Name for the documents: lower-case letters, digits.")]
 Encoding = Annotated[
@@ -122,7 +122,7 @@ def declare(
 def predict(
     release: Annotated[Path, typer.Argument(help="Folder 'release' of classify --out DIR.")],
     nodes: Annotated[Path, typer.Option(help="Table of new documents, with ids and texts.")],
-    out: Annotated[Path, typer.Option(help="CSV with id, class and score.", metavar="FILE")],
+    out: Annotated[Path, typer.Option(help="CSV with id, class and scores.", metavar="FILE")],
     label: Annotated[
         str | None, typer.Option(help="Column with true classes, to count right answers.",
                                  metavar="COLUMN")
@@ -132,11 +132,23 @@ def predict(
         typer.Option(help="Folder or file of the public model that reads texts, if the release "
                      "names one that is not below --data.", metavar="MODEL"),
     ] = None,
+    shares: Annotated[
+        str | None,
+        typer.Option(help="Shares of the classes among the new documents, in place of those of the "
+                     "release; for releases of epsilon 2 and more. Rare classes are found more "
+                     "often, and some documents of the others are lost.",
+                     metavar="A=.3,B=.7"),
+    ] = None,
     encoding: Encoding = None,
     as_json: AsJson = False,
     data: DataFolder = DATA,
 ) -> None:  # fmt: skip
     """Classify new documents with a released model: no epsilon is spent, no other file is needed.
+
+    FILE has the class of each document, its score, and the scores of all classes. A score is the
+    probability of a class if words are drawn one by one: on prose it is about right, and too sure
+    where words depend on each other. A text without a word that the model knows gets no class. A
+    table of any length is read in blocks.
 
     If the release was declared with --model, that public model is needed too. Each class is an
     exact function of its text, which no epsilon covers: FILE is readable by you alone, and is not
@@ -146,24 +158,37 @@ def predict(
     """
     from private_graphs.documents import api
 
-    batch = api.predict(release, nodes=nodes, out=out, label=label, encoding=encoding or "utf-8",
-                        model=model, data=data)  # fmt: skip
+    with ProgressBar("classifying", "‰") as progress:
+        batch = api.predict(
+            release, nodes=nodes, out=out, label=label, encoding=encoding or "utf-8", model=model,
+            data=data, shares=_shares(shares), progress=progress,
+        )  # fmt: skip
     if as_json:
         print_json({"documents": len(batch.ids), "unknown": batch.unknown,
                     "accuracy": batch.accuracy, "protected": batch.protected,
+                    "empty": batch.empty, "classes": list(map(vars, batch.used)),
                     "warning": batch.warning, "out": str(out)})  # fmt: skip
         return
-    lines = [f"{counted(len(batch.ids), 'document')} classified in {out}", batch.warning]
-    if batch.unknown is not None:
-        lines.append(f"{100 * batch.unknown:.1f} % of their words are unknown to the model")
-    if batch.accuracy is not None:
-        lines.append(
-            f"{100 * batch.accuracy:.1f} % of those with a class are right: an exact number about "
-            "these documents, not to be given away if they are private"
-        )
-    elif label is not None:
+    lines = batch.lines()
+    if label is not None and batch.accuracy is None:
         lines.append(f"no label in {label!r} is a class of the model: nothing to count")
     typer.echo("\n".join(lines))
+
+
+def _shares(text: str | None) -> dict[str, float] | None:
+    """Return the shares of classes in NAME=SHARE between commas."""
+    if text is None:
+        return None
+    shares: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, number = part.rpartition("=")
+        try:
+            shares[name.strip()] = float(number)
+        except ValueError:
+            raise UsageError(
+                f"--shares: {part!r} is no share of a class; expected NAME=NUMBER between commas"
+            ) from None
+    return shares
 
 
 def attack(

@@ -7,15 +7,18 @@ break is enclosed in double quotes, and a quote inside it is doubled (RFC 4180).
 
 from __future__ import annotations
 
+import codecs
 import csv
 import hashlib
 import io
 import re
 import shlex
+import zipfile
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +31,10 @@ from private_graphs.datasets.spelling import NOT_SEEN, looks
 
 _BOM = b"\xef\xbb\xbf"
 _LONGEST_BLOCK = 2**28
+_BLOCK_BYTES, _BLOCK_ROWS = 2**24, 2**14
+"""Bytes of a CSV file, and rows of a Parquet file, that are read at once."""
+_BY_PANDAS = (".xlsx", ".jsonl")
+"""Ends of files that pandas reads, where it has the reader."""
 _DELIMITERS = (",", ";", "\t")
 _SHOWN_COLUMNS, _SHOWN_LENGTH = 8, 40
 NAMED_ROWS = 3
@@ -84,11 +91,15 @@ def relative_to(path: Path) -> str:
 
 
 def read_table(
-    path: Path, roles: Mapping[str, str], *, may_be_empty: bool = False, encoding: str = "utf-8"
-) -> OwnTable:
+    path: Path | Any, roles: Mapping[str, str], *, may_be_empty: bool = False,
+    encoding: str = "utf-8",
+) -> OwnTable:  # fmt: skip
     """Read the named columns of a CSV or Parquet file as text.
 
+    Sheets (.xlsx) and JSON lines (.jsonl) are read where pandas has their readers.
+
     Args:
+        path: the file, or a DataFrame of pandas.
         roles: role -> column name, such as ``label`` -> ``topic``; the role is for messages.
         may_be_empty: whether a header without rows will do.
         encoding: encoding of a CSV file.
@@ -97,6 +108,8 @@ def read_table(
         UserError: the file cannot be read, is empty, is not in ``encoding``, has a row with a
             wrong number of fields, or lacks a column; names the file and, for CSV, the line.
     """
+    if is_frame(path):
+        return _text_table(Path("DataFrame"), "", _from_pandas(Path("DataFrame"), path, roles))
     try:
         data = _content(Path(path))
     except OSError as error:
@@ -110,20 +123,152 @@ def read_table(
     delimiter = ","
     if data[:4] == b"PAR1":
         table, text = _read_parquet(path, data, roles), None
+    elif (frame := _read_pandas(Path(path), data, encoding)) is not None:
+        table, text = _from_pandas(Path(path), frame, roles), None
     else:
         text = _checked_text(path, data, encoding)
         delimiter = _delimiter(text, roles)
         table = _read_csv(path, text, roles, delimiter)
     if table.num_rows == 0 and not may_be_empty:
         raise UserError(f"{path}: has a header but no row, expected at least one")
+    return _text_table(Path(path), sha256, table, text, delimiter)
+
+
+def is_frame(table: Any) -> bool:
+    """Return whether a table is a DataFrame, without loading pandas."""
+    return hasattr(table, "iloc") and hasattr(table, "columns")
+
+
+def read_blocks(
+    path: Path | Any, roles: Mapping[str, str], encoding: str = "utf-8"
+) -> Iterator[tuple[OwnTable, float]]:
+    """Yield a table in blocks of rows, each with the share of the file that is read by then.
+
+    Memory is that of a block, whatever the length of a CSV or Parquet file. See ``read_table``.
+    """
+    size = 0 if is_frame(path) or not Path(path).is_file() else Path(path).stat().st_size
+    with open(path, "rb") if size else io.BytesIO() as stream:
+        head = stream.read(4)
+    if head == b"PAR1":
+        yield from _parquet_blocks(Path(path), roles)
+    elif size <= _BLOCK_BYTES or Path(path).suffix in _BY_PANDAS:
+        yield read_table(path, roles, encoding=encoding), 1.0
+    else:
+        try:
+            yield from _csv_blocks(Path(path), roles, encoding, size)
+        except (UserError, UnicodeError):
+            read_table(path, roles, encoding=encoding)  # names the line in the whole file
+            raise
+
+
+def _parquet_blocks(path: Path, roles: Mapping[str, str]) -> Iterator[tuple[OwnTable, float]]:
+    try:
+        file = pyarrow.parquet.ParquetFile(path)
+        meant = _columns_of(path, file.schema_arrow.names, roles)
+        done, total = 0, file.metadata.num_rows
+        if not total:
+            raise UserError(f"{path}: has a header but no row, expected at least one")
+        for batch in file.iter_batches(_BLOCK_ROWS, columns=list(meant.values()),
+                                       use_threads=False):  # fmt: skip
+            done += batch.num_rows
+            table = pa.Table.from_batches([batch]).select(list(meant.values()))
+            yield _text_table(path, "", table.rename_columns(list(meant))), done / total
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise UserError(
+            f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]}); write it again"
+        ) from error
+
+
+def _csv_blocks(
+    path: Path, roles: Mapping[str, str], encoding: str, size: int
+) -> Iterator[tuple[OwnTable, float]]:
+    """Yield the rows of a CSV file between line ends outside of quotes, each under the header."""
+    header, delimiter, rest = b"", ",", b""
+    with open(path, "rb") as stream:
+        decoded = codecs.getincrementaldecoder(encoding)()
+        while True:
+            piece = stream.read(_BLOCK_BYTES)
+            rest += decoded.decode(piece, final=not piece).encode()
+            rest, whole = (b"", rest) if not piece else _cut(rest)
+            if not header and whole:
+                whole = _checked_text(path, whole)
+                delimiter = _delimiter(whole, roles)
+                header, whole = whole[: (end := _header_end(whole))], whole[end:]
+            if whole.strip():
+                table = _read_csv(path, header + whole, roles, delimiter)
+                yield _text_table(path, "", table), stream.tell() / size
+            if not piece:
+                return
+
+
+def _header_end(data: bytes) -> int:
+    """Return where the first line ends that is outside of quotes."""
+    quotes = end = 0
+    while quotes % 2 or not end:
+        before, end = end, data.find(b"\n", end) + 1
+        if not end:
+            return len(data)
+        quotes += data.count(b'"', before, end)
+    return end
+
+
+def _cut(data: bytes) -> tuple[bytes, bytes]:
+    """Return what comes after the last line end outside of quotes, and what comes before it."""
+    quotes, end = data.count(b'"'), len(data)
+    while (end := data.rfind(b"\n", 0, end)) >= 0:
+        if (quotes - data.count(b'"', end)) % 2 == 0:
+            return data[end + 1 :], data[: end + 1]
+    return data, b""
+
+
+def _read_pandas(path: Path, data: bytes, encoding: str) -> Any | None:
+    """Return a sheet or JSON lines as a DataFrame; None for other files, or without the reader."""
+    if path.suffix not in _BY_PANDAS:
+        return None
+    try:
+        import pandas as pd
+
+        if path.suffix == ".xlsx":
+            return pd.read_excel(io.BytesIO(data), dtype=str, keep_default_na=False)
+        return pd.read_json(io.BytesIO(data), lines=True, dtype=False, convert_dates=False,
+                            encoding=encoding)  # fmt: skip
+    except ImportError:
+        return None
+    except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
+        raise UserError(
+            f"{path}: cannot be read as {path.suffix} ({str(error).splitlines()[0]}); write it "
+            "again, or as CSV or Parquet"
+        ) from error
+
+
+def _from_pandas(path: Path, frame: Any, roles: Mapping[str, str]) -> pa.Table:
+    meant = _columns_of(path, [str(name) for name in frame.columns], roles)
+    try:
+        chosen = frame.set_axis([str(name) for name in frame.columns], axis=1)
+        table = pa.Table.from_pandas(chosen[list(meant.values())], preserve_index=False)
+    except pa.ArrowException as error:
+        raise UserError(
+            f"{path}: cannot be read ({str(error).splitlines()[0]}); expected columns of text or "
+            "whole numbers"
+        ) from error
+    return table.rename_columns(list(meant))
+
+
+def _text_table(
+    path: Path, sha256: str, table: pa.Table, text: bytes | None = None, delimiter: str = ","
+) -> OwnTable:
     columns = {name: _as_text(path, name, table.column(name)) for name in table.column_names}
-    return OwnTable(Path(path), sha256, columns, table.num_rows, text, delimiter)
+    return OwnTable(path, sha256, columns, table.num_rows, text, delimiter)
 
 
 def column_names(path: Path, encoding: str = "utf-8") -> list[str]:
     """Return the column names of a table; none if it cannot be read."""
+    if is_frame(path):
+        return [str(name) for name in path.columns]  # type: ignore[attr-defined]
     try:
         data = _content(Path(path))
+        if (frame := _read_pandas(Path(path), data, encoding)) is not None:
+            return [str(name) for name in frame.columns]
         if data[:4] == b"PAR1":
             return pyarrow.parquet.ParquetFile(pa.BufferReader(data)).schema_arrow.names
         text = _checked_text(path, data, encoding)

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from private_graphs.core.errors import UserError
+from private_graphs.core.errors import UserError, counted
+from private_graphs.datasets.own_tables import is_frame
 from private_graphs.documents.declaration import DATA, Declared
 from private_graphs.documents.intake import declare
 from private_graphs.documents.model import ReleasedModel, load
+from private_graphs.documents.prediction import (
+    ClassUse,
+    Predictions,
+    declared_prior,
+    use_words,
+    written_to,
+)
 from private_graphs.documents.release import Classified, classify
 from private_graphs.documents.spending import (
     Spent,
@@ -39,8 +48,9 @@ class Predicted:
 
     ids: list[str]
     classes: list[str]
+    """Empty for a text without a word that the model knows."""
     scores: np.ndarray
-    """(documents,) probability of the predicted class under the model."""
+    """(documents,) probability of the predicted class under the model; NaN without one."""
     unknown: float | None
     """Share of words that the model does not know; None where all words are read."""
     accuracy: float | None
@@ -51,6 +61,10 @@ class Predicted:
     unread: str
     """Why the ledger cannot be read; empty where it can, and without one."""
     out: Path | None
+    empty: int = 0
+    """Number of documents without a word that the model knows."""
+    used: tuple[ClassUse, ...] = ()
+    """How often each class was predicted, beside the released shares."""
 
     @property
     def warning(self) -> str:
@@ -62,51 +76,70 @@ class Predicted:
             held = f"; how many of these ids are protected is not known: {self.unread}"
         return f"each class is an exact function of its text, which no epsilon covers{held}"
 
+    def lines(self) -> list[str]:
+        """Return what the command prints."""
+        where = f" in {self.out}" if self.out else ""
+        lines = [f"{counted(len(self.ids), 'document')} classified{where}", self.warning]
+        lines += use_words(self.used, self.empty) if self.used else []
+        if self.unknown is not None:
+            lines.append(f"{100 * self.unknown:.1f} % of their words are unknown to the model")
+        if self.accuracy is not None:
+            lines.append(
+                f"{100 * self.accuracy:.1f} % of those with a class are right: an exact number "
+                "about these documents, not to be given away if they are private"
+            )
+        return lines
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
+
 
 def predict(
     release: str | Path,
     *,
-    nodes: str | Path,
+    nodes: str | Path | Any,
     out: str | Path | None = None,
     label: str | None = None,
     encoding: str = "utf-8",
     model: str | Path | None = None,
     data: str | Path = DATA,
+    shares: Mapping[str, float] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Predicted:
     """Classify new documents with a released model; no ε is spent. See ``load`` for ``model``.
 
-    Each class is an exact function of its text, which no ε covers: ``out`` is readable by its owner
-    alone, and the result says how many of the ids a release in the ledger of ``data`` protects.
+    ``nodes`` is a table (CSV, Parquet, or a DataFrame), which is read in blocks, so that its length
+    costs time and no memory. ``shares`` of the classes among these documents replace those of the
+    release (ε of at least 2). Each class is an exact function of its text, which no ε covers:
+    ``out`` is readable by its owner alone, and the result says how many of the ids a release in the
+    ledger of ``data`` protects.
 
     Raises:
         UserError: no model in the folder, or a table that cannot be used.
     """
-    from private_graphs.core.private_files import private_path
-    from private_graphs.datasets.spelling import looks
-    from private_graphs.documents.files import predictions_text
     from private_graphs.documents.ledger import BudgetLedger
     from private_graphs.documents.tables import read_new
 
     released = load(release, model=model, data=data)
-    ids, texts, labels = read_new(Path(nodes), released.text, released.id, label, encoding)
-    table, names, scores = predictions_text(released, ids, texts)
-    if out is not None:  # before the ledger, which may be damaged, is asked
-        with private_path(out) as temporary:
-            temporary.write_text(table, encoding="utf-8")
+    nodes = nodes if is_frame(nodes) else Path(nodes)
+    found = Predictions(released, declared_prior(released, shares))
+    with written_to(found, None if out is None else Path(out)):  # before the ledger is asked
+        for ids, texts, labels, done in read_new(
+            nodes, released.text, released.id, label, encoding
+        ):
+            found.add(ids, texts, labels)
+            progress(int(1000 * done), 1000)
     protected, unread = None, ""
     try:
-        protected = BudgetLedger(Path(data)).count_protected(ids)
+        protected = BudgetLedger(Path(data)).count_protected(found.ids)
     except (OSError, UserError) as error:
         unread = str(error)
-    accuracy = None
-    if labels is not None:
-        known = set(map(looks, released.classes))  # other labels are none, as in ``declare``
-        pairs = [(looks(a), looks(b)) for a, b in zip(labels, names, strict=True)
-                 if looks(a) in known]  # fmt: skip
-        accuracy = sum(a == b for a, b in pairs) / len(pairs) if pairs else None
+    known, words = found.words.tolist()
     return Predicted(
-        ids, names, scores, released.features.unknown(texts), accuracy, protected, unread,
-        Path(out) if out else None,
+        found.ids, found.classes, np.concatenate(found.scores),
+        1 - known / max(1, words) if released.features.words else None,
+        found.right / found.labelled if found.labelled else None, protected, unread,
+        Path(out) if out else None, found.empty, found.used,
     )  # fmt: skip
 
 

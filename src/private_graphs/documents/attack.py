@@ -84,6 +84,9 @@ class Attacked:
     """Share of right answers of the models of random halves, by unit; None without a test unit."""
     file: Path
 
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
+
     def lines(self) -> list[str]:
         """Return what was seen, and what that cannot rule out."""
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import UsageError, UserError, counted, listed, suggest, wrong_fields
-from private_graphs.core.files import write_text
+from private_graphs.core.files import sha256_of, write_text
 from private_graphs.core.limits import MOST_COUNT, MOST_EDGES, SMALLEST_DELTA
 from private_graphs.core.private_files import hide_from_git
 from private_graphs.datasets.graph_names import free_name
@@ -101,6 +101,8 @@ class Declaration(BaseModel):
     max_edges: int | None = Field(default=None, ge=1, le=MOST_EDGES)
     """Public bound on the links, known without looking at them; where all documents are public, the
     links are protected."""
+    nodes_sha256: str | None = None
+    """sha256 of ``nodes`` when it was declared; None in declarations of earlier versions."""
     ledger: LedgerState | None = None
     """The ledger when it was last written for this declaration; None: it was empty."""
 
@@ -215,6 +217,16 @@ def declared(name: str, data: Path) -> Declaration | None:
         ) from error
 
 
+def changes_of(spec: Declaration) -> list[str]:
+    """Return a sentence if the table of documents has changed since it was declared."""
+    if spec.nodes_sha256 in (None, sha256_of(spec.nodes)):
+        return []
+    return [
+        f"{spec.nodes.name} has changed since {spec.name!r} was declared: it is read as it is now. "
+        "Who was taken out keeps what was spent on them in the ledger"
+    ]
+
+
 def known_names(data: Path) -> list[str]:
     """Return the names of all declarations, sorted."""
     return sorted(path.stem for path in folder_of(data).glob("*.json"))
@@ -295,6 +307,9 @@ class Declared:
     budget: float | None
     file: Path
     warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
 
     def lines(self) -> list[str]:
         """Return the six lines that the command prints."""

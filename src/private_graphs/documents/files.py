@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from private_graphs.core.bounded_files import parsed_json
-from private_graphs.core.errors import counted
+from private_graphs.core.errors import counted, listed
 from private_graphs.core.files import sync, write_json, write_text
 from private_graphs.core.private_files import private_folder, private_path
 from private_graphs.core.spreadsheets import table_text
+from private_graphs.core.version import __version__
 from private_graphs.documents.accounts import RecordedRelease
 from private_graphs.documents.answers import recall_words, size_words
 from private_graphs.documents.declaration import LINK, Declaration, LedgerState
@@ -86,7 +87,7 @@ def write_run(
             _predictions(drawn.model, docs, (TRAINING, TEST), result.private / "predictions.csv")
         drawn.model.save(result.release / MODEL_FILE)
         _predictions(drawn.model, docs, (KNOWN, PUBLIC_TEST), predictions)
-    parts = page(result, statement, spec, len(docs.classes), contact)
+    parts = page(result, statement, spec, docs.classes, contact, entry.date[:10])
     write_text(result.release / "README.md", _markdown(f"Release of {result.name}", parts))
     write_text(result.release / "report.html", _html(f"Release of {result.name}", parts))
     write_json(result.release / "statement.json", {statement.statement_id: result.statement})
@@ -108,17 +109,62 @@ def _predictions(model: ReleasedModel, docs: Documents, sides: tuple[int, ...], 
     write_text(path, predictions_text(model, ids, texts)[0])
 
 
+class Code(str):
+    """Lines of a page that are typed."""
+
+
 Part = tuple[str, list[str]]
+"""Heading, and sentences or code."""
+_LOAD = """import private_graphs
+model = private_graphs.load(".")  # this folder
+texts = [{example}]  # {columns}
+print(model.predict(texts))
+print(model.predict_proba(texts), model.classes_)"""
+_LIMITS = (
+    "It is meant for texts of the same kind, language and time as those it was computed from: it "
+    "sees words alone, and neither notices that a text is of another kind nor that no class fits",
+    "A score is the probability of a class if words were drawn one by one: about right on prose, "
+    "and too sure where words depend on each other",
+    "Classes are to be checked before somebody decides about a person by them; recall differs "
+    "between classes",
+)
+_MONTHLY = (
+    "the number of noisy sums inside this one release was fixed in advance; further releases, "
+    "monthly ones say, are each charged to the ledger"
+)
+
+
+def _settings(result: Classified, spec: Declaration, classes: Sequence[str]) -> list[str]:
+    """Return all settings of a release of texts, which are public."""
+    unit, share = result.unit, spec.test_share
+    public = spec.public or spec.public_files
+    tested = "public documents test" if public else (
+        "a fifth of the units, from 3,000 units on a tenth, test and do not train" if share is None
+        else f"{100 * share:g} % of the units test and do not train")  # fmt: skip
+    return [
+        f"Text of the columns {', '.join(spec.text)}; classes of the column {spec.label}: "
+        f"{listed(classes)}",
+        f"Ids of the column {spec.id}" + (
+            f", persons of the column {spec.unit}: at most {spec.max_per_unit} documents of one "
+            "are kept, by their ids" if spec.unit else ""),
+        f"Method {result.method}, ε = {result.epsilon:g}, δ = {result.delta:g}, "
+        + ("no budget" if spec.budget is None else f"budget {spec.budget:g} for each {unit}"),
+        f"Tests: {tested}",
+        "Documents without text are " + ("left out" if spec.drop_empty else "refused"),
+    ]  # fmt: skip
 
 
 def page(
-    result: Classified, statement: Any, spec: Declaration, n_classes: int, contact: str
-) -> list[Part]:
+    result: Classified, statement: Any, spec: Declaration, classes: Sequence[str], contact: str,
+    date: str,
+) -> list[Part]:  # fmt: skip
     """Return the one page of a release: headings with sentences, in a privacy officer's order."""
+    n_classes = len(classes)
     from private_graphs.documents.release import training_of
     from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
     from private_graphs.privacy.assumptions import ONLY_THIS_FILE
     from private_graphs.privacy.explain import belief_percent, sentences, supposed_by
+    from private_graphs.privacy.query_prices import FIXED_NUMBER
     from private_graphs.privacy.rounding import at_most
 
     unit, proved, of_links = result.unit, statement.epsilon_proved, result.unit == LINK
@@ -207,14 +253,30 @@ def page(
             [thing for gap in wording["not_covered"] for thing in gap.things] + unprotected)),
         ("What was spent before", spent),
         ("The model", card),
+        *([] if of_links else [
+            ("How to load it", [
+                f"With version {__version__} of private-graphs, in a folder with its source and in "
+                "this one; each text has its columns joined by line breaks.",
+                Code("python -m pip install .\n"
+                     "private-graphs predict . --nodes new.csv --out classes.csv"),
+                Code(_LOAD.format(example=json.dumps("\n".join(spec.text)),
+                                  columns=", ".join(spec.text))),
+            ]),
+            ("Intended use and limits", _sentences(_LIMITS)),
+            ("Settings, all public", _sentences(_settings(result, spec, classes))),
+        ]),
         ("What it supposes", _sentences([
             "other releases of the same documents stand in the same ledger, and are counted above"
-            if assumption == ONLY_THIS_FILE else words for assumption, words in
+            if assumption == ONLY_THIS_FILE else _MONTHLY if assumption == FIXED_NUMBER
+            else words.replace(", docs/privacy.md §0.6", "") for assumption, words in
             zip(statement.assumptions, supposed_by(statement), strict=True)
         ])),
         ("Contact", [contact or "the owner of the documents"]),
-        ("Proof", [statement.proof, f"Statement {statement.statement_id}; section 'Documents of an "
-                   "owner' of docs/privacy.md."]),
+        ("Proof", [
+            statement.proof,
+            f"Statement {statement.statement_id}, made on {date} by private-graphs {__version__}, "
+            "whose documentation proves this under 'Documents of an owner'.",
+        ]),
     ]  # fmt: skip
 
 
@@ -228,14 +290,21 @@ def _markdown(title: str, parts: list[Part]) -> str:
     blocks = [f"# {markdown_text(title)}"]
     for heading, sentences in parts:
         blocks.append(f"## {heading}")
-        blocks += ["\n".join(f"- {markdown_text(sentence)}" for sentence in sentences)]
+        written = [sentence for sentence in sentences if not isinstance(sentence, Code)]
+        blocks += ["\n".join(f"- {markdown_text(sentence)}" for sentence in written)]
+        blocks += [f"```\n{part}\n```" for part in sentences if isinstance(part, Code)]
     return "\n\n".join(blocks) + "\n"
 
 
 def _html(title: str, parts: list[Part]) -> str:
     body = "".join(
         f"<h2>{html.escape(heading)}</h2><ul>"
-        + "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences)
+        + "".join(
+            f"<li><pre>{html.escape(sentence)}</pre></li>"
+            if isinstance(sentence, Code)
+            else f"<li>{html.escape(sentence)}</li>"
+            for sentence in sentences
+        )
         + "</ul>\n"
         for heading, sentences in parts
     )

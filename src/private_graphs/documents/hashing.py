@@ -81,9 +81,9 @@ class HashedWords:
         """Return (texts, columns) rows of norm 1 or zero."""
         return _unit_counts(texts, self._known, self.columns, signed=self.signed)
 
-    def unknown(self, texts: Sequence[str]) -> float | None:
-        """Return the share of the words that the list has not; None without a list."""
-        return _unknown(texts, self._known) if self.words else None
+    def word_counts(self, texts: Sequence[str]) -> np.ndarray:
+        """Return (texts, 2): known words and all; without a list all are known."""
+        return _word_counts(texts, self._known if self.words else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,14 +146,18 @@ class PublicWords:
             np.divide(projected, norms, out=np.zeros_like(projected), where=mask)
         )
 
-    def unknown(self, texts: Sequence[str]) -> float | None:
-        """Return the share of the words of ``texts`` that no public document has."""
-        return _unknown(texts, self._known)
+    def word_counts(self, texts: Sequence[str]) -> np.ndarray:
+        """Return (texts, 2): words that some public document has, and all."""
+        return _word_counts(texts, self._known)
 
 
-def _unknown(texts: Sequence[str], known: dict[str, int]) -> float:
-    listed = [word for text in texts for word in tokens(text)]
-    return sum(word not in known for word in listed) / max(1, len(listed))
+def _word_counts(texts: Sequence[str], known: dict[str, int] | None) -> np.ndarray:
+    counts = np.zeros((len(texts), 2), np.int64)
+    for row, text in enumerate(texts):
+        words = tokens(text)
+        found = len(words) if known is None else sum(map(known.__contains__, words))
+        counts[row] = found, len(words)
+    return counts
 
 
 def listed_words(path: Path, encoding: str) -> tuple[str, ...]:

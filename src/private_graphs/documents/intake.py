@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from private_graphs.core.errors import UsageError, UserError, counted, listed, suggest
+from private_graphs.core.files import sha256_of
+from private_graphs.datasets.graph_names import free_name
 from private_graphs.documents.declaration import (
     DATA,
     LINK,
@@ -16,6 +20,7 @@ from private_graphs.documents.declaration import (
     Declared,
     checked,
     delta_of,
+    folder_of,
     keep,
 )
 
@@ -23,10 +28,10 @@ from private_graphs.documents.declaration import (
 def declare(
     name: str,
     *,
-    nodes: str | Path,
+    nodes: str | Path | Any,
     text: str | Sequence[str],
     label: str,
-    edges: str | Path | None = None,
+    edges: str | Path | Any | None = None,
     id: str = "id",
     unit: str | None = None,
     max_per_unit: int | None = None,
@@ -48,9 +53,11 @@ def declare(
 ) -> Declared:
     """Declare a table of documents: whom a guarantee protects, what is public, what may be spent.
 
-    Without ``public`` and ``public_files`` nobody is public. Documents without a label are kept:
-    they are protected and predicted. ``model`` is a public model that reads the texts in place of
-    words: a folder (BERT, sentence-transformers), a fastText file, or a name of the download rules.
+    ``nodes`` and ``edges`` are files, or DataFrames, of which a copy that only you can read is kept
+    beside the declaration, as ``classify`` reads them again. Without ``public`` and
+    ``public_files`` nobody is public. Documents without a label are kept: they are protected and
+    predicted. ``model`` is a public model that reads the texts in place of words: a folder (BERT,
+    sentence-transformers), a fastText file, or a name of the download rules.
     Where all documents are public, ``edges`` and ``max_edges``
     protect the links. Returns counts for the owner, and writes the declaration.
 
@@ -73,6 +80,8 @@ def declare(
     from private_graphs.privacy.calibration import refuse_large_delta
 
     data = Path(data)
+    nodes, edges = (_stored(table, name, role, data)
+                    for table, role in ((nodes, "nodes"), (edges, "edges")))  # fmt: skip
     vectors = None
     if model:
         from private_graphs.documents.vectors import ModelVectors
@@ -116,7 +125,11 @@ def declare(
     entries = ledger.entries()
     people = people_of(spec, docs, ledger) if entries else None
     earlier = earlier_releases(spec, docs, people, entries) if people else []
-    path = keep(spec.model_copy(update={"ledger": ledger.state()}), data)
+    path = keep(
+        spec.model_copy(
+            update={"ledger": ledger.state(), "nodes_sha256": sha256_of(spec.nodes)}
+        ), data,
+    )  # fmt: skip
     warnings = list(docs.warnings)
     promised = min((entry.budget for entry in earlier if entry.budget), default=math.inf)
     if promised < (budget or math.inf):
@@ -142,6 +155,27 @@ def declare(
         dropped=docs.dropped | lost, classes=docs.classes, delta=delta_of(spec, protected),
         budget=budget, file=path, warnings=tuple(warnings),
     )  # fmt: skip
+
+
+def _stored(table: Any, name: str, role: str, data: Path) -> Any:
+    """Return the file with a DataFrame's rows; anything else as it is."""
+    import io
+
+    from private_graphs.core.private_files import hide_from_git, private_path
+    from private_graphs.datasets.own_tables import is_frame
+
+    if not is_frame(table):
+        return table
+    content = io.BytesIO()
+    table.to_parquet(content, index=False)
+    digest = hashlib.sha256(content.getvalue()).hexdigest()[:12]
+    folder = folder_of(data)
+    folder.mkdir(parents=True, exist_ok=True)
+    hide_from_git(folder)
+    path = folder / f"{free_name(name)}.{role}.{digest}.parquet"
+    with private_path(path) as temporary:
+        temporary.write_bytes(content.getvalue())
+    return path
 
 
 def _columns(text: str | Sequence[str], nodes: Path, encoding: str | None) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import softmax
 
 from private_graphs.core.bounded_files import parsed_json
-from private_graphs.core.errors import UserError
+from private_graphs.core.errors import UserError, listed
 from private_graphs.core.files import atomic_path
 from private_graphs.core.limits import MOST_TABLE_BYTES
 from private_graphs.core.manifest import changed_file
@@ -37,6 +37,11 @@ class ReleasedModel:
     """Text columns in the order in which they are read."""
     id: str
     graph: str
+    shares: tuple[float, ...] = ()
+    """Shares of the classes that the constants suppose, from noisy sizes; empty in releases of
+    earlier versions."""
+    epsilon: float | None = None
+    """ε of the release; None in releases of earlier versions."""
 
     @property
     def classes_(self) -> np.ndarray:
@@ -50,6 +55,14 @@ class ReleasedModel:
     def predict(self, texts: Sequence[str]) -> np.ndarray:
         """Return the class names of texts."""
         return self.classes_[self.predict_proba(texts).argmax(axis=1)]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return what the model is made of, as scikit-learn's ``clone`` asks."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}
+
+    def __repr__(self) -> str:
+        return (f"ReleasedModel of {self.graph!r}: {', '.join(self.text)} -> "
+                f"{listed(self.classes)}")  # fmt: skip
 
     def content(self) -> bytes:
         """Return the bytes of the model's file: equal for equal models."""
@@ -75,6 +88,8 @@ class ReleasedModel:
         if self.features.words:
             words = "\n".join(self.features.words).encode()
             tensors["words"] = np.frombuffer(words, np.uint8).copy()
+        if self.shares:
+            about |= {"shares": self.shares, "epsilon": self.epsilon}
         # One entry: the library writes several in an order of its own, another one each time.
         return safetensors.numpy.save(tensors, metadata={_ABOUT: json.dumps(about)})
 
@@ -132,12 +147,26 @@ def load(
             raise ValueError(f"weights of shape {weights.shape} for {len(classes)} classes")
         if not np.isfinite(weights).all():
             raise ValueError("weights that are not finite")
-        return ReleasedModel(features, weights, classes, _names(about["text"]), name, graph)
+        shares, epsilon = _numbers(about, len(classes))
+        return ReleasedModel(
+            features, weights, classes, _names(about["text"]), name, graph, shares=shares,
+            epsilon=epsilon,
+        )  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
         raise UserError(
             f"{path}: cannot be read as a released model ({error}); take the folder anew from who "
             "made it"
         ) from error
+
+
+def _numbers(about: dict[str, Any], n_classes: int) -> tuple[tuple[float, ...], float | None]:
+    """Return the shares of classes and ε, if a model has them; ValueError for damaged ones."""
+    if "shares" not in about:
+        return (), None
+    shares = np.array(about["shares"], float)
+    if shares.shape != (n_classes,) or not ((shares > 0) & (shares <= 1)).all():
+        raise ValueError(f"shares {about['shares']} of {n_classes} classes")
+    return tuple(shares.tolist()), float(about["epsilon"])
 
 
 def _names(value: Any) -> tuple[str, ...]:

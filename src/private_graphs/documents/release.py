@@ -37,8 +37,10 @@ from private_graphs.documents.answers import (
     ClassSize,
     answers_of,
     calibrated_answers,
+    recall_words,
+    size_words,
 )
-from private_graphs.documents.declaration import Declaration, delta_of, needed
+from private_graphs.documents.declaration import Declaration, changes_of, delta_of, needed
 from private_graphs.documents.earlier import earlier_releases, people_of
 from private_graphs.documents.hashing import HashedWords, PublicWords, listed_words
 from private_graphs.documents.ledger import BudgetLedger
@@ -67,6 +69,7 @@ from private_graphs.documents.unit_sums import (
 from private_graphs.documents.unit_words import WordSums
 from private_graphs.documents.vectors import ModelVectors
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
+from private_graphs.methods.word_prior import shrunk_sizes
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.events import Event
 from private_graphs.privacy.queries import GaussianQuery
@@ -131,6 +134,17 @@ class Quality:
         return self.noisy and self.verdict == "cannot tell"
 
     @property
+    def scores(self) -> str:
+        """Return the scores in one line."""
+        baseline = ("" if self.public_alone is None
+                 else f", public documents alone {self.public_alone:.3f}")  # fmt: skip
+        noisy = " (noisy counts)" if self.noisy else ""
+        return (
+            f"right answers {self.score:.3f}; largest class ({self.majority_class}) "
+            f"{self.majority:.3f}{baseline}{noisy}"
+        )
+
+    @property
     def sentence(self) -> str:
         """Return the verdict in words, with its numbers."""
         rival = "the largest class" if self.public_alone is None or (
@@ -174,6 +188,35 @@ class Classified:
     """Lines of a dry run."""
     sizes: tuple[ClassSize, ...] = ()
     """Noisy sizes of the classes among the units that train."""
+
+    def lines(self) -> list[str]:
+        """Return what the command prints."""
+        if self.plan:
+            return list(self.plan)
+        budget = "no budget is set" if self.budget is None else f"of a budget of {self.budget:g}"
+        quality, lines = self.quality, []
+        if quality is not None:
+            if not quality.only_noise:
+                lines += [quality.scores]
+                if quality.by_class and quality.macro_f1 is not None:
+                    lines += [recall_words(quality.by_class, quality.macro_f1)]
+            lines += [quality.sentence]
+        lines += size_words(self.sizes, self.unit)
+        if self.blanked is not None:
+            lines += [
+                f"epsilon {self.epsilon:g} where a {self.unit} is replaced, "
+                f"{at_most(self.blanked)} where one is blanked: compare the latter with Opacus"
+            ]
+        private = f"; not to be given away: {self.private}" if self.private else ""
+        return [
+            *lines,
+            f"spent: {at_most(self.spent)} for the most used {self.unit} ({budget}), delta "
+            f"{self.delta:g}",
+            f"may be given away: {self.release}{private}",
+        ]
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
 
     @property
     def blanked(self) -> float | None:
@@ -234,7 +277,9 @@ class PlannedRelease:
     @property
     def room(self) -> tuple[int, int]:
         """Return the bytes of the model and classes in ``release``, and of those in ``private``."""
-        model = self._model(np.zeros((self.training.features.columns + 1, len(self.docs.classes))))
+        n_classes = len(self.docs.classes)
+        weights = np.zeros((self.training.features.columns + 1, n_classes))
+        model = self._model(weights, np.ones(n_classes))
         return len(model.content()) + self._room(KNOWN, PUBLIC_TEST), self._room(TRAINING, TEST)
 
     def _room(self, *sides: int) -> int:
@@ -244,10 +289,13 @@ class PlannedRelease:
         return len(table_text(["id", "class", "score"], ((name, longest, 0.1234) for name in ids))
                    .encode())  # fmt: skip
 
-    def _model(self, weights: np.ndarray) -> ReleasedModel:
+    def _model(self, weights: np.ndarray, sizes: np.ndarray) -> ReleasedModel:
+        mean = max(float(sizes.sum()), 1.0) / len(sizes)
+        shares = shrunk_sizes(sizes, self.training.size_noise, mean)
         return ReleasedModel(
             self.training.features, weights, self.docs.classes, self.spec.text, self.spec.id,
-            self.spec.name,
+            self.spec.name, shares=tuple((shares / shares.sum()).tolist()),
+            epsilon=self.epsilon,
         )  # fmt: skip
 
     @property
@@ -306,7 +354,7 @@ class PlannedRelease:
         """Read the private documents through the door, and return what follows from its answers."""
         docs, training = self.docs, self.training
         weights, sizes = training.weights(terms_of(docs, TRAINING), terms_of(docs, KNOWN), door)
-        model = self._model(weights)
+        model = self._model(weights, sizes)
         majority = int(sizes.argmax())
         test = terms_of(docs, PUBLIC_TEST if self.count_lattice is None else TEST)
         predicted = scores_of(weights, training.features, test.texts).argmax(axis=1)
@@ -440,6 +488,8 @@ def classify(
     with nullcontext(Path()) if dry_run else _reserved(out) as folder:
         say(f"reading {spec.nodes.name}")
         docs = read_documents(spec)
+        for change in changes_of(spec):
+            say(f"note: {change}")
         method = _method_of(spec, docs, method, scenario)
         settings = dict(method=method, scenario=scenario, epsilon=epsilon)
         with BudgetLedger(data).noise(_computation(spec, docs, settings, device)) as noise:
@@ -479,7 +529,7 @@ def classify(
                 release=folder / "release", private=folder / "private" if room[1:] else None,
             )  # fmt: skip
             page(result(spent_before=0.0, spent=epsilon, quality=None), statement, spec,
-                 len(docs.classes), contact)  # fmt: skip
+                 docs.classes, contact, "date")  # fmt: skip
             with paid(ledger, noise, name, epsilon, folder), rehearsed(folder, room):
                 _charge(ledger, plan, noise, spec, docs, say, command=command, graph=name,
                         method=method)  # fmt: skip

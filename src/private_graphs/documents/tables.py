@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from private_graphs.datasets.own_tables import (
     distinct_ids,
     first_rows,
     is_blank,
+    read_blocks,
     read_table,
     text_roles,
 )
@@ -421,14 +423,15 @@ def _sides(
 
 
 def read_new(
-    path: Path, text: Sequence[str], id: str, label: str | None, encoding: str
-) -> tuple[list[str], list[str], list[str] | None]:
-    """Return ids, texts and labels (None without ``label``) of documents to predict."""
+    path: Path | Any, text: Sequence[str], id: str, label: str | None, encoding: str
+) -> Iterator[tuple[list[str], list[str], list[str] | None, float]]:
+    """Yield documents to predict in blocks: ids, texts, labels (None without ``label``), and the
+    share of the file that is read by then."""
     read = {"id": id} | text_roles(text)
     roles = {f"{role}{OF_MODEL}": column for role, column in read.items()}
     roles |= {"label": label} if label else {}
-    table = read_table(path, roles, encoding=encoding)
-    table = table.trimmed(id, *([label] if label else []))
-    columns = [_column(table, name) for name in text]
-    texts = ["\n".join(parts) for parts in zip(*columns, strict=True)]
-    return _column(table, id), texts, _column(table, label) if label else None
+    for block, done in read_blocks(path, roles, encoding):
+        table = block.trimmed(id, *([label] if label else []))
+        columns = [_column(table, name) for name in text]
+        texts = ["\n".join(parts) for parts in zip(*columns, strict=True)]
+        yield _column(table, id), texts, _column(table, label) if label else None, done

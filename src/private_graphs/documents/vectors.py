@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse
 
 from private_graphs.core.errors import UserError, from_extra
+from private_graphs.datasets.spelling import seen
 from private_graphs.documents.hashing import tokens
 from private_graphs.features.models import MAIN_FILES
 
@@ -105,9 +106,10 @@ class ModelVectors:
 
     weighted = rows
 
-    def unknown(self, texts: Sequence[str]) -> None:
-        """Return no share of unknown words: models read parts of words."""
-        return None
+    def word_counts(self, texts: Sequence[str]) -> np.ndarray:
+        """Return (texts, 2) ones for a text that is not blank: models read parts of words."""
+        written = np.array([bool(seen(text)) for text in texts], np.int64)
+        return np.stack([written, written], axis=1)
 
     def longer(self, texts: Sequence[str]) -> tuple[int, int]:
         """Return how many texts are longer than the model reads, and how many tokens it reads."""

@@ -81,7 +81,7 @@ def weights_of(noisy: Totals, units: int, known: Totals | None = None) -> WordWe
     enter nothing.
     """
     (columns, n_classes), total = noisy.sums.shape, min(max(float(noisy.sizes.sum()), 1.0), units)
-    sizes = _shrunk(noisy.sizes, noisy.size_noise, total / n_classes)
+    sizes = shrunk_sizes(noisy.sizes, noisy.size_noise, total / n_classes)
     mass = min(max(float(noisy.sums.sum()) / total, 1.0), math.sqrt(columns))
     means = noisy.sums / sizes
     cells = [
@@ -116,7 +116,7 @@ def weights_of(noisy: Totals, units: int, known: Totals | None = None) -> WordWe
     return WordWeights(np.vstack([slopes, constants]), known is not None)
 
 
-def _shrunk(sizes: np.ndarray, noise: float, mean: float) -> np.ndarray:
+def shrunk_sizes(sizes: np.ndarray, noise: float, mean: float) -> np.ndarray:
     """Return sizes of classes, moved towards their mean by as much as their noise is large."""
     spread = max(float(((sizes - mean) ** 2).mean()) - noise**2, 0.0)
     moved = mean + (sizes - mean) * spread / max(spread + noise**2, 1e-12)

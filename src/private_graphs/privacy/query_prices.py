@@ -43,6 +43,8 @@ from private_graphs.privacy.query_losses import (
     zcdp_epsilon_library,
 )
 
+FIXED_NUMBER = "the number of releases is public and fixed in advance"
+"""Assumption about the sums, or choices, inside one run."""
 _GRID = 200.0
 """ε above which a grid of losses takes long or overflows; another proof is then as good."""
 
@@ -160,7 +162,7 @@ def price_query(event: Query, unit: str, relation: str, delta: float) -> PricedE
         second = second_route(loss, delta)
     else:
         epsilon, accountant, second = composed((loss,), delta)
-    conditions = ["the number of releases is public and fixed in advance"]
+    conditions = [FIXED_NUMBER]
     if getattr(event, "rate", 1) < 1:
         conditions.append(
             "which terms joined a step is secret and drawn independently every step, and neither "

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from private_graphs.core.errors import UserError, suggest
+from private_graphs.privacy.rounding import at_most
 
 if TYPE_CHECKING:
     from private_graphs.privacy.statements import PrivacyStatement
@@ -32,6 +33,11 @@ class Explained:
     links: tuple[float | None, float] | None = None
     """(ε, δ) of all releases for one link whose documents are in each of them, where some protect
     links and others documents; None otherwise."""
+
+    def __repr__(self) -> str:
+        heads = [text.partition("\n")[0] for text in self.texts]
+        epsilon = "nothing is proved" if self.epsilon is None else f"ε = {at_most(self.epsilon)}"
+        return "\n".join([*heads, f"together: {epsilon} at δ = {self.delta:g}"])
 
 
 def explained(folders: Sequence[Path], full: bool, key: str | None = None) -> Explained:

@@ -1,0 +1,181 @@
+"""Tables to predict: in blocks, as DataFrames, with declared shares; and what a release says."""
+
+from __future__ import annotations
+
+import csv
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import refused
+from document_tables import CLASSES, declared, rows_of, write
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+import private_graphs
+from private_graphs.core.errors import UserError
+from private_graphs.datasets import own_tables
+from private_graphs.documents.hashing import HashedWords
+from private_graphs.documents.model import ReleasedModel
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "data" / "raw"
+
+
+def classifier(epsilon: float = 4.0, shares=(0.5, 0.25, 0.25), columns: int = 64) -> ReleasedModel:
+    weights = np.zeros((columns + 1, 3))
+    features = HashedWords(columns, signed=False)
+    for code, word in enumerate(("chain", "rose", "dial")):
+        weights[features.rows([word]).indices[0], code] = 3.0
+    weights[-1] = np.log(shares)
+    return ReleasedModel(features, weights, CLASSES, ("body",), "id", "x", shares, epsilon)
+
+
+@pytest.fixture
+def release(tmp_path) -> Path:
+    (tmp_path / "release").mkdir()
+    classifier().save(tmp_path / "release" / "model.safetensors")
+    return tmp_path / "release"
+
+
+CELLS = st.text(st.sampled_from('ab"\n,; é'), max_size=8)
+
+
+@given(st.lists(CELLS, min_size=1, max_size=60), st.sampled_from(["utf-8", "latin-1", "utf-16"]))
+def test_blocks_of_a_table_are_the_table(tmp_path_factory, cells, encoding):
+    path = tmp_path_factory.mktemp("blocks") / "t.csv"
+    with open(path, "w", newline="", encoding=encoding) as stream:
+        rows = csv.writer(stream)
+        rows.writerow(["id", "body\nof it"])
+        rows.writerows([f"d{number}", cell] for number, cell in enumerate(cells))
+    roles = {"id": "id", "text 1": "body\nof it"}
+    whole = own_tables.read_table(path, roles, encoding=encoding)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(own_tables, "_BLOCK_BYTES", 32)
+        blocks = list(own_tables.read_blocks(path, roles, encoding))
+    for name, column in whole.columns.items():
+        found = [cell for block, _ in blocks for cell in block.columns[name].to_pylist()]
+        assert found == column.to_pylist()
+    assert max(block.n_rows for block, _ in blocks) <= 64 and blocks[-1][1] == 1.0
+
+
+def test_errors_of_a_late_block_name_the_line_of_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(own_tables, "_BLOCK_BYTES", 64)
+    for end, words in (("x\n", "line 42: 1 fields"), ("y,\u00e9\n", "line 42: byte 0xe9")):
+        path = tmp_path / "t.csv"
+        path.write_bytes(("id,body\n" + "d,word\n" * 40 + end).encode("latin-1"))
+        with pytest.raises(UserError, match=words):
+            list(own_tables.read_blocks(path, {"id": "id", "text 1": "body"}))
+
+
+def test_a_table_of_any_kind_gets_the_same_classes(release, data, tmp_path, monkeypatch):
+    rows = rows_of(200)
+    frame = pd.DataFrame(rows)
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
+    write(tmp_path / "t.csv", rows)
+    monkeypatch.setattr(own_tables, "_BLOCK_BYTES", 1000)
+    monkeypatch.setattr(own_tables, "_BLOCK_ROWS", 33)
+    tables = [frame, *(tmp_path / f"t.{end}" for end in ("parquet", "jsonl", "csv"))]
+    done = []
+    found = [
+        private_graphs.predict(release, nodes=table, label="topic", out=f"{number}.csv",
+                               progress=lambda part, all_: done.append(part / all_))
+        for number, table in enumerate(tables)
+    ]  # fmt: skip
+    assert all(each.classes == [row["topic"] for row in rows] for each in found)
+    assert {each.accuracy for each in found} == {1.0} and done.count(1.0) == 4 and len(done) > 9
+    assert len({Path(f"{number}.csv").read_text() for number in range(4)}) == 1
+    (tmp_path / "t.xlsx").write_bytes(b"PK\x03\x04")
+    with pytest.raises(UserError, match="save the sheet as CSV|cannot be read as .xlsx"):
+        private_graphs.predict(release, nodes=tmp_path / "t.xlsx")
+
+
+def test_columns_for_classes_and_counts_are_told(run, release, data, tmp_path):
+    rows = [*rows_of(30), {"id": "none", "who": "", "body": "...", "topic": "", "open": ""}]
+    nodes = write(tmp_path / "t.csv", rows)
+    answer = run("predict", release, "--nodes", nodes, "--out", "p.csv")
+    assert "1 document without a word that the model knows: no class" in answer.out
+    assert re.search(r"bikes \d+ % \(50 %\), gardens \d+ % \(25 %\)", answer.out)
+    lines = list(csv.DictReader(open("p.csv")))
+    names = [f"score {name}" for name in CLASSES]
+    assert list(lines[0]) == ["id", "class", "score", *names]
+    assert lines[-1]["class"] == "" and lines[-1]["score"] == "" == lines[-1]["score bikes"]
+    for line in lines[:-1]:
+        scores = [float(line[name]) for name in names]
+        assert sum(scores) == pytest.approx(1, abs=2e-4) and max(scores) == float(line["score"])
+    found = run("predict", release, "--nodes", nodes, "--out", "p.csv", "--json").json
+    assert found["empty"] == 1 and sum(use["predicted"] for use in found["classes"]) == 30
+
+
+def test_declared_shares_replace_those_of_the_release(run, release, data, tmp_path):
+    nodes = write(tmp_path / "t.csv", [{"id": "a", "body": "word"}])
+    shares = dict(zip(CLASSES, (0.1, 0.1, 0.8), strict=True))
+    [score] = private_graphs.predict(release, nodes=nodes, shares=shares).scores
+    assert score == pytest.approx(0.8), "a word that tells nothing leaves the declared shares"
+    assert private_graphs.predict(release, nodes=nodes, shares=shares).classes == ["radios"]
+    command = ("predict", release, "--nodes", nodes, "--out", "p.csv", "--shares")
+    assert run(*command, "bikes=8,gardens=1,radios=1").code == 0
+    for wrong in ("bikes=1,gardens=1", "bikes=x", "bikes=0,gardens=1,radios=1", "a=1"):
+        refused(run(*command, wrong), 2, "--shares")
+    classifier(epsilon=1.0).save(release / "model.safetensors")
+    refused(run(*command, "bikes=8,gardens=1,radios=1"), 2, "epsilon 1, expected at least 2")
+
+
+def test_a_dataframe_is_declared_and_a_changed_table_is_named(run, data, tmp_path):
+    rows = rows_of(60)
+    found = declared("x", pd.DataFrame(rows))
+    [stored] = (data.parent / "declared").glob("x.nodes.*.parquet")
+    assert stat.S_IMODE(stored.stat().st_mode) == 0o600
+    declared("y", write(tmp_path / "n.csv", rows))
+    assert found.protected == 60
+    assert "has changed" not in run("classify", "y", "--epsilon", 1, "--dry-run").err
+    write(tmp_path / "n.csv", rows[:50])
+    assert (
+        "n.csv has changed since 'y' was declared"
+        in run("classify", "y", "--epsilon", 1, "--dry-run").err
+    )
+    assert len(private_graphs.classify("x", epsilon=1, out="A").lines()) < 12
+
+
+def test_results_fit_a_screen_and_the_classifier_is_cloned(data, tmp_path):
+    declaration = declared("x", write(tmp_path / "n.csv", rows_of(60)))
+    result = private_graphs.classify("x", epsilon=1, out="A")
+    model = private_graphs.load("A")
+    predicted = private_graphs.predict("A", nodes=tmp_path / "n.csv")
+    for shown in (declaration, result, model, predicted, private_graphs.ledger("x"),
+                  private_graphs.explain("A")):  # fmt: skip
+        text = repr(shown)
+        assert 0 < len(text) < 4000 and text.count("\n") < 30, text
+    same = clone(model)
+    texts = [row["body"] for row in rows_of(9)]
+    assert same is not model and (same.predict(texts) == model.predict(texts)).all()
+    verbs = {"declare", "classify", "predict", "explain", "ledger", "attack", "load"}
+    assert verbs <= set(dir(private_graphs))
+
+
+def test_a_release_stands_alone(data, tmp_path):
+    """Its page names nothing that is not there, and its five lines of Python run in it."""
+    declared("x", write(tmp_path / "n.csv", rows_of(60)), unit="who", max_per_unit=3)
+    private_graphs.classify("x", epsilon=1, out="A")
+    page = Path("A/release/README.md").read_text()
+    for words in ("at most 3 documents of one", "version 0.", "Intended use", "made on 2",
+                  "monthly ones", "a fifth of the units"):  # fmt: skip
+        assert words in page, words
+    assert "fixed in advance." not in page.replace("was fixed in advance;", "")
+    named = set(re.findall(r"[\w/-]+\.(?:md|csv|json|html|safetensors)\b", page))
+    assert named <= {"new.csv", "classes.csv", *(path.name for path in Path("A/release").iterdir())}
+    commands, python = re.findall(r"```\n(.*?)\n```", page, flags=re.DOTALL)
+    assert len(commands.splitlines()) == 2 and len(python.splitlines()) == 5
+    run = subprocess.run([sys.executable, "-c", python], cwd="A/release", capture_output=True,
+                         text=True)  # fmt: skip
+    assert run.returncode == 0 and "bikes" in run.stdout, run.stderr
