@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import io
 import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -22,6 +23,7 @@ from private_graphs.documents.answers import recall_words, size_words
 from private_graphs.documents.declaration import LINK, Declaration, LedgerState
 from private_graphs.documents.model import MODEL_FILE, ReleasedModel
 from private_graphs.documents.payment import free
+from private_graphs.documents.prediction import Predictions
 from private_graphs.documents.tables import KNOWN, PUBLIC_TEST, TEST, TRAINING, Documents
 
 if TYPE_CHECKING:
@@ -36,17 +38,6 @@ a protected text, which no guarantee covers: it is for the owner, or for each pe
 may be given away is in `release`. `leaks.json` has what 'private-graphs attack' has found, from
 protected texts without noise: for the owner alone.
 """
-
-
-def predictions_text(
-    model: ReleasedModel, ids: Sequence[str], texts: Sequence[str]
-) -> tuple[str, list[str], np.ndarray]:
-    """Return ``id,class,score`` as CSV, and (documents,) predicted classes and their scores."""
-    shares = model.predict_proba(texts)
-    names, scores = [model.classes[code] for code in shares.argmax(axis=1)], shares.max(axis=1)
-    rounded = scores.astype(float).round(4).tolist()
-    table = table_text(["id", "class", "score"], zip(ids, names, rounded, strict=True))
-    return table, names, scores
 
 
 def state_in(folder: Path, ledger: Path) -> LedgerState | None:
@@ -106,7 +97,10 @@ def write_run(
 def _predictions(model: ReleasedModel, docs: Documents, sides: tuple[int, ...], path: Path) -> None:
     rows = np.sort(docs.on(*sides))
     ids, texts = ([column[row] for row in rows] for column in (docs.ids, docs.texts))
-    write_text(path, predictions_text(model, ids, texts)[0])
+    predictions, stream = Predictions(model), io.StringIO()
+    predictions.begin(stream)
+    predictions.add(ids, texts)
+    write_text(path, stream.getvalue())
 
 
 class Code(str):

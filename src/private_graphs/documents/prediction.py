@@ -35,6 +35,11 @@ class ClassUse:
     """Noisy share among the units that trained; None in releases of earlier versions."""
 
 
+def score_columns(classes: Sequence[str]) -> list[str]:
+    """Return the columns of scores: of the predicted class, and of each class, if they are few."""
+    return ["score", *(f"score {name}" for name in classes if len(classes) <= MOST_COLUMNS)]
+
+
 @dataclass(eq=False)
 class Predictions:
     """Predicted classes of the blocks that were added, and what is counted of them."""
@@ -79,7 +84,7 @@ class Predictions:
             read |= votes.any(axis=1)
         codes, best = np.where(read, shares.argmax(axis=1), -1), shares.max(axis=1)
         if self.stream is not None:
-            self._write(ids, codes, best, shares)
+            self._write(self.stream, ids, codes, best, shares)
         self.ids += ids
         self.codes.append(codes.astype(np.int32))
         self.scores.append(np.where(read, best, np.nan))
@@ -90,20 +95,21 @@ class Predictions:
             self.labelled += int((truth >= 0).sum())
             self.right += int(((truth == codes) & (truth >= 0)).sum())
 
+    def begin(self, stream: TextIO) -> None:
+        """Write the header, and from now on the lines of blocks."""
+        self.stream = stream
+        stream.write(table_text(["id", "class", *score_columns(self.model.classes)], []))
+
     def _write(
-        self, ids: Sequence[str], codes: np.ndarray, best: np.ndarray, shares: np.ndarray
-    ) -> None:
-        assert self.stream is not None
-        names = [*self.model.classes, ""]
-        columns = len(self.model.classes) if len(self.model.classes) <= MOST_COLUMNS else 0
-        header = ["id", "class", "score", *(f"score {name}" for name in names[:columns])]
-        table = table_text(header, (
-            [name, names[code], *(["", *[""] * columns] if code < 0 else [score, *row[:columns]])]
-            for name, code, score, row in zip(
-                ids, codes.tolist(), best.round(4).tolist(), shares.round(4).tolist(), strict=True
-            )
-        ))  # fmt: skip
-        self.stream.write(table.partition("\n")[2] if self.ids else table)
+        self, stream: TextIO, ids: Sequence[str], codes: np.ndarray, best: np.ndarray,
+        shares: np.ndarray,
+    ) -> None:  # fmt: skip
+        names, columns = [*self.model.classes, ""], len(score_columns(self.model.classes))
+        numbers = np.column_stack([best, shares])[:, :columns].round(4).tolist()
+        stream.write(table_text([], (
+            [name, names[code], *(row if code >= 0 else [""] * columns)]
+            for name, code, row in zip(ids, codes.tolist(), numbers, strict=True)
+        )).partition("\n")[2])  # fmt: skip
 
     @property
     def classes(self) -> list[str]:
@@ -137,7 +143,7 @@ def written_to(predictions: Predictions, out: Path | None) -> Iterator[Predictio
         return
     with private_path(out) as temporary:
         with open(temporary, "w", encoding="utf-8", newline="") as stream:
-            predictions.stream = stream
+            predictions.begin(stream)
             yield predictions
         predictions.stream = None
 

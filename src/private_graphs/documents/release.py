@@ -47,6 +47,7 @@ from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.noise import NoiseKey, computation_of
 from private_graphs.documents.payment import AnswerDigest, paid, rehearsed
+from private_graphs.documents.prediction import score_columns
 from private_graphs.documents.tables import (
     KNOWN,
     PUBLIC_TEST,
@@ -286,8 +287,9 @@ class PlannedRelease:
         """Return the most bytes of predicted classes of documents."""
         ids = [self.docs.ids[row] for row in self.docs.on(*sides)]
         longest = max(self.docs.classes, key=lambda label: len(label.encode()))
-        return len(table_text(["id", "class", "score"], ((name, longest, 0.1234) for name in ids))
-                   .encode())  # fmt: skip
+        header = ["id", "class", *score_columns(self.docs.classes)]
+        numbers = [0.1234] * (len(header) - 2)
+        return len(table_text(header, ((name, longest, *numbers) for name in ids)).encode())
 
     def _model(self, weights: np.ndarray, sizes: np.ndarray) -> ReleasedModel:
         mean = max(float(sizes.sum()), 1.0) / len(sizes)
