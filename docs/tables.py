@@ -17,12 +17,14 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import typer
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 from typer.testing import CliRunner
@@ -617,12 +619,17 @@ def claims_in_text(study: str, page: str) -> str:
 def commands_text() -> str:
     """What every command of ``private-graphs`` prints with ``--help``."""
     application_ = application()
-    parts = []
-    for name in COMMANDS:
+    parts, commands = [], [[name] for name in COMMANDS]
+    for words in commands:
         answer = CliRunner().invoke(
-            application_, [name, "--help"], prog_name="private-graphs", terminal_width=100
+            application_, [*words, "--help"], prog_name="private-graphs", terminal_width=100
         )
-        parts.append(f"## {name}\n\n```text\n{answer.stdout.strip()}\n```")
+        parts.append(f"## {' '.join(words)}\n\n```text\n{answer.stdout.strip()}\n```")
+        group = getattr(import_module(f"private_graphs.cli.{COMMANDS[words[0]]}"), words[0])
+        if len(words) == 1 and isinstance(group, typer.Typer):
+            at = commands.index(words) + 1
+            commands[at:at] = [[*words, part.callback.__name__] for part in
+                               group.registered_commands if part.callback]  # fmt: skip
     return "\n\n".join(parts)
 
 

@@ -18,8 +18,6 @@ import numpy as np
 from scipy.special import ndtr, ndtri_exp
 
 from private_graphs.documents.declaration import LedgerState
-from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu, lattice_epsilon
-from private_graphs.privacy.queries import LATTICE_RATIO, lattice_distance
 from private_graphs.privacy.rounding import at_least, at_most
 
 _PLANNED_NUMBERS = 2**22
@@ -143,6 +141,9 @@ class Account:
 
         It is rounded down to the digits that are shown.
         """
+        from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
+        from private_graphs.privacy.queries import LATTICE_RATIO, lattice_distance
+
         if releases == 1 and not any(map(any, self.sums)):
             return budget  # a release is calibrated to its ε, with the distance of its own noise
         distance = releases * lattice_distance(LATTICE_RATIO, _PLANNED_NUMBERS)
@@ -255,6 +256,8 @@ def _add(totals: np.ndarray, cost: Cost, count: np.ndarray) -> None:
 
 def _composed(square: float, distance: float, failure: float, delta: float) -> float:
     """Return ε of Gaussian releases at δ, less what failures take of it, rounded up."""
+    from private_graphs.privacy.accountants import lattice_epsilon
+
     if math.isinf(square) or failure >= delta:
         return math.inf
     if not square:
