@@ -345,6 +345,22 @@ def test_an_error_after_the_charge_says_what_is_spent(run, data, monkeypatch):
     assert run(*command).code == 0 and spent()[2] == ["finished"]
 
 
+def test_an_interruption_at_the_very_end_says_that_the_release_is_whole(data, monkeypatch):
+    texts()
+    real = Path.rmdir
+
+    def interrupting(folder):
+        if folder.name == "R":  # the last call: a folder that was reserved in vain goes again
+            raise KeyboardInterrupt
+        real(folder)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt) as error:
+        patched.setattr(Path, "rmdir", interrupting)
+        classify("x", epsilon=1, out="R")
+    assert "is whole: there is nothing to repeat" in error.value.__notes__[0]
+    assert spent()[2] == ["finished"] and not any(KEYS.iterdir())
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
 @pytest.mark.parametrize("flags", [(), ("--json",)])
 def test_where_standard_output_is_full_the_release_is_whole_and_said_to_be(
@@ -429,5 +445,5 @@ def test_a_disturbed_release_is_whole_free_or_continued(tmp_path, pytestconfig):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len({each["call"] for each in found}) == 11
+    assert len({each["call"] for each in found}) == 14
     assert not [each for each in found if each["wrong"]]

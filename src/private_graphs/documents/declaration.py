@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import UsageError, UserError, counted, listed, suggest, wrong_fields
-from private_graphs.core.files import write_text
+from private_graphs.core.files import content_of, write_text
 from private_graphs.core.limits import MOST_COUNT, MOST_EDGES, SMALLEST_DELTA
 from private_graphs.core.private_files import hide_from_git
 from private_graphs.datasets.graph_names import free_name
@@ -206,7 +206,7 @@ def declared(name: str, data: Path) -> Declaration | None:
     if os.sep in name or not path.is_file():
         return None
     try:
-        return Declaration.model_validate_json(path.read_bytes())
+        return Declaration.model_validate_json(content_of(path))
     except (OSError, ValidationError) as error:
         why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
         raise UserError(
@@ -254,7 +254,7 @@ def ledger_states(data: Path) -> dict[Path, LedgerState]:
     found = {}
     for path in folder_of(data).glob("*.json"):
         with suppress(OSError, ValueError, TypeError):
-            if state := parsed_json(path.read_bytes()).get("ledger"):
+            if state := parsed_json(content_of(path)).get("ledger"):
                 found[path] = LedgerState.model_validate(state)
     return found
 
