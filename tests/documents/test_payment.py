@@ -274,6 +274,32 @@ def test_a_folder_that_cannot_be_written_costs_nothing(data, part):
     assert spent() == (0, 0, []) and not any(KEYS.glob("*"))
 
 
+def test_a_declaration_that_cannot_be_written_costs_nothing(data, monkeypatch):
+    texts()
+    real = os.replace
+
+    def refusing(temporary, target):  # as for a folder that an administrator keeps
+        if Path(target).name == "x.json":
+            raise PermissionError(13, "Permission denied", str(target))
+        real(temporary, target)
+
+    with monkeypatch.context() as patched, pytest.raises(PermissionError) as error:
+        patched.setattr(os, "replace", refusing)
+        classify("x", epsilon=1, out="R")
+    assert not hasattr(error.value, "__notes__") and spent() == (0, 0, [])
+
+
+def test_a_ledger_is_the_same_from_within_the_folder_of_raw_files(data, monkeypatch):
+    texts()
+    classify("x", epsilon=1, out="R")
+    data.mkdir()
+    for folder, name in ((data, "."), (data / "deeper", "..")):
+        folder.mkdir(exist_ok=True)
+        monkeypatch.chdir(folder)
+        assert 0.99 < private_graphs.ledger("x", data=name).spent <= 1
+        assert not (Path("ledgers").exists() or Path("declared").exists())
+
+
 def test_room_that_the_files_will_need_is_tried_before_the_charge(data, monkeypatch):
     texts()
     sizes = {}

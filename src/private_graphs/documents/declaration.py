@@ -193,7 +193,12 @@ def checked(values: dict[str, Any]) -> Declaration:
 
 def folder_of(data: Path) -> Path:
     """Return the folder of declarations beside the folder of raw files."""
-    return data.parent / FOLDER
+    return beside(data, FOLDER)
+
+
+def beside(data: Path, name: str) -> Path:
+    """Return a folder beside the folder of raw files, the same one from wherever that is named."""
+    return (data if data.name not in ("", "..") else data.resolve()).parent / name
 
 
 def declared(name: str, data: Path) -> Declaration | None:
@@ -259,10 +264,10 @@ def ledger_states(data: Path) -> dict[Path, LedgerState]:
     return found
 
 
-def note_ledger(name: str, data: Path, state: LedgerState) -> None:
-    """Write into a declaration what the ledger has become."""
+def note_ledger(name: str, data: Path, state: LedgerState | None = None) -> None:
+    """Write into a declaration what the ledger has become; without ``state`` what is there."""
     if spec := declared(name, data):
-        keep(spec.model_copy(update={"ledger": state}), data)
+        keep(spec.model_copy(update={"ledger": state}) if state else spec, data)
 
 
 def default_delta(n_units: int) -> float:

@@ -37,7 +37,7 @@ from private_graphs.core.errors import UsageError, UserError, counted, naming
 from private_graphs.core.files import content_of, sync, write_text
 from private_graphs.core.private_files import hide_from_git, private_path
 from private_graphs.datasets.spelling import seen
-from private_graphs.documents.declaration import LedgerState, ledger_states, note_ledger
+from private_graphs.documents.declaration import LedgerState, beside, ledger_states, note_ledger
 from private_graphs.documents.noise import NoiseKey
 from private_graphs.privacy.rounding import at_least, at_most
 
@@ -139,7 +139,7 @@ class BudgetLedger:
     """The ledger of a data folder; entries are read when they are needed."""
 
     def __init__(self, data: Path, before: str = "") -> None:
-        self.data, self.folder = data, data.parent / FOLDER
+        self.data, self.folder = data, beside(data, FOLDER)
         self.before = before
         """Release before whose line the entries end; empty: all are read."""
         self._path = self.folder / _RELEASES
@@ -342,6 +342,7 @@ class BudgetLedger:
                     f"{at_most(after)}. Ask for less, or use a release that is paid for: "
                     f"'private-graphs ledger {about['graph']}'"
                 )
+            note_ledger(about["graph"], self.data)  # what refuses it now has cost nothing
             release = fresh_bytes(6).hex()
             if noise is not None:
                 noise.release, about["mark"] = release, noise.mark
