@@ -188,8 +188,8 @@ def _released(folder: Path) -> tuple[float, str]:
     if others or epsilon is None or method not in METHODS:
         raise UserError(
             f"{folder}: {counted(1 + len(others), 'statement')}, the first of {method!r} with the "
-            f"target epsilon {epsilon}; expected one alone, of {', '.join(METHODS)}, as 'private-graphs "
-            "classify NAME --out DIR' writes it"
+            f"target epsilon {epsilon}; expected one alone, of {', '.join(METHODS)}, as "
+            "'private-graphs classify NAME --out DIR' writes it"
         )
     return float(epsilon), method
 
