@@ -919,7 +919,7 @@ def test_a_replayed_release_reads_a_link_through_the_door_alone(data, tmp_path):
     def drawn(edges, watch):
         linked(spec.edges, rows, *edges)
         plan = PlannedVotes.of(spec, read_documents(spec), BudgetLedger(data), 1.0)
-        free = plan.free_row()
+        free = plan.free_rows()
         found = plan.drawn(free, Door.of([Streams.of({"test": 1})], watch))
         planned = plan.lines(0, 0, free), plan.trees(), repr((plan.costs, plan.links))
         return {"predicted": found.predicted, "quality": found.quality, "plan": planned,

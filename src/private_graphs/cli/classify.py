@@ -276,6 +276,7 @@ def _lines(result: Classified) -> list[str]:
             if result.quality.by_class and result.quality.macro_f1 is not None:
                 lines += [recall_words(result.quality.by_class, result.quality.macro_f1)]
         lines += [result.quality.sentence]
+    lines += [] if result.linked is None else [f"links: {result.linked.sentence}"]
     lines += size_words(result.sizes, result.unit)
     lines += [
         f"spent: {at_most(result.spent)} for the most used {result.unit} ({budget}), delta "
@@ -287,11 +288,17 @@ def _lines(result: Classified) -> list[str]:
 
 
 def _quality_line(quality: Quality) -> str:
-    baseline = ("" if quality.public_alone is None
-             else f", public documents alone {quality.public_alone:.3f}")  # fmt: skip
+    from private_graphs.documents.rivals import REGRESSION, SUMS
+
+    rivals = {SUMS: quality.public_alone, REGRESSION: quality.public_regression}
+    baseline = "".join(
+        f", {name} {score:.3f}" for name, score in rivals.items() if score is not None
+    )
+    without = "" if quality.without_links is None else (
+        f" (without links {quality.without_links:.3f})")  # fmt: skip
     noisy = " (noisy counts)" if quality.noisy else ""
     return (
-        f"right answers {quality.score:.3f}; largest class ({quality.majority_class}) "
+        f"right answers {quality.score:.3f}{without}; largest class ({quality.majority_class}) "
         f"{quality.majority:.3f}{baseline}{noisy}"
     )
 

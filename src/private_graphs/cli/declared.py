@@ -32,7 +32,10 @@ def declare(
     label: Annotated[str, typer.Option(help="Column with the class; may be empty.",
                                        metavar="COLUMN")],
     edges: Annotated[
-        Path | None, typer.Option(help="Table of links, with the columns source and target.")
+        Path | None,
+        typer.Option(help="Table of links, with the columns source and target. Those among public "
+                     "documents tell how much 'predict --edges' can read off links; those of "
+                     "private ones are not read."),
     ] = None,
     id: Annotated[str, typer.Option(help="Column with the ids.", metavar="COLUMN")] = "id",
     unit: Annotated[
@@ -129,6 +132,17 @@ def predict(
         str | None, typer.Option(help="Column with true classes, to count right answers.",
                                  metavar="COLUMN")
     ] = None,
+    edges: Annotated[
+        Path | None,
+        typer.Option(help="Table of links of new documents to public ones of the release, which "
+                     "vote; other links are not used. Default: texts alone."),
+    ] = None,
+    source: Annotated[
+        str, typer.Option(help="Column of the links.", metavar="COLUMN")
+    ] = "source",
+    target: Annotated[
+        str, typer.Option(help="Column of the links.", metavar="COLUMN")
+    ] = "target",
     model: Annotated[
         str | None,
         typer.Option(help="Folder or file of the public model that reads texts, if the release "
@@ -140,22 +154,26 @@ def predict(
 ) -> None:  # fmt: skip
     """Classify new documents with a released model: no epsilon is spent, no other file is needed.
 
-    If the release was declared with --model, that public model is needed too. Each class is an
-    exact function of its text, which no epsilon covers: FILE is readable by you alone, and is not
-    to be given away if the texts are protected.
+    If the release was declared with --model, that public model is needed too. If it was declared
+    with links and public documents, --edges takes the links of new documents to these: each adds
+    the log-odds of its class. Documents without one are classified by their words alone. Each class
+    is an exact function of its text and these links, which no epsilon covers: FILE is readable by
+    you alone, and is not to be given away if the texts are protected.
 
     Example: private-graphs predict results/release --nodes new.csv --out predictions.csv
     """
     from private_graphs.documents import api
 
     batch = api.predict(release, nodes=nodes, out=out, label=label, encoding=encoding or "utf-8",
-                        model=model, data=data)  # fmt: skip
+                        model=model, data=data, edges=edges, source=source,
+                        target=target)  # fmt: skip
     if as_json:
-        print_json({"documents": len(batch.ids), "unknown": batch.unknown,
+        print_json({"documents": len(batch.ids), "linked": batch.linked, "unknown": batch.unknown,
                     "accuracy": batch.accuracy, "protected": batch.protected,
                     "warning": batch.warning, "out": str(out)})  # fmt: skip
         return
     lines = [f"{counted(len(batch.ids), 'document')} classified in {out}", batch.warning]
+    lines += [batch.links_read] if batch.votes else []
     if batch.unknown is not None:
         lines.append(f"{100 * batch.unknown:.1f} % of their words are unknown to the model")
     if batch.accuracy is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from private_graphs.core.errors import UserError
+from private_graphs.core.errors import UsageError, UserError, counted
 from private_graphs.documents.declaration import (
     DATA,
     LINK,
@@ -49,6 +49,26 @@ class Predicted:
     unread: str
     """Why the ledger cannot be read; empty where it can, and without one."""
     out: Path | None
+    linked: int | None = None
+    """Number of documents with a link to a public one; None where no links were read."""
+    votes: bool = False
+    """Whether the release can read links to its public documents."""
+
+    @property
+    def links_read(self) -> str:
+        """What was done with links; empty where the release can read none."""
+        if not self.votes:
+            return ""
+        if self.linked is None:
+            return (
+                "by their words alone: give links to the public documents of the release with "
+                "--edges (edges= in Python)"
+            )
+        rest = len(self.ids) - self.linked
+        return (
+            f"{self.linked:,} of {counted(len(self.ids), 'document')} with a link to a public one, "
+            f"which votes; the other {rest:,} by their words alone"
+        )
 
     @property
     def warning(self) -> str:
@@ -58,7 +78,8 @@ class Predicted:
         )  # fmt: skip
         if self.unread:
             held = f"; how many of these ids are protected is not known: {self.unread}"
-        return f"each class is an exact function of its text, which no epsilon covers{held}"
+        read = "text" if self.linked is None else "text and links"
+        return f"each class is an exact function of its {read}, which no epsilon covers{held}"
 
 
 def predict(
@@ -70,14 +91,21 @@ def predict(
     encoding: str = "utf-8",
     model: str | Path | None = None,
     data: str | Path = DATA,
+    edges: str | Path | None = None,
+    source: str = "source",
+    target: str = "target",
 ) -> Predicted:
     """Classify new documents with a released model; no ε is spent. See ``load`` for ``model``.
 
-    Each class is an exact function of its text, which no ε covers: ``out`` is readable by its owner
-    alone, and the result says how many of the ids a release in the ledger of ``data`` protects.
+    ``edges`` is a table of links, with the columns ``source`` and ``target``: links between a new
+    document and a public one of the release are read, and the latter votes; no other link is used.
+    Each class is an exact function of its text, and of these links, which no ε covers: ``out`` is
+    readable by its owner alone, and the result says how many of the ids a release in the ledger of
+    ``data`` protects.
 
     Raises:
-        UserError: no model in the folder, or a table that cannot be used.
+        UserError: no model in the folder, a table that cannot be used, or ``edges`` where the
+            release has no public documents whose links tell classes apart.
     """
     from private_graphs.core.private_files import private_path
     from private_graphs.datasets.spelling import looks
@@ -87,7 +115,16 @@ def predict(
 
     released = load(release, model=model, data=data)
     ids, texts, labels = read_new(Path(nodes), released.text, released.id, label, encoding)
-    table, names, scores = predictions_text(released, ids, texts)
+    votes = linked = None
+    if edges is not None:
+        if released.neighbours is None:
+            raise UsageError(
+                f"--edges: the release in {release} reads no links: it was made without links "
+                "among public documents, or they do not tell classes apart; leave --edges out"
+            )
+        links = released.neighbours.read(Path(edges), source, target, encoding)
+        votes, linked = links.of(ids)
+    table, names, scores = predictions_text(released, ids, texts, votes)
     if out is not None:  # before the ledger, which may be damaged, is asked
         with private_path(out) as temporary:
             temporary.write_text(table, encoding="utf-8")
@@ -104,7 +141,7 @@ def predict(
         accuracy = sum(a == b for a, b in pairs) / len(pairs) if pairs else None
     return Predicted(
         ids, names, scores, released.features.unknown(texts), accuracy, protected, unread,
-        Path(out) if out else None,
+        Path(out) if out else None, linked, released.neighbours is not None,
     )  # fmt: skip
 
 

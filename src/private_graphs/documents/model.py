@@ -17,12 +17,13 @@ from private_graphs.core.files import atomic_path
 from private_graphs.core.limits import MOST_TABLE_BYTES
 from private_graphs.core.manifest import changed_file
 from private_graphs.documents.hashing import HashedWords, PublicWords
+from private_graphs.documents.neighbours import PublicNeighbours
 from private_graphs.documents.unit_sums import Map, scores_of
 from private_graphs.documents.vectors import ModelVectors
 
 MODEL_FILE = "model.safetensors"
-_FORMATS, _ABOUT = ("2", "3"), "private_graphs"
-"""Formats of the file: without and with words that have no sign."""
+_FORMATS, _ABOUT = ("2", "3", "4"), "private_graphs"
+"""Formats of the file: without and with words that have no sign, and with public neighbours."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,19 +38,25 @@ class ReleasedModel:
     """Text columns in the order in which they are read."""
     id: str
     graph: str
+    neighbours: PublicNeighbours | None = None
+    """Public documents whose links to new ones tell of their classes; None: links tell nothing."""
 
     @property
     def classes_(self) -> np.ndarray:
         """Class names, as in scikit-learn."""
         return np.array(self.classes)
 
-    def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
-        """Return (texts, K) shares of the classes; a text is its columns, joined by line breaks."""
-        return softmax(scores_of(self.weights, self.features, list(texts)), axis=1)
+    def predict_proba(self, texts: Sequence[str], votes: np.ndarray | None = None) -> np.ndarray:
+        """Return (texts, K) shares of the classes; a text is its columns, joined by line breaks.
 
-    def predict(self, texts: Sequence[str]) -> np.ndarray:
+        ``votes`` (texts, K) of linked public documents, as ``neighbours`` reads them, are added.
+        """
+        scores = scores_of(self.weights, self.features, list(texts))
+        return softmax(scores if votes is None else scores + votes, axis=1)
+
+    def predict(self, texts: Sequence[str], votes: np.ndarray | None = None) -> np.ndarray:
         """Return the class names of texts."""
-        return self.classes_[self.predict_proba(texts).argmax(axis=1)]
+        return self.classes_[self.predict_proba(texts, votes).argmax(axis=1)]
 
     def content(self) -> bytes:
         """Return the bytes of the model's file: equal for equal models."""
@@ -75,6 +82,14 @@ class ReleasedModel:
         if self.features.words:
             words = "\n".join(self.features.words).encode()
             tensors["words"] = np.frombuffer(words, np.uint8).copy()
+        if self.neighbours is not None:
+            about["format"] = _FORMATS[2]
+            ids = json.dumps(self.neighbours.ids).encode()
+            tensors |= {
+                "neighbours": np.frombuffer(ids, np.uint8).copy(),
+                "neighbour_classes": self.neighbours.labels.astype(np.int64),
+                "odds": self.neighbours.odds,
+            }
         # One entry: the library writes several in an order of its own, another one each time.
         return safetensors.numpy.save(tensors, metadata={_ABOUT: json.dumps(about)})
 
@@ -132,7 +147,8 @@ def load(
             raise ValueError(f"weights of shape {weights.shape} for {len(classes)} classes")
         if not np.isfinite(weights).all():
             raise ValueError("weights that are not finite")
-        return ReleasedModel(features, weights, classes, _names(about["text"]), name, graph)
+        text, neighbours = _names(about["text"]), _neighbours(tensors, len(classes))
+        return ReleasedModel(features, weights, classes, text, name, graph, neighbours)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
         raise UserError(
             f"{path}: cannot be read as a released model ({error}); take the folder anew from who "
@@ -146,6 +162,19 @@ def _names(value: Any) -> tuple[str, ...]:
         raise ValueError("a list of names is damaged")
     "".join(value).encode()  # half of a character would end the writing of predictions
     return tuple(value)
+
+
+def _neighbours(tensors: dict[str, np.ndarray], n_classes: int) -> PublicNeighbours | None:
+    """Return the public neighbours of a model, if it has some; ValueError for damaged ones."""
+    if "neighbours" not in tensors:
+        return None
+    ids = _names(parsed_json(tensors["neighbours"].tobytes()))
+    labels, odds = tensors["neighbour_classes"], tensors["odds"]
+    if labels.shape != (len(ids),) or not np.isin(labels, np.arange(n_classes)).all():
+        raise ValueError(f"classes of public neighbours of shape {labels.shape} for {len(ids)}")
+    if odds.shape != (n_classes,) or not np.isfinite(odds).all():
+        raise ValueError(f"odds of links of shape {odds.shape} for {n_classes} classes")
+    return PublicNeighbours(ids, labels, odds)
 
 
 def _features(
