@@ -50,6 +50,7 @@ from private_graphs.documents.tables import TEST, TRAINING, keyed, read_document
 from private_graphs.documents.vectors import TextReader
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.mechanisms.replay import replay
+from private_graphs.methods import word_prior
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu, lattice_epsilon
 from private_graphs.privacy.composition import together
 from private_graphs.privacy.dp_events import DpEvents
@@ -433,6 +434,8 @@ def test_a_replayed_release_reads_a_person_through_the_door_alone(
     run, data, tmp_path, public, method, few_steps, monkeypatch
 ):
     """Neighbours are tables: files, output, exit codes and ledger follow from ids and the tape."""
+    monkeypatch.setattr(unit_words, "COLUMNS", 64)
+    monkeypatch.setattr(word_prior, "ROUNDS", 6)
     rows = [
         row | {"open": "yes" if public and number > 39 else "", "topic": CLASSES[number // 2 % 3]}
         for number, row in enumerate(rows_of(120))  # of each class the same number

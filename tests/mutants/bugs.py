@@ -337,8 +337,8 @@ BUGS = (
         (test("methods/word_sums::"
               "public_documents_unlike_the_private_ones_change_nothing[others-20]"),)),
     Bug("M25", "documents: test units train", "documents/release.py",
-        "training.weights(terms_of(docs, TRAINING), ",
-        "training.weights(terms_of(docs, TRAINING, TEST), ",
+        "training.released(terms_of(docs, TRAINING), ",
+        "training.released(terms_of(docs, TRAINING, TEST), ",
         (test("documents/documents::"
               "a_replayed_release_reads_a_person_through_the_door_alone[False-word_sums]"),)),
     Bug("M26", "documents: the number of labelled units caps the sizes",
@@ -347,6 +347,17 @@ BUGS = (
         "of(public, int((docs.labels >= 0).sum()), n_classes",
         (test("documents/documents::"
               "a_plan_follows_from_ids_and_is_charged_in_full[None-word_sums]"),)),
+    Bug("M27", "documents: links among private documents are read", "documents/rivals.py",
+        "rows = docs.on(*PUBLIC)", "rows = np.flatnonzero(docs.kept)",
+        (test("documents/neighbours::"
+              "a_replayed_release_reads_no_link_of_a_private_document"),)),
+    Bug("M28", "documents: a label votes on linked documents of its own fold",
+        "documents/rivals.py",
+        "(first == fold) & (second != fold)", "first == fold",
+        (test("documents/neighbours::no_label_answers_about_its_own_fold"),)),
+    Bug("M29", "documents: a release is tested on what it has read", "documents/rivals.py",
+        "np.flatnonzero(self.folds != fold)", "np.flatnonzero(self.folds >= 0)",
+        (test("documents/neighbours::no_label_answers_about_its_own_fold"),)),
     Bug("N3", "noisy sums: an undirected edge counted as one directed one", "methods/noisy_sums.py",
         "sensitivity=math.sqrt(2) if edge else", "sensitivity=1.0 if edge else",
         (replay("gap", "links"), replay("progap", "links"))),

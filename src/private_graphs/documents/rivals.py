@@ -110,21 +110,23 @@ class PublicDocuments:
         """
         if not self.labelled:
             return None
-        models = {SUMS: _sums_alone(sums), REGRESSION: _regression(sums, self.n_classes)}
+        models = {SUMS: sums_alone(sums), REGRESSION: regression(sums)}
         return {
             name: (self.crossed(scores) + self.votes).argmax(axis=1)
             for name, scores in models.items()
         }
 
 
-def _sums_alone(sums: ClassSums) -> Scores:
+def sums_alone(sums: ClassSums) -> Scores:
+    """Return the classifier of ``sums`` by public documents alone."""
+
     def scores(taught: Terms, texts: Sequence[str]) -> np.ndarray:
         return scores_of(sums.alone(taught), sums.features, texts)
 
     return scores
 
 
-def _regression(sums: ClassSums, n_classes: int) -> Scores:
+def regression(sums: ClassSums) -> Scores:
     """Return logistic regression on TF-IDF, or on the vectors of a model that reads the texts."""
 
     def scores(taught: Terms, texts: Sequence[str]) -> np.ndarray:
@@ -132,7 +134,7 @@ def _regression(sums: ClassSums, n_classes: int) -> Scores:
 
         labelled = np.flatnonzero(taught.labels >= 0)
         known, labels = taught.part(labelled).texts, taught.labels[labelled]
-        shares = np.full((len(texts), n_classes), _LEAST_SHARE)
+        shares = np.full((len(texts), sums.n_classes), _LEAST_SHARE)
         classes = np.unique(labels)
         if len(classes) < 2:
             shares[:, classes] = 1.0
