@@ -151,12 +151,13 @@ def cells(data: Texts) -> Iterator[tuple[str, int, int, Parts]]:
     order = np.random.default_rng(1)
     first, rest = order.permutation(data.choosing), order.permutation(data.trained)
     pool, none = np.concatenate([first, rest]), np.zeros(0, np.int64)
+    pool, tested = (rows[data.labels[rows] >= 0] for rows in (pool, data.tested))
     for size in LABELLED:
         known = pool[:size]
-        yield "labelled", size, 0, Parts(data, np.setdiff1d(rest, known), known, none, data.tested)
+        yield "labelled", size, 0, Parts(data, np.setdiff1d(rest, known), known, none, tested)
     for known, size in ASKED:
-        asked = data.tested[:size]
-        yield "asked", known, size, Parts(data, data.trained, first[:known], asked, asked)
+        asked = tested[:size]
+        yield "asked", known, size, Parts(data, data.trained, pool[:known], asked, asked)
 
 
 def measure(names: Sequence[str]) -> None:

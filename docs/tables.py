@@ -770,6 +770,23 @@ def read_back_table() -> str:
     return _markdown(("neighbours", "nodes of Cora", *protocols.values()), rows)
 
 
+def neighbours_table() -> str:
+    """The guide: what votes of public neighbours add, by the number of public documents."""
+    cells = pd.read_csv(ROOT / "docs" / "benchmarks" / "neighbours.csv")
+    cells = cells[cells["kind"] == "labelled"]
+    sizes = sorted(cells["labelled"].unique())
+    rows = []
+    for name, own in cells.groupby("data", sort=False):
+        by = own.pivot(index="labelled", columns="method", values="score")
+        rows.append([name, *(
+            "" if size not in by.index else
+            f"{by.at[size, 'words']:.3f} → {by.at[size, 'links']:.3f} "
+            f"({by.loc[size, ['alone', 'regression']].max():.3f})"
+            for size in sizes
+        )])  # fmt: skip
+    return _markdown(("", *(f"{size:,} public" for size in sizes)), rows)
+
+
 def claim_pages() -> dict[str, dict[str, Callable[[], str]]]:
     """Return the tables of claims of all recorded studies, by the page that has their markers.
 
@@ -816,6 +833,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/noise.md": {"certificates": certificates_table},
     "docs/data.md": {"sources": sources},
     "docs/commands.md": {"commands": commands_text},
+    "docs/your-own-graph.md": {"neighbours": neighbours_table},
     "docs/running.md": {"studies": studies_table},
     "docs/benchmarks/gpu.md": {"gpu": gpu_table},
     **{prose.page_of(each).relative_to(ROOT).as_posix(): {} for each in prose.templates()},
