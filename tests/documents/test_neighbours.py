@@ -17,11 +17,12 @@ from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.streams import Streams
 from private_graphs.documents import release as releases
 from private_graphs.documents import unit_words
+from private_graphs.documents.answers import REGRESSION, SUMS
 from private_graphs.documents.declaration import needed
 from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.documents.neighbours import LinkFacts, PublicNeighbours
 from private_graphs.documents.release import classify, public_quality
-from private_graphs.documents.rivals import FOLDS, REGRESSION, SUMS, PublicDocuments
+from private_graphs.documents.rivals import FOLDS, PublicDocuments
 from private_graphs.documents.tables import read_documents, read_links
 from private_graphs.documents.unit_sums import Terms
 from private_graphs.mechanisms.door import Door
@@ -181,7 +182,7 @@ def test_a_replayed_release_reads_no_link_of_a_private_document(data, tmp_path):
         drawn = plan.drawn(free, Door.of([Streams.of({"test": 1})], watch))
         lines = plan.lines(0, 0, free), plan.trees(), plan.room
         return {"model": drawn.model.content(), "quality": drawn.quality, "sizes": drawn.sizes,
-                "plan": lines, "linked": repr(plan.public.facts)}  # fmt: skip
+                "plan": lines, "linked": repr(plan.facts)}  # fmt: skip
 
     neighbours = [(other, [*private[1:], *alike])]
     found = replay(released, (rows, private), neighbours, made_up=True, files=False)

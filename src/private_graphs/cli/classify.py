@@ -289,7 +289,7 @@ def _lines(result: Classified) -> list[str]:
 
 
 def _quality_line(quality: Quality) -> str:
-    from private_graphs.documents.rivals import REGRESSION, SUMS
+    from private_graphs.documents.answers import REGRESSION, SUMS
 
     rivals = {SUMS: quality.public_alone, REGRESSION: quality.public_regression}
     baseline = "".join(

@@ -16,15 +16,15 @@ from private_graphs.core.errors import counted
 from private_graphs.core.files import sync, write_json, write_text
 from private_graphs.core.private_files import private_folder, private_path
 from private_graphs.core.spreadsheets import table_text
-from private_graphs.documents.answers import recall_words, size_words
+from private_graphs.documents.answers import REGRESSION, SUMS, recall_words, size_words
 from private_graphs.documents.declaration import LINK, Declaration, LedgerState
 from private_graphs.documents.ledger import RecordedRelease
 from private_graphs.documents.model import MODEL_FILE, ReleasedModel
-from private_graphs.documents.neighbours import LinkVotes
 from private_graphs.documents.payment import free
 from private_graphs.documents.tables import PUBLIC, TEST, TRAINING, Documents
 
 if TYPE_CHECKING:
+    from private_graphs.documents.neighbours import LinkVotes
     from private_graphs.documents.release import Classified, Drawn
 
 _LEDGER = "ledger.json"
@@ -130,7 +130,6 @@ def page(
 ) -> list[Part]:
     """Return the one page of a release: headings with sentences, in a privacy officer's order."""
     from private_graphs.documents.release import training_of
-    from private_graphs.documents.rivals import REGRESSION, SUMS
     from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
     from private_graphs.privacy.assumptions import ONLY_THIS_FILE
     from private_graphs.privacy.explain import belief_percent, sentences, supposed_by

@@ -16,6 +16,7 @@ from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.errors import UsageError, counted
 from private_graphs.core.spreadsheets import table_text
 from private_graphs.core.streams import Streams
+from private_graphs.documents.answers import SUMS
 from private_graphs.documents.declaration import LINK, Declaration, delta_of
 from private_graphs.documents.earlier import earlier_releases, people_of
 from private_graphs.documents.hashing import PublicWords
@@ -28,7 +29,6 @@ from private_graphs.documents.release import (
     public_quality,
     statement_of,
 )
-from private_graphs.documents.rivals import SUMS
 from private_graphs.documents.tables import (
     KNOWN,
     PUBLIC,
@@ -129,7 +129,7 @@ class PlannedVotes:
         rows = self.order[self.task.n_train :]
         return Terms([], self.docs.labels[rows], self.docs.unit_of[rows])
 
-    public: ClassVar = None
+    facts: ClassVar = None
     """No link among the documents is public."""
 
     def free_rows(self) -> dict[str, np.ndarray]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import softmax
@@ -17,9 +17,11 @@ from private_graphs.core.files import atomic_path
 from private_graphs.core.limits import MOST_TABLE_BYTES
 from private_graphs.core.manifest import changed_file
 from private_graphs.documents.hashing import HashedWords, PublicWords
-from private_graphs.documents.neighbours import PublicNeighbours
 from private_graphs.documents.unit_sums import Map, scores_of
 from private_graphs.documents.vectors import ModelVectors
+
+if TYPE_CHECKING:
+    from private_graphs.documents.neighbours import PublicNeighbours
 
 MODEL_FILE = "model.safetensors"
 _FORMATS, _ABOUT = ("2", "3", "4"), "private_graphs"
@@ -168,6 +170,8 @@ def _neighbours(tensors: dict[str, np.ndarray], n_classes: int) -> PublicNeighbo
     """Return the public neighbours of a model, if it has some; ValueError for damaged ones."""
     if "neighbours" not in tensors:
         return None
+    from private_graphs.documents.neighbours import PublicNeighbours
+
     ids = _names(parsed_json(tensors["neighbours"].tobytes()))
     labels, odds = tensors["neighbour_classes"], tensors["odds"]
     if labels.shape != (len(ids),) or not np.isin(labels, np.arange(n_classes)).all():

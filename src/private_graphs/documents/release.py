@@ -22,6 +22,8 @@ from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.spreadsheets import table_text
 from private_graphs.documents.answers import REASON as COUNT_REASON
 from private_graphs.documents.answers import (
+    REGRESSION,
+    SUMS,
     ClassAnswers,
     ClassScore,
     ClassSize,
@@ -41,10 +43,8 @@ from private_graphs.documents.ledger import (
     spent_by_accounts,
 )
 from private_graphs.documents.model import ReleasedModel
-from private_graphs.documents.neighbours import LinkFacts
 from private_graphs.documents.noise import NoiseKey, computation_of
 from private_graphs.documents.payment import AnswerDigest, paid, rehearsed
-from private_graphs.documents.rivals import REGRESSION, SUMS, PublicDocuments
 from private_graphs.documents.tables import (
     PUBLIC,
     TEST,
@@ -82,6 +82,8 @@ from private_graphs.privacy.statements import (
 
 if TYPE_CHECKING:
     from private_graphs.documents.links import PlannedVotes
+    from private_graphs.documents.neighbours import LinkFacts, PublicNeighbours
+    from private_graphs.documents.rivals import PublicDocuments
     from private_graphs.documents.unit_steps import LinearSteps
 
 METHODS = ("word_sums", "class_sums", "dp_linear")
@@ -208,7 +210,8 @@ class PlannedRelease:
     protected: int
     trained: int
     training: ClassSums | LinearSteps
-    public: PublicDocuments
+    public: PublicDocuments | None
+    """None: nobody is public."""
     sums: ClassSums
     """Sums whose classifier of public documents alone is the release's rival."""
     count_lattice: Any | None
@@ -252,7 +255,7 @@ class PlannedRelease:
     def _model(self, weights: np.ndarray) -> ReleasedModel:
         return ReleasedModel(
             self.training.features, weights, self.docs.classes, self.spec.text, self.spec.id,
-            self.spec.name, self.public.neighbours,
+            self.spec.name, self.neighbours,
         )  # fmt: skip
 
     @property
@@ -266,7 +269,17 @@ class PlannedRelease:
 
     def free_rows(self) -> dict[str, np.ndarray] | None:
         """See ``PublicDocuments.rivals``."""
-        return self.public.rivals(self.sums)
+        return None if self.public is None else self.public.rivals(self.sums)
+
+    @property
+    def facts(self) -> LinkFacts | None:
+        """What links among public documents tell; None without one."""
+        return None if self.public is None else self.public.facts
+
+    @property
+    def neighbours(self) -> PublicNeighbours | None:
+        """Public documents that vote on those that are linked to them."""
+        return None if self.public is None else self.public.neighbours
 
     def lines(
         self, before: float, after: float, free: dict[str, np.ndarray] | None
@@ -282,15 +295,15 @@ class PlannedRelease:
             f"{counted(self.trained, self.unit_name)} train",
             "release/ (model.safetensors, predictions.csv of public documents, statement.json, "
             "README.md, report.html), private/ (predictions.csv)",
-            self.public.terms, free,
-            () if self.public.facts is None else (f"links       {self.public.facts.sentence}",),
+            terms_of(self.docs, *PUBLIC), free,
+            () if self.facts is None else (f"links       {self.facts.sentence}",),
         )  # fmt: skip
 
     def drawn(self, free: dict[str, np.ndarray] | None, door: Door) -> Drawn:
         """Read the private documents through the door, and return what follows from its answers."""
         docs, training = self.docs, self.training
         noisy: Any = training.released(terms_of(docs, TRAINING), door)
-        known = training.public_sums(self.public.terms)
+        known = training.public_sums(terms_of(docs, *PUBLIC))
         weights, sizes = training.read_out(noisy, known)
         model = self._model(weights)
         majority = int(sizes.argmax())
@@ -311,9 +324,9 @@ class PlannedRelease:
         self, noisy: Any, majority: int, free: dict[str, np.ndarray] | None
     ) -> Quality | None:
         """Answer about each fold of the public documents by a classifier that reads the others."""
-        if free is None:
-            return None
         training, public = self.training, self.public
+        if public is None or free is None:
+            return None
 
         def scores(taught: Terms, texts: Sequence[str]) -> np.ndarray:
             weights, _ = training.read_out(noisy, training.public_sums(taught))
@@ -377,7 +390,7 @@ class PlannedRelease:
             inference="params_only",
             selection=Selection(n_configs=1, data="nothing: a fixed rule of public numbers"),
             preprocessing=f"texts become rows by {read_by}" + (
-                "" if self.public.neighbours is None else
+                "" if self.neighbours is None else
                 "; links among public documents say how often linked ones share a class"
             ),
             public_facts=(
@@ -465,7 +478,7 @@ def classify(
             account = plan.people, plan.delta, plan.costs, plan.links
             base: dict[str, Any] = dict(
                 name=name, method=method, epsilon=epsilon, delta=plan.delta, unit=plan.unit_name,
-                units=plan.protected, budget=spec.budget, linked=plan.public and plan.public.facts,
+                units=plan.protected, budget=spec.budget, linked=plan.facts,
             )  # fmt: skip
             free = plan.free_rows()
             if dry_run:
@@ -696,10 +709,19 @@ def planned_release(
     return PlannedRelease(
         spec=spec, docs=docs, people=people, epsilon=epsilon, delta=delta,
         protected=protected, trained=trained, training=training, sums=sums, unit=unit,
-        public=PublicDocuments.of(docs, read_links(spec, docs.ids)[0]),
+        public=public_documents(spec, docs),
         count_lattice=calibrated_answers(epsilon, delta, n_classes) if tested else None,
         told_numbers=spec.unit is not None and any(entry.unit == "document" for entry in earlier),
     )  # fmt: skip
+
+
+def public_documents(spec: Declaration, docs: Documents) -> PublicDocuments | None:
+    """Return the public documents and the links among them; None where nobody is public."""
+    if not len(docs.units_on(*PUBLIC)):
+        return None
+    from private_graphs.documents.rivals import PublicDocuments
+
+    return PublicDocuments.of(docs, read_links(spec, docs.ids)[0])
 
 
 def terms_of(docs: Documents, *sides: int) -> Terms:

@@ -14,14 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from private_graphs.documents.answers import REGRESSION, SUMS
 from private_graphs.documents.neighbours import LinkFacts, PublicNeighbours, votes_of
 from private_graphs.documents.tables import PUBLIC, Documents, keyed
 from private_graphs.documents.unit_sums import ClassSums, Terms, scores_of
 from private_graphs.documents.vectors import ModelVectors
 
 FOLDS = 5
-SUMS = "public documents alone"
-REGRESSION = "logistic regression on public documents"
 _LEAST_SHARE = 1e-6
 """Probability of a class that logistic regression has not seen."""
 
