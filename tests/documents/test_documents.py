@@ -1075,7 +1075,7 @@ def test_labels_that_are_no_class_count_neither_as_right_nor_as_wrong(run, data,
 @pytest.mark.parametrize(
     "change",
     [{"id": 3}, {"graph": None}, {"classes": ["a", 1]}, {"text": []}, {"text": "body"},
-     {"id": "\ud800"}, {"format": "4"}, None],
+     {"id": "\ud800"}, {"format": "5"}, None],
 )  # fmt: skip
 def test_a_model_whose_description_is_damaged_is_refused(data, tmp_path, change):
     import safetensors.numpy
