@@ -175,8 +175,9 @@ def _neighbours(tensors: dict[str, np.ndarray], n_classes: int) -> PublicNeighbo
     labels, odds = tensors["neighbour_classes"], tensors["odds"]
     if labels.shape != (len(ids),) or not np.isin(labels, np.arange(n_classes)).all():
         raise ValueError(f"classes of public neighbours of shape {labels.shape} for {len(ids)}")
-    if odds.shape != (n_classes,) or not np.isfinite(odds).all():
+    if odds.shape != (n_classes,):
         raise ValueError(f"odds of links of shape {odds.shape} for {n_classes} classes")
+    _require_finite("odds of links", odds)
     return PublicNeighbours(ids, labels, odds)
 
 
