@@ -229,7 +229,8 @@ votes.
 
 *and links*: votes of public documents with a class, as above. *Under `graph`* is the study's
 method, which is not open to declared documents: a private document's row reads its own links to
-public ones, the asked ones among them, and answers are averaged over public links.
+public ones, the asked ones among them, and answers are averaged over public links. Its read-out is
+another one too: what that gains apart from links was not measured.
 
 {shown("asked", ("word_sums", "class_sums", "graph"))}
 """

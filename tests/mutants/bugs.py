@@ -343,8 +343,8 @@ BUGS = (
               "a_replayed_release_reads_a_person_through_the_door_alone[False-word_sums]"),)),
     Bug("M26", "documents: the number of labelled units caps the sizes",
         "documents/release.py",
-        "of(public, trained, n_classes",
-        "of(public, int((docs.labels >= 0).sum()), n_classes",
+        "= public, trained, n_classes",
+        "= public, int((docs.labels >= 0).sum()), n_classes",
         (test("documents/documents::"
               "a_plan_follows_from_ids_and_is_charged_in_full[None-word_sums]"),)),
     Bug("M27", "documents: links among private documents are read", "documents/rivals.py",
