@@ -270,7 +270,7 @@ BUGS = (
               "a_node_adds_the_same_whatever_the_others_are[graph]"),)),
     Bug("M9", "documents: columns follow from the number of labelled units",
         "documents/release.py",
-        "of(public, trained, ", "of(public, len(np.unique(docs.unit_of[docs.labels >= 0])), ",
+        "= public, trained, ", "= public, len(np.unique(docs.unit_of[docs.labels >= 0])), ",
         (test("documents/documents::"
               "a_plan_follows_from_ids_and_is_charged_in_full[None-class_sums]"),)),
     Bug("M10", "documents: exact counts of right answers", "documents/release.py",
