@@ -60,8 +60,8 @@ SEED_NOTE = (
 )
 NOT_REPLAYED = "not replayed"
 NOT_REPLAYED_NOTE = (
-    f"{NOT_REPLAYED}: the proof is on paper: no replay on neighbours tested it for the code and the "
-    "settings of these runs; the statement says why."
+    f"{NOT_REPLAYED}: the proof is on paper: no replay on neighbours tested it for the code and "
+    "the settings of these runs; the statement says why."
 )
 
 _LARGE = 1e6
