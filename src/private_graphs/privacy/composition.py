@@ -305,9 +305,9 @@ def of_file(path: Path, delta: float | None = None) -> dict[str, Any]:
         raise UserError(f"{path}: {error}") from error
     value = max(_price(way, relation, delta) for way in options)
     histories = all(isinstance(entry, Mapping) and "history" in entry for entry in values)
-    replaced = {"epsilon_replace": max(_price(way, "REPLACE_ONE", delta) for way in options)}
+    replaced = [_price(way, "REPLACE_ONE", delta) for way in options if histories]
     return {
-        "epsilon": value, **(replaced if histories else {}),
+        "epsilon": value, **({"epsilon_replace": max(replaced)} if replaced else {}),
         "delta": delta, "relation": stated, "runs": len(runs),
         "accountant": "PLDAccountant of dp-accounting", "bound": "upper",
         "supposes": [
