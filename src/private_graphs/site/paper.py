@@ -75,9 +75,8 @@ def _parts(shelf: Shelf, files: Iterable[Path]) -> Iterator[str]:
         paths = [path for path in files if re.fullmatch(rf"{exhibit.name}(_\d+)?", path.stem)]
         yield rf"\clearpage\subsection*{{{tex_text(title_of(exhibit))}}}"
         yield tex_text(exhibit.meaning)
-        yield from (
-            rf"\input{{{_EXHIBITS}/{path.name}}}" for path in paths if path.suffix == ".tex"
-        )
+        tables = (path for path in paths if path.suffix == ".tex")
+        yield from (rf"\input{{{_EXHIBITS}/{path.name}}}" for path in tables)
         for path in paths:
             if path.suffix == ".pdf":
                 size = r"width=.45\linewidth,height=.8\textheight,keepaspectratio"
