@@ -39,7 +39,7 @@ def project(root: Path, tmp_path_factory) -> Path:
 def test_a_study_of_three_files_and_a_csv_goes_from_yaml_to_its_page(project: Path) -> None:
     done = subprocess.run(
         [str(Path(sys.executable).parent / "snakemake"), "--config", "studies=tiny"],
-        cwd=project, env={**os.environ, "PYTHONPATH": str(project / "src")}, text=True, timeout=300,
+        cwd=project, env={**os.environ, "PYTHONPATH": str(project / "src")}, text=True, timeout=600,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
