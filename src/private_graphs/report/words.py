@@ -217,6 +217,9 @@ def guarantees(points: pd.DataFrame) -> Cell:
         units = " or ".join(unit(name) for name in sorted(proved["unit"].unique()))
         words.append(f"{low if low == high else f'{low} to {high}'} per {units}")
         words += ["none for some"] * (len(proved) < len(private))
+        untested = proved["status"] == "proved_not_replayed"
+        if untested.any():
+            words.append(NOT_REPLAYED if untested.all() else f"{NOT_REPLAYED} for some")
     elif refuted.empty:
         words.append("none")
     if len(refuted):
