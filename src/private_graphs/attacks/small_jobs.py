@@ -9,18 +9,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
 from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.datasets.image_dataset import ImageDataset
 from private_graphs.methods import all_methods
 from private_graphs.running.jobs import Job
 from private_graphs.tasks.method import Method
 from private_graphs.tasks.tasks import SCENARIOS
+
+if TYPE_CHECKING:
+    from private_graphs.datasets.image_dataset import ImageDataset
 
 _SHORT: dict[str, Any] = {
     "epochs": 2, "steps": 6, "plain_steps": 6, "plain_lot": 10, "lot": 10, "lot_size": 10,
@@ -124,6 +126,8 @@ def small_graph(train: int = 30) -> GraphDataset:
 
 def small_images(side: int = 5) -> ImageDataset:
     """Return 60 square images, half of which train; three of these have no label."""
+    from private_graphs.datasets.image_dataset import ImageDataset
+
     draws = np.random.default_rng(0)
     labels = draws.integers(3, size=60)
     labels[:3] = -1

@@ -30,7 +30,6 @@ from private_graphs.privacy.assumptions import NoiseSource
 from private_graphs.privacy.calibration import refuse_large_delta
 from private_graphs.privacy.events import Event, Unnoised
 from private_graphs.privacy.prices import FileRows, SearchRuns, price_file
-from private_graphs.privacy.statement_checks import with_replay
 from private_graphs.privacy.statements import (
     About,
     PrivacyStatement,
@@ -128,9 +127,11 @@ def execute(
     seconds = (clock() - started) / len(answers)
     outcomes = [answer.outcome for answer in answers]
     runs = [runner.run_of(answer) for answer in answers]
-    statements = {
-        run: with_replay(runner.statement(run, runs), not_replayed) for run in dict.fromkeys(runs)
-    }
+    statements = {run: runner.statement(run, runs) for run in dict.fromkeys(runs)}
+    if not_replayed:
+        from private_graphs.privacy.statement_checks import with_replay
+
+        statements = {run: with_replay(entry, not_replayed) for run, entry in statements.items()}
     rows = [
         runner.row(request, outcome, statements[run], seconds)
         for request, outcome, run in zip(runner.requests, outcomes, runs, strict=True)
