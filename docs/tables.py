@@ -28,6 +28,7 @@ from scipy.special import log_ndtr
 from typer.testing import CliRunner
 
 from private_graphs.attacks.replay_audit import in_words
+from private_graphs.attacks.replay_cover import REPLAYS
 from private_graphs.cli import COMMANDS, application
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import write_text
@@ -257,9 +258,9 @@ def selection_table() -> str:
 
 
 def replay_table() -> str:
-    """docs/audits.md: what `audit --replay --json` wrote, in docs/replay.json."""
+    """docs/audits.md: what `audit --replay --json` wrote, in attacks/replays.json."""
     rows = []
-    for each in json.loads((ROOT / "docs" / "replay.json").read_text(encoding="utf-8")):
+    for each in json.loads(REPLAYS.read_text(encoding="utf-8")):
         rest = "equal" if each["rest_equal"] else "differs"
         ratio = f"{each['largest_ratio']:.6g}" if each["proves"] else "claims nothing"
         canary = "yes" if isinstance(method_named(each["method"]).canary, Canary) else ""
@@ -396,7 +397,7 @@ def bars_table() -> str:
         least = min(over, key=lambda graph: over[graph])
         line(f"`lists` at ε = 1 above {method}, {protocol}, at 8 on {', '.join(over)}",
              f"{over[least]:+.3f} at least ({least})", over[least] > 0)  # fmt: skip
-    replays = json.loads((ROOT / "docs" / "replay.json").read_text(encoding="utf-8"))
+    replays = json.loads(REPLAYS.read_text(encoding="utf-8"))
     ratios = {
         method: max(each["largest_ratio"] for each in replays if each["method"] == method)
         for method in ("class_sums", "list_means", "label_counts")
