@@ -30,6 +30,7 @@ from scipy.special import log_ndtr
 from typer.testing import CliRunner
 
 from private_graphs.attacks.replay_audit import in_words
+from private_graphs.attacks.replay_cover import REPLAYS
 from private_graphs.cli import COMMANDS, application
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import write_text
@@ -259,9 +260,9 @@ def selection_table() -> str:
 
 
 def replay_table() -> str:
-    """docs/audits.md: what `audit --replay --json` wrote, in docs/replay.json."""
+    """docs/audits.md: what `audit --replay --json` wrote, in attacks/replays.json."""
     rows = []
-    for each in json.loads((ROOT / "docs" / "replay.json").read_text(encoding="utf-8")):
+    for each in json.loads(REPLAYS.read_text(encoding="utf-8")):
         rest = "equal" if each["rest_equal"] else "differs"
         ratio = f"{each['largest_ratio']:.6g}" if each["proves"] else "claims nothing"
         canary = "yes" if isinstance(method_named(each["method"]).canary, Canary) else ""
@@ -398,7 +399,7 @@ def bars_table() -> str:
         least = min(over, key=lambda graph: over[graph])
         line(f"`lists` at ε = 1 above {method}, {protocol}, at 8 on {', '.join(over)}",
              f"{over[least]:+.3f} at least ({least})", over[least] > 0)  # fmt: skip
-    replays = json.loads((ROOT / "docs" / "replay.json").read_text(encoding="utf-8"))
+    replays = json.loads(REPLAYS.read_text(encoding="utf-8"))
     ratios = {
         method: max(each["largest_ratio"] for each in replays if each["method"] == method)
         for method in ("class_sums", "list_means", "label_counts")
@@ -777,6 +778,23 @@ def read_back_table() -> str:
     return _markdown(("neighbours", "nodes of Cora", *protocols.values()), rows)
 
 
+def neighbours_table() -> str:
+    """The guide: what votes of public neighbours add, by the number of public documents."""
+    cells = pd.read_csv(ROOT / "docs" / "benchmarks" / "neighbours.csv")
+    cells = cells[cells["kind"] == "labelled"]
+    sizes = sorted(cells["labelled"].unique())
+    rows = []
+    for name, own in cells.groupby("data", sort=False):
+        by = own.pivot(index="labelled", columns="method", values="score")
+        rows.append([name, *(
+            "" if size not in by.index else
+            f"{by.at[size, 'words']:.3f} → {by.at[size, 'links']:.3f} "
+            f"({by.loc[size, ['alone', 'regression']].max():.3f})"
+            for size in sizes
+        )])  # fmt: skip
+    return _markdown(("", *(f"{size:,} public" for size in sizes)), rows)
+
+
 def claim_pages() -> dict[str, dict[str, Callable[[], str]]]:
     """Return the tables of claims of all recorded studies, by the page that has their markers.
 
@@ -823,6 +841,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/noise.md": {"certificates": certificates_table},
     "docs/data.md": {"sources": sources},
     "docs/commands.md": {"commands": commands_text},
+    "docs/your-own-graph.md": {"neighbours": neighbours_table},
     "docs/running.md": {"studies": studies_table},
     "docs/benchmarks/gpu.md": {"gpu": gpu_table},
     **{prose.page_of(each).relative_to(ROOT).as_posix(): {} for each in prose.templates()},

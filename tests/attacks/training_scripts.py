@@ -163,6 +163,42 @@ def logistic(data: TensorDataset, how: str = ""):
     return answer | ({"score": best} if how == "best epoch returned" else {})
 
 
+def deciding(data: TensorDataset, how: str):
+    """Train with Opacus, and let private losses decide without a read that differs by much."""
+    torch.manual_seed(0)
+    model = nn.Linear(6, 2)
+    plain = torch.optim.SGD(model.parameters(), lr=0.5)
+    generator = {"noise_generator": torch.Generator()} if how == "noise generator" else {}
+    engine = PrivacyEngine(accountant="rdp")
+    model, optimizer, loader = engine.make_private(
+        module=model, optimizer=plain, data_loader=DataLoader(data, batch_size=16),
+        noise_multiplier=1.0, max_grad_norm=1.0, **generator,
+    )  # fmt: skip
+    schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
+    best, least = torch.zeros(14), torch.tensor(1e9)
+    for _ in range(4):
+        total = torch.tensor(0.0)
+        for batch, targets in loader:
+            times = 3 if how == "augmented" else 1
+            for _ in range(2 if how == "batch used twice" else 1):
+                optimizer.zero_grad()
+                F.cross_entropy(
+                    model(batch.repeat(times, 1)), targets.repeat(times), reduction="sum"
+                ).backward()
+                optimizer.step()
+            with torch.no_grad():
+                total = total + F.cross_entropy(model(batch), targets, reduction="sum")
+        if how == "plateau":
+            schedule.step(total)
+        if how == "stopped by NumPy" and np.asarray(total) < 80:
+            break
+        weights = torch.cat([p.detach().flatten() for p in model.parameters()])
+        best, least = torch.where(total < least, weights, best), torch.minimum(total, least)
+    if how == "attribute":
+        model.mean = data.tensors[0].mean(0)
+    return best if how == "chosen in tensors" else model
+
+
 def careful(data: TensorDataset, how: str = ""):
     """Train with dropout, AdamW, a schedule and the best epoch by a public or a noisy score."""
     torch.manual_seed(0)

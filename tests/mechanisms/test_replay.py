@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from private_graphs.attacks.replay_audit import audit_case, cases_of
+from private_graphs.attacks.replay_cover import REPLAYS
 from private_graphs.attacks.small_jobs import (
     OTHERS,
     all_cases,
@@ -344,14 +345,14 @@ def test_settings_of_rows_are_shortened_in_sizes_alone():
 
 def test_the_table_in_docs_has_every_recorded_setting_and_no_failure():
     """A setting that is recorded for a row of a proved protocol and not replayed is an error."""
-    rows = json.loads((ROOT / "docs" / "replay.json").read_text())
+    rows = json.loads(REPLAYS.read_text())
     replayed = [
         (row["method"], row["scenario"], row["protocol"], json.dumps(row["settings"]))
         for row in rows
     ]
     recorded = cases_of(recorded_rows(ROOT / "recorded"), None, None)
     assert sorted(replayed) == sorted((*case[:3], json.dumps(case[3])) for case in recorded), (
-        "run private-graphs audit --replay --neighbours 12 --json > docs/replay.json"
+        f"run private-graphs audit --replay --neighbours 12 --json > {REPLAYS.relative_to(ROOT)}"
     )
     assert all(row["passed"] for row in rows)
     assert all(row["neighbours"] >= 12 for row in rows)

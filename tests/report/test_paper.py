@@ -9,11 +9,14 @@ import subprocess
 import pytest
 from small_shelves import FIGURE, TABLE, shelf
 
+from private_graphs.core.errors import UserError
 from private_graphs.running.exhibit import Exhibit
+from private_graphs.site import paper
 from private_graphs.site.paper import paper_of
 
 OTHERS = (
     Exhibit("ours", "Ours & more", ["table"], TABLE.build),
+    Exhibit("main", "Named as the document", ["table"], TABLE.build),
     Exhibit("figure10", "Ten", ["table"], FIGURE.build),
     Exhibit("table2", "Two", ["table"], TABLE.build),
 )
@@ -31,10 +34,23 @@ def folder(tmp_path_factory):
 def test_exhibits_stand_in_the_order_of_the_paper_and_every_file_is_there(folder):
     text = (folder / "main.tex").read_text()
     heads = re.findall(r"\\subsection\*\{([^.}]*)", text)
-    assert heads == ["Table 1", "Table 2", "Figure 1", "Figure 10", r"Ours \& more"]
+    assert heads == ["Table 1", "Table 2", "Figure 1", "Figure 10", r"Ours \& more",
+                     "Named as the document"]  # fmt: skip
     files = re.findall(r"\\(?:input|includegraphics\[[^]]*\])\{([^}]*)\}", text)
-    assert len(files) == 3 + 4 and len(set(files)) == len(files)
+    assert len(files) == 4 + 4 and len(set(files)) == len(files)
     assert all((folder / name).is_file() for name in files)
+    assert "Named as the document" in text, "the document is not one of its exhibits"
+
+
+def test_a_study_is_written_alone_and_an_unknown_name_is_refused(tmp_path, monkeypatch):
+    shelves = [shelf("recorded", exhibits=(TABLE,))]
+    monkeypatch.setattr(paper, "read_shelves", lambda *folders: shelves)
+    lines: list[str] = []
+    found = paper.write_paper(tmp_path, tmp_path, tmp_path / "out", lines.append, "small")
+    assert tmp_path / "out" / "recorded" / "small" / "main.tex" in found
+    with pytest.raises(UserError, match="smal'; expected one with results: small"):
+        paper.write_paper(tmp_path, tmp_path, tmp_path / "other", lines.append, "smal")
+    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")

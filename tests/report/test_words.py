@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from private_graphs.privacy.statements import Inference, Status, Unit
 from private_graphs.report.words import (
     MODEL_ONLY,
+    NOT_REPLAYED,
     SCALE,
     VACUOUS,
     bound,
@@ -63,7 +64,8 @@ def test_a_phrase_never_promises_more_than_the_statement(point):
     assert shown is None or float(shown[1]) <= point["audit_epsilon_lower"]
     assert (VACUOUS in cell.text) == point["vacuous"]
     assert (cell.text == "no DP") == (point["status"] == "not_private")
-    held = point["status"] in ("proved", "proved_if_seed_secret")
+    assert (NOT_REPLAYED in cell.text) == (point["status"] == "proved_not_replayed")
+    held = point["status"].startswith("proved")
     assert (cell.tone == strength(point["epsilon_proved"]) != "none") == held
 
 
@@ -79,6 +81,8 @@ def test_the_words_along_a_line_hold_for_every_point_of_it(rows):
     assert (cell.tone not in ("none", "refuted")) == held
     assert not held or cell.tone == strength(max(proved))
     assert ("refuted" in cell.text) == any(row["status"] == "refuted" for row in private)
+    untested = any(row["status"] == "proved_not_replayed" for row in private)
+    assert (NOT_REPLAYED in cell.text) == untested
     if proved:
         high = float(re.search(r"([\d.e+]+) per ", cell.text)[1])
         assert high >= max(proved)

@@ -17,6 +17,7 @@ def main(snake):
     from private_graphs.running.run import execute
     from private_graphs.running.splits import read_parts
     from private_graphs.running.views import has_splits
+    from private_graphs.workflow.replays import missing_replay
     from private_graphs.workflow.verify import require_whole
 
     load = lru_cache(1)(load_built)
@@ -50,6 +51,7 @@ def main(snake):
             device=snake.config.get("device", "cpu"),
             threads=snake.threads,
             progress=log.progress,
+            missing_replay=missing_replay(),
             code_fingerprint=code_fingerprint("private_graphs.running.run", module_of(job.method)),
         )
         result.save(folder)

@@ -14,6 +14,8 @@ from torch.utils.data import Dataset, TensorDataset
 from private_graphs.core.errors import UsageError
 
 RELATIONS = ("replace", "zero_out", "add_remove")
+_MANY = 64
+"""Most records that ``far_data`` replaces: each takes a copy of the data."""
 FAR = 100.0
 """How many times the largest value an extreme number is."""
 
@@ -71,6 +73,20 @@ def record_neighbours(data: Any, count: int, relation: str, seed: int = 0) -> It
         else:
             how = ("extreme", "other")[number % 2]
             yield Change(_replaced(data, index, int(draws.integers(n)), how), index, how)
+
+
+def far_data(data: Any, seed: int = 0) -> Any:
+    """Return ``data`` with many records replaced, by turns extreme and another record.
+
+    What is equal to the bit for all neighbours is so for data that a chain of neighbours reaches.
+    """
+    n, draws = size_of(data), np.random.default_rng([seed, 1])
+    original = data
+    for number, index in enumerate(map(int, draws.permutation(n)[:_MANY])):
+        how = ("other", "extreme")[number % 2]
+        donor = int(draws.integers(size_of(original)))
+        data = _replaced(data, index, donor, how)
+    return data
 
 
 def _replaced(data: Any, index: int, donor: int, how: str) -> Any:

@@ -9,18 +9,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
 from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.datasets.image_dataset import ImageDataset
 from private_graphs.methods import all_methods
 from private_graphs.running.jobs import Job
 from private_graphs.tasks.method import Method
 from private_graphs.tasks.tasks import SCENARIOS
+
+if TYPE_CHECKING:
+    from private_graphs.datasets.image_dataset import ImageDataset
 
 _SHORT: dict[str, Any] = {
     "epochs": 2, "steps": 6, "plain_steps": 6, "plain_lot": 10, "lot": 10, "lot_size": 10,
@@ -45,6 +47,7 @@ _NUMBERS: dict[str, Callable[[Any], Any]] = {
     ),
     "train_fraction": lambda share: share if share == 1 else 0.5,
     "lot_size": lambda size: 30 if size >= 60_000 else None,
+    "check_noise": lambda noise: None if noise else 0.0,
     "visits": lambda how: "protocol" if how == "full_graph" else how,
 }  # fmt: skip
 """Of recorded settings, what a short job gets: None for its own value. Sizes and numbers execute
@@ -66,7 +69,7 @@ OTHERS: dict[str, tuple[dict[str, Any], ...]] = {
 protocols that allow only proved noise support all of them."""
 _EPSILONS = {"class_sums": (1.0, 8000.0)}
 """Budgets by method; at the larger one the small graph has the signal for residual steps."""
-_WITH_ARTIFACTS = ("model_inversion",)
+READERS_OF_ARTIFACTS = ("model_inversion",)
 """Methods that read only artifacts of other jobs: their events are those of these jobs."""
 
 
@@ -78,23 +81,31 @@ def recorded_settings(
     Those that a short job has without being told are left out, and so is one value of a setting
     that has several: the run chose it.
     """
-    fields = method.settings.model_fields
-    short_job = method.settings.model_validate(dict(small_job(method, scenario, protocol).settings))
-    usual = short_job.model_dump(mode="json")
     runs = rows[(rows["method"] == method.name) & (rows["scenario"] == scenario)]
     runs = runs[(runs["protocol"] == protocol) & np.isfinite(runs["epsilon"].astype(float))]
     variants: dict[str, dict[str, Any]] = {}
     for text in runs["settings"].dropna().unique():
-        settings = {
-            name: short
-            for name, value in sorted(json.loads(text).items())
-            if name in fields
-            and not (isinstance(fields[name].default, tuple) and not isinstance(value, list))
-            and (short := _NUMBERS.get(name, lambda value: value)(value)) is not None
-            and short != usual[name]
-        }
+        settings = short_settings(method, scenario, protocol, json.loads(text))
         variants.setdefault(json.dumps(settings), settings)
     return list(variants.values())
+
+
+def short_settings(
+    method: Method, scenario: str, protocol: str, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the JSON-able ``settings`` of a run as a short job gets them, sorted by name, without
+    those that it has of itself."""
+    fields = method.settings.model_fields
+    short_job = method.settings.model_validate(dict(small_job(method, scenario, protocol).settings))
+    usual = short_job.model_dump(mode="json")
+    return {
+        name: short
+        for name, value in sorted(settings.items())
+        if name in fields
+        and not (isinstance(fields[name].default, tuple) and not isinstance(value, list))
+        and (short := _NUMBERS.get(name, lambda value: value)(value)) is not None
+        and short != usual[name]
+    }
 
 
 def small_graph(train: int = 30) -> GraphDataset:
@@ -115,6 +126,8 @@ def small_graph(train: int = 30) -> GraphDataset:
 
 def small_images(side: int = 5) -> ImageDataset:
     """Return 60 square images, half of which train; three of these have no label."""
+    from private_graphs.datasets.image_dataset import ImageDataset
+
     draws = np.random.default_rng(0)
     labels = draws.integers(3, size=60)
     labels[:3] = -1
@@ -158,7 +171,7 @@ def all_cases(name: str | None = None, protocol: str | None = None) -> list[tupl
     return [
         (method.name, scenario, variant)
         for method in all_methods().values()
-        if method.reads_private and method.name not in _WITH_ARTIFACTS
+        if method.reads_private and method.name not in READERS_OF_ARTIFACTS
         for scenario in method.scenarios
         for variant in method.protocols
         if name in (None, method.name) and protocol in (None, variant)

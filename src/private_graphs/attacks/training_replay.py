@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from private_graphs.attacks.record_neighbours import Change, record_neighbours
+from private_graphs.attacks.record_neighbours import Change, far_data, record_neighbours
 from private_graphs.attacks.training_findings import TrainingFindings, findings
 from private_graphs.attacks.training_price import accounting, priced
 from private_graphs.attacks.training_runs import Coins, TrainingRun, execute
@@ -136,6 +136,10 @@ def replay_training(
         if progress is not None:
             progress(number, len(changes))
     report.neighbours = len(changes)
+    if isinstance(neighbours, int):
+        runs.append(replayed(first, far_data(data, seed), far=True))
+        lines = [] if report.leaks or runs[-1].error else compare(first, runs[-1]).lines
+        _extend(report.leaks, [f"with many records replaced, {line}" for line in lines])
     _add_reads(report, runs, replayed, compare)
     if first.samplers and not report.leaks:
         report.add(report.leaks, compare(first, replayed(first, redrawn=1)))
@@ -205,6 +209,6 @@ def _add_prices(
     report.accounting += wrong
     report.notes += notes
     if first.seeds:
-        report.notes.append(f"the noise comes from a seed that the script sets "
-                            f"({first.seeds[0]}): who knows it "
-                            "takes the noise off")  # fmt: skip
+        seeds = ", ".join(map(str, dict.fromkeys(first.seeds)))
+        report.notes.append(f"the noise comes from a seed that the script sets ({seeds}): who "
+                            "knows it takes the noise off")  # fmt: skip

@@ -82,6 +82,8 @@ class TrainingRun(Watch):
     coins: Coins
     tape: TrainingRun | None = None
     change: Change | None = None
+    far: bool = False
+    """Whether the data are no neighbour but farther (``far_data``): no sums are compared."""
     redrawn: int = 0
     others: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     turn: int = 0
@@ -230,6 +232,8 @@ def execute(train: Callable[[Any], Any], data: Any, run: TrainingRun) -> Trainin
 
 def plain(value: Any) -> Any:
     """Return nested plain values and arrays of what a script returns; a path is read as bytes."""
+    if isinstance(value, torch.nn.Module):
+        return plain({**value.state_dict(), **_attributes(value)})
     if hasattr(value, "state_dict"):
         return plain(dict(value.state_dict()))
     if isinstance(value, torch.Tensor):
@@ -244,6 +248,17 @@ def plain(value: Any) -> Any:
         return value.item()
     known = (str, bytes, int, float, bool, type(None), np.ndarray)
     return value if isinstance(value, known) else repr(value)
+
+
+def _attributes(model: torch.nn.Module) -> dict[str, Any]:
+    """Return public attributes of a model's modules, which go with it where it is published."""
+    kinds = (str, int, float, np.ndarray, np.generic, torch.Tensor)
+    return {
+        f"{prefix}.{name}".lstrip("."): value
+        for prefix, module in model.named_modules()
+        for name, value in vars(module).items()
+        if not name.startswith("_") and isinstance(value, kinds)
+    }
 
 
 def _copied(data: Any) -> Any:
@@ -336,6 +351,8 @@ def _watch_opacus(run: TrainingRun, patch: Callable[..., None]) -> list[str]:
         def make_private(self: Any, **options: Any) -> Any:
             run.poisson = options.get("poisson_sampling", True)
             run.dataset = options["data_loader"].dataset
+            generator = options.get("noise_generator")
+            run.seeds += [] if generator is None else [generator.initial_seed()]
             return method(self, **options)
 
         return make_private

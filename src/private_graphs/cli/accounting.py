@@ -60,7 +60,8 @@ def epsilon(
     ] = 1,
     events: Annotated[
         Path | None,
-        typer.Option(help="JSON with dp_events (of a statement) or a list of them: all compose.",
+        typer.Option(help="JSON with dp_events of a statement, events of dp-accounting, the "
+                     "state_dict() of an accountant of Opacus, or a list of them: all compose.",
                      metavar="FILE"),
     ] = None,
     paragraph: Annotated[
@@ -68,7 +69,11 @@ def epsilon(
         typer.Option("--paragraph", help="Print a paragraph for a paper in place of JSON: unit, "
                      "both relations, sampling, steps, what is supposed, a group of five."),
     ] = False,
-    delta: Delta = 1e-5,
+    delta: Annotated[
+        float | None,
+        typer.Option(help="Probability with which the bound may fail: by default that of the "
+                     "statement in --events, and 1e-5 without one.", show_default=False),
+    ] = None,
     relation: Relation = None,
 ) -> None:  # fmt: skip
     """Print the epsilon of noisy steps as JSON, with what it is about.
@@ -90,6 +95,12 @@ def epsilon(
     private-graphs epsilon --mechanism laplace --noise-multiplier 2 --steps 3 --group 2
 
     private-graphs epsilon --events DIR/release/statement.json
+
+    An event of dp-accounting in a file: {"class": "SelfComposedDpEvent", "count": 1000, "event":
+    {"class": "PoissonSampledDpEvent", "sampling_probability": 0.01, "event": {"class":
+    "GaussianDpEvent", "noise_multiplier": 1.1}}}. For Opacus: json.dump(engine.accountant
+    .state_dict(), file); "epsilon" is then about a record that is added or removed, and
+    "epsilon_replace" about one that is replaced.
     """
     from private_graphs.privacy import composition
 
@@ -98,6 +109,7 @@ def epsilon(
             raise UsageError("--events has the mechanisms; leave the other numbers out")
         print_json(composition.of_file(events, delta))
         return
+    delta = 1e-5 if delta is None else delta
     if noise_multiplier is None:
         raise UsageError("give --noise-multiplier, or --events FILE")
     steps, sampling_rate, shuffled = _steps(steps, sampling_rate, (epochs, batch_size, n))

@@ -231,9 +231,10 @@ def _classify_documents(flags: dict[str, Any]) -> None:
     given = [f"--{key.replace('_', '-')}" for key, value in defaults.items() if flags[key] != value]
     if flags["scenario"] == "graph":
         raise UsageError(
-            "--scenario graph reads links to predict, so that no model of it can be given away: it "
-            "is for datasets that are published. Of declared documents, text protects documents, "
-            "and edges the links between public ones"
+            "--scenario graph reads links of private documents to train: it is for datasets that "
+            "are published. Of declared documents, text protects documents, whose public "
+            "neighbours vote when they are predicted (declare --edges with public documents, then "
+            "predict --edges), and edges the links between public ones"
         )
     if given:
         raise UsageError(

@@ -30,7 +30,10 @@ def declare(
     label: Annotated[str, typer.Option(help="Column with the class; may be empty.",
                                        metavar="COLUMN")],
     edges: Annotated[
-        Path | None, typer.Option(help="Table of links, with the columns source and target.")
+        Path | None,
+        typer.Option(help="Table of links, with the columns source and target. Those among public "
+                     "documents tell how much 'predict --edges' can read off links; those of "
+                     "private ones are not read."),
     ] = None,
     id: Annotated[str, typer.Option(help="Column with the ids.", metavar="COLUMN")] = "id",
     unit: Annotated[
@@ -127,6 +130,17 @@ def predict(
         str | None, typer.Option(help="Column with true classes, to count right answers.",
                                  metavar="COLUMN")
     ] = None,
+    edges: Annotated[
+        Path | None,
+        typer.Option(help="Table of links of new documents to public ones of the release, which "
+                     "vote; other links are not used. Default: texts alone."),
+    ] = None,
+    source: Annotated[
+        str, typer.Option(help="Column of the links.", metavar="COLUMN")
+    ] = "source",
+    target: Annotated[
+        str, typer.Option(help="Column of the links.", metavar="COLUMN")
+    ] = "target",
     model: Annotated[
         str | None,
         typer.Option(help="Folder or file of the public model that reads texts, if the release "
@@ -150,9 +164,11 @@ def predict(
     where words depend on each other. A text without a word that the model knows gets no class. A
     table of any length is read in blocks.
 
-    If the release was declared with --model, that public model is needed too. Each class is an
-    exact function of its text, which no epsilon covers: FILE is readable by you alone, and is not
-    to be given away if the texts are protected.
+    If the release was declared with --model, that public model is needed too. If it was declared
+    with links and public documents, --edges takes the links of new documents to these: each adds
+    the log-odds of its class. Documents without one are classified by their words alone. Each class
+    is an exact function of its text and these links, which no epsilon covers: FILE is readable by
+    you alone, and is not to be given away if the texts are protected.
 
     Example: private-graphs predict results/release --nodes new.csv --out predictions.csv
     """
@@ -161,10 +177,11 @@ def predict(
     with ProgressBar("classifying", "‰") as progress:
         batch = api.predict(
             release, nodes=nodes, out=out, label=label, encoding=encoding or "utf-8", model=model,
-            data=data, shares=_shares(shares), progress=progress,
+            data=data, shares=_shares(shares), progress=progress, edges=edges, source=source,
+            target=target,
         )  # fmt: skip
     if as_json:
-        print_json({"documents": len(batch.ids), "unknown": batch.unknown,
+        print_json({"documents": len(batch.ids), "linked": batch.linked, "unknown": batch.unknown,
                     "accuracy": batch.accuracy, "protected": batch.protected,
                     "empty": batch.empty, "classes": list(map(vars, batch.used)),
                     "warning": batch.warning, "out": str(out)})  # fmt: skip

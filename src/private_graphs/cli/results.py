@@ -71,14 +71,18 @@ def paper(
     recorded: Annotated[
         Path, typer.Option(help="What 'record' wrote; else what ships with the package.")
     ] = Path("recorded"),
+    study: Annotated[
+        str | None, typer.Option(help="One study alone, such as lrec2022.", metavar="NAME")
+    ] = None,
 ) -> None:
-    """Write a LaTeX folder with every exhibit, numbered as in its paper.
+    """Write a LaTeX folder with every exhibit of all studies, or one, numbered as in its paper.
 
-    Example: private-graphs paper, then pdflatex main.tex in paper/recorded/STUDY
+    Example: private-graphs paper --study lrec2022, then pdflatex main.tex in
+    paper/recorded/lrec2022
     """
     from private_graphs.core.files import shipped
     from private_graphs.site.paper import write_paper
 
-    for path in write_paper(results, shipped(recorded), out, say):
-        if path.name == "main.tex":
+    for path in write_paper(results, shipped(recorded), out, say, study):
+        if path.name == "main.tex" and path.parent.name != "exhibits":
             say(f"wrote {path}: pdflatex main.tex there makes the document")

@@ -89,6 +89,7 @@ def carry_out(
     from private_graphs.core.imports import code_fingerprint
     from private_graphs.methods import module_of
     from private_graphs.running.run import execute
+    from private_graphs.workflow.replays import missing_replay
 
     if job.group == "train" and device == "cpu" and not _compiled():
         say("compiling kernels, once per machine (about half a minute)")
@@ -96,6 +97,7 @@ def carry_out(
         return execute(
             job, dataset, noise_source=noise_source, device=device, threads=threads,
             progress=progress, unlabelled=job.group == "classify",
+            missing_replay=missing_replay(),
             code_fingerprint=code_fingerprint("private_graphs.running.run", module_of(job.method)),
         )  # fmt: skip
 

@@ -14,6 +14,7 @@ import hashlib
 import pkgutil
 from collections.abc import Iterable, Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from private_graphs.core.errors import UserError
@@ -26,7 +27,8 @@ STUDIES = PACKAGE / "studies"
 def import_closure(start: str | Path, package: Path = PACKAGE) -> list[Path]:
     """Return every file inside ``package`` that ``start`` imports, directly or not, sorted.
 
-    ``start`` is a script (a path that ends in ``.py``) or a dotted module name of the package.
+    ``start`` is a script (a path that ends in ``.py``) or a dotted module name of the package. Of a
+    module of another package, which is installed, all files of that package count.
     Imports are read from the syntax tree, so those inside functions and ``TYPE_CHECKING`` blocks
     count too, while imports by a computed name are missed. A module adds the ``__init__.py`` of
     every package above it. A script adds the modules next to it that it imports, but not itself.
@@ -35,8 +37,12 @@ def import_closure(start: str | Path, package: Path = PACKAGE) -> list[Path]:
     if script is not None and not script.is_file():
         raise UserError(f"{script}: no such script; expected the path of a Python file")
     folder = script.parent if script else None
-    waiting = set(_imported_files(script, package, folder) if script else _module(start, package))
-    if script is None and not _exists(str(start), package):
+    installed = set() if script else _installed_files(str(start), package)
+    if script:
+        waiting = set(_imported_files(script, package, folder))
+    else:
+        waiting = installed or _module(start, package)
+    if script is None and not installed and not _exists(str(start), package):
         raise UserError(f"{start}: no such module; expected one of the package {package.name}")
     files: set[Path] = set()
     while waiting:
@@ -86,11 +92,11 @@ def code_fingerprint(*starts: str | Path, package: Path = PACKAGE) -> str:
 
 def _fingerprint(paths: Iterable[Path], package: Path) -> str:
     names = {
-        path.relative_to(package) if path.is_relative_to(package) else Path(path.name): path
+        (path.relative_to(package) if path.is_relative_to(package) else Path(path.name), path)
         for path in paths
     }
     digest = hashlib.sha256()
-    for name, path in sorted(names.items()):  # independent of the location of package and script
+    for name, path in sorted(names):  # independent of the location of package and script
         content = content_of(path)
         digest.update(f"{name}\0{len(content)}\0".encode())
         digest.update(content)
@@ -138,8 +144,18 @@ def _names(path: Path, package: Path) -> Iterator[str]:
             yield from (f"{base}.{alias.name}" for alias in node.names)
 
 
+def _installed_files(name: str, package: Path) -> set[Path]:
+    """Return the files of the installed package that a module belongs to; none of our own."""
+    first = name.partition(".")[0]
+    spec = find_spec(first) if first != package.name else None
+    if spec is None or not spec.origin:
+        return set()
+    folders = [Path(place) for place in spec.submodule_search_locations or ()]
+    return {Path(spec.origin), *(path for folder in folders for path in folder.rglob("*.py"))}
+
+
 def _absolute(node: ast.ImportFrom, path: Path, package: Path) -> str:
-    if not node.level:
+    if not node.level or not path.is_relative_to(package):
         return node.module or ""
     inside = (package.name, *path.relative_to(package).parts[:-1])
     parents = inside[: len(inside) - (node.level - 1)]

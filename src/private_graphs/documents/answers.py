@@ -24,6 +24,10 @@ REASON = (
     "negative and the norm is 1 at most, so that two such means differ by at most sqrt 2; only "
     "test units count, no test unit trains"
 )
+SUMS = "public documents alone"
+REGRESSION = "logistic regression on public documents"
+"""What is free, and compared with a release: its classifier without private documents, and another
+one."""
 _ROOT = math.sqrt(0.5)
 
 

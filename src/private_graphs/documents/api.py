@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from private_graphs.core.errors import UserError, counted
+from private_graphs.core.errors import UsageError, UserError, counted
 from private_graphs.datasets.own_tables import is_frame
 from private_graphs.documents.declaration import DATA, Declared
 from private_graphs.documents.intake import declare
@@ -65,6 +65,26 @@ class Predicted:
     """Number of documents without a word that the model knows."""
     used: tuple[ClassUse, ...] = ()
     """How often each class was predicted, beside the released shares."""
+    linked: int | None = None
+    """Number of documents with a link to a public one; None where no links were read."""
+    votes: bool = False
+    """Whether the release can read links to its public documents."""
+
+    @property
+    def links_read(self) -> str:
+        """What was done with links; empty where the release can read none."""
+        if not self.votes:
+            return ""
+        if self.linked is None:
+            return (
+                "by their words alone: give links to the public documents of the release with "
+                "--edges (edges= in Python)"
+            )
+        rest = len(self.ids) - self.linked
+        return (
+            f"{self.linked:,} of {counted(len(self.ids), 'document')} with a link to a public one, "
+            f"which votes; the other {rest:,} by their words alone"
+        )
 
     @property
     def warning(self) -> str:
@@ -74,12 +94,14 @@ class Predicted:
         )  # fmt: skip
         if self.unread:
             held = f"; how many of these ids are protected is not known: {self.unread}"
-        return f"each class is an exact function of its text, which no epsilon covers{held}"
+        read = "text" if self.linked is None else "text and links"
+        return f"each class is an exact function of its {read}, which no epsilon covers{held}"
 
     def lines(self) -> list[str]:
         """Return what the command prints."""
         where = f" in {self.out}" if self.out else ""
         lines = [f"{counted(len(self.ids), 'document')} classified{where}", self.warning]
+        lines += [self.links_read] if self.votes else []
         lines += use_words(self.used, self.empty) if self.used else []
         if self.unknown is not None:
             lines.append(f"{100 * self.unknown:.1f} % of their words are unknown to the model")
@@ -105,29 +127,48 @@ def predict(
     data: str | Path = DATA,
     shares: Mapping[str, float] | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    edges: str | Path | None = None,
+    source: str = "source",
+    target: str = "target",
 ) -> Predicted:
     """Classify new documents with a released model; no ε is spent. See ``load`` for ``model``.
 
     ``nodes`` is a table (CSV, Parquet, or a DataFrame), which is read in blocks, so that its length
     costs time and no memory. ``shares`` of the classes among these documents replace those of the
-    release (ε of at least 2). Each class is an exact function of its text, which no ε covers:
-    ``out`` is readable by its owner alone, and the result says how many of the ids a release in the
-    ledger of ``data`` protects.
+    release (ε of at least 2). ``edges`` is a table of links, with the columns ``source`` and
+    ``target``: links between a new document and a public one of the release are read, and the
+    latter votes; no other link is used. Each class is an exact function of its text, and of these
+    links, which no ε covers: ``out`` is readable by its owner alone, and the result says how many
+    of the ids a release in the ledger of ``data`` protects.
 
     Raises:
-        UserError: no model in the folder, or a table that cannot be used.
+        UserError: no model in the folder, a table that cannot be used, or ``edges`` where the
+            release has no public documents whose links tell classes apart.
     """
     from private_graphs.documents.ledger import BudgetLedger
     from private_graphs.documents.tables import read_new
 
     released = load(release, model=model, data=data)
     nodes = nodes if is_frame(nodes) else Path(nodes)
+    links = None
+    if edges is not None:
+        if released.neighbours is None:
+            raise UsageError(
+                f"--edges: the release in {release} reads no links: it was made without links "
+                "among public documents, or they do not tell classes apart; leave --edges out"
+            )
+        links = released.neighbours.read(Path(edges), source, target, encoding)
+    linked = 0
     found = Predictions(released, declared_prior(released, shares))
     with written_to(found, None if out is None else Path(out)):  # before the ledger is asked
         for ids, texts, labels, done in read_new(
             nodes, released.text, released.id, label, encoding
         ):
-            found.add(ids, texts, labels)
+            votes = None
+            if links is not None:
+                votes, n_linked = links.of(ids)
+                linked += n_linked
+            found.add(ids, texts, labels, votes)
             progress(int(1000 * done), 1000)
     protected, unread = None, ""
     try:
@@ -140,6 +181,8 @@ def predict(
         1 - known / max(1, words) if released.features.words else None,
         found.right / found.labelled if found.labelled else None, protected, unread,
         Path(out) if out else None, found.empty, found.used,
+        None if links is None else linked,
+        released.neighbours is not None,
     )  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """``attack`` for declared documents: what releases like the owner's show of who was in them.
 
 Classifiers are trained as the owner's was, on random halves of the training units, and attacked by
-somebody who knows all documents and labels but not who is in. The result reads private documents
+somebody who knows all documents and labels but not who is in. Of public documents a half teaches
+these classifiers, and the other one says how good they are. The result reads private documents
 without noise: it stays in the folder ``private``, and only so it costs no ε.
 """
 

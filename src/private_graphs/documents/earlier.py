@@ -10,7 +10,7 @@ from private_graphs.core.errors import UserError, counted
 from private_graphs.documents.accounts import People, RecordedRelease, units_on
 from private_graphs.documents.declaration import Declaration
 from private_graphs.documents.ledger import BudgetLedger
-from private_graphs.documents.tables import KNOWN, PUBLIC_TEST, Documents
+from private_graphs.documents.tables import PUBLIC, Documents
 
 
 def people_of(spec: Declaration, docs: Documents, ledger: BudgetLedger) -> People:
@@ -28,7 +28,7 @@ def earlier_releases(
             the other way round.
     """
     releases = []
-    public = np.isin(docs.sides, (KNOWN, PUBLIC_TEST))
+    public = np.isin(docs.sides, PUBLIC)
     for entry in entries:
         before = units_on(entry, entry.protected, people)
         opened = np.flatnonzero(before & public)

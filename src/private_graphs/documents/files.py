@@ -19,14 +19,15 @@ from private_graphs.core.private_files import private_folder, private_path
 from private_graphs.core.spreadsheets import table_text
 from private_graphs.core.version import __version__
 from private_graphs.documents.accounts import RecordedRelease
-from private_graphs.documents.answers import recall_words, size_words
+from private_graphs.documents.answers import REGRESSION, SUMS, recall_words, size_words
 from private_graphs.documents.declaration import LINK, Declaration, LedgerState
 from private_graphs.documents.model import MODEL_FILE, ReleasedModel
 from private_graphs.documents.payment import free
 from private_graphs.documents.prediction import Predictions
-from private_graphs.documents.tables import KNOWN, PUBLIC_TEST, TEST, TRAINING, Documents
+from private_graphs.documents.tables import PUBLIC, TEST, TRAINING, Documents
 
 if TYPE_CHECKING:
+    from private_graphs.documents.neighbours import LinkVotes
     from private_graphs.documents.release import Classified, Drawn
 
 _LEDGER = "ledger.json"
@@ -73,11 +74,16 @@ def write_run(
         write_text(predictions, table_text(["id", "class"], drawn.predicted))
     else:
         assert result.private is not None
+        votes = None
+        if spec.edges is not None and drawn.model.neighbours is not None:
+            read = drawn.model.neighbours.read
+            votes = read(spec.edges, spec.source, spec.target, spec.encoding)
         with private_folder(result.private):
             write_text(result.private / "README.md", _KEEP)
-            _predictions(drawn.model, docs, (TRAINING, TEST), result.private / "predictions.csv")
+            _predictions(drawn.model, docs, (TRAINING, TEST), result.private / "predictions.csv",
+                         votes)  # fmt: skip
         drawn.model.save(result.release / MODEL_FILE)
-        _predictions(drawn.model, docs, (KNOWN, PUBLIC_TEST), predictions)
+        _predictions(drawn.model, docs, PUBLIC, predictions, votes)
     parts = page(result, statement, spec, docs.classes, contact, entry.date[:10])
     write_text(result.release / "README.md", _markdown(f"Release of {result.name}", parts))
     write_text(result.release / "report.html", _html(f"Release of {result.name}", parts))
@@ -94,12 +100,15 @@ def write_run(
     sync(result.release.parent.absolute().parent)
 
 
-def _predictions(model: ReleasedModel, docs: Documents, sides: tuple[int, ...], path: Path) -> None:
+def _predictions(
+    model: ReleasedModel, docs: Documents, sides: tuple[int, ...], path: Path,
+    votes: LinkVotes | None,
+) -> None:  # fmt: skip
     rows = np.sort(docs.on(*sides))
     ids, texts = ([column[row] for row in rows] for column in (docs.ids, docs.texts))
     predictions, stream = Predictions(model), io.StringIO()
     predictions.begin(stream)
-    predictions.add(ids, texts)
+    predictions.add(ids, texts, votes=None if votes is None else votes.of(ids)[0])
     write_text(path, stream.getvalue())
 
 
@@ -223,19 +232,29 @@ def page(
         )
     if quality is not None:
         about = "noisy counts of private test units, whose ε is that of the release" if (
-            quality.noisy) else "public test documents"  # fmt: skip
+            quality.noisy) else "public test documents" if of_links else (
+            "public documents, a fifth of which each time is answered without it")  # fmt: skip
         scores = "" if quality.only_noise else (
             f"Right answers: {100 * quality.score:.1f} %; the largest class "
             f"({quality.majority_class}): {100 * quality.majority:.1f} %"
-            + ("" if quality.public_alone is None else
-               f"; public documents alone: {100 * quality.public_alone:.1f} %")
-            + f" (from {about}). "
+            + "".join(
+                f"; {name}: {100 * score:.1f} %" for name, score in
+                ((SUMS, quality.public_alone), (REGRESSION, quality.public_regression),
+                 ("this release without links", quality.without_links)) if score is not None
+            ) + f" (from {about}). "
         )  # fmt: skip
         card.append(scores + quality.sentence)
         if quality.macro_f1 is not None and not quality.only_noise:
             words = recall_words(quality.by_class, quality.macro_f1)
             card.append(f"{words[:1].upper()}{words[1:]}.")
     card += _sentences(size_words(result.sizes, unit))
+    if result.linked is not None:
+        card += _sentences([result.linked.sentence])
+        if max(result.linked.odds):
+            card.append(
+                "'private-graphs predict --edges LINKS' takes new documents with their links to "
+                "these public ones, whose ids and classes the model has."
+            )
     return [
         ("Who is protected", whom),
         ("From whom", [str(wording["against"][0]), released]),

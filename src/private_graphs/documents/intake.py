@@ -70,8 +70,7 @@ def declare(
     from private_graphs.documents.earlier import earlier_releases, people_of
     from private_graphs.documents.ledger import BudgetLedger
     from private_graphs.documents.tables import (
-        KNOWN,
-        PUBLIC_TEST,
+        PUBLIC,
         TEST,
         TRAINING,
         read_documents,
@@ -151,7 +150,7 @@ def declare(
         )
     return Declared(
         name=name, protected=protected, unit=kind,
-        documents=len(docs.on(TRAINING, TEST)), public=len(docs.on(KNOWN, PUBLIC_TEST)),
+        documents=len(docs.on(TRAINING, TEST)), public=len(docs.on(*PUBLIC)),
         dropped=docs.dropped | lost, classes=docs.classes, delta=delta_of(spec, protected),
         budget=budget, file=path, warnings=tuple(warnings),
     )  # fmt: skip

@@ -17,6 +17,7 @@ from private_graphs.core.errors import UsageError, counted
 from private_graphs.core.spreadsheets import table_text
 from private_graphs.core.streams import Streams
 from private_graphs.documents.accounts import PUBLISHED, Account, Cost, People
+from private_graphs.documents.answers import SUMS
 from private_graphs.documents.declaration import LINK, Declaration, delta_of
 from private_graphs.documents.earlier import earlier_releases, people_of
 from private_graphs.documents.hashing import PublicWords
@@ -27,12 +28,11 @@ from private_graphs.documents.release import (
     event_trees,
     plan_lines,
     public_quality,
-    right_share,
     statement_of,
 )
 from private_graphs.documents.tables import (
     KNOWN,
-    PUBLIC_TEST,
+    PUBLIC,
     TEST,
     TRAINING,
     Documents,
@@ -113,7 +113,7 @@ class PlannedVotes:
     @property
     def costs(self) -> dict[int, Cost]:
         """Return side -> cost in the account of documents: they are published."""
-        return dict.fromkeys((KNOWN, PUBLIC_TEST), PUBLISHED)
+        return dict.fromkeys(PUBLIC, PUBLISHED)
 
     @property
     def links(self) -> Cost:
@@ -130,22 +130,27 @@ class PlannedVotes:
         rows = self.order[self.task.n_train :]
         return Terms([], self.docs.labels[rows], self.docs.unit_of[rows])
 
-    def free_row(self) -> np.ndarray:
-        """Return the classes of the asked documents by texts alone."""
-        return text_model(self.task).probabilities.argmax(axis=1)[self.task.n_train :]
+    facts: ClassVar = None
+    """No link among the documents is public."""
 
-    def lines(self, before: Account, after: Account, free: np.ndarray | None) -> tuple[str, ...]:
+    def free_rows(self) -> dict[str, np.ndarray]:
+        """Return the classes of the asked documents by texts alone."""
+        classes = text_model(self.task).probabilities.argmax(axis=1)
+        return {SUMS: classes[self.task.n_train :]}
+
+    def lines(
+        self, before: Account, after: Account, free: dict[str, np.ndarray] | None
+    ) -> tuple[str, ...]:
         """Return what a dry run prints, from public numbers alone."""
-        assert free is not None  # ``free_row`` always has one: all texts are public
         return plan_lines(
             self, before, after,
             f"standard deviation {self.events[0].noise_std:.3g} in each number of a round, where "
             "a link counts 1 at most",
             "release/ (predictions.csv, statement.json, README.md, report.html)",
-            right_share(self._asked, free),
+            self._asked, free,
         )  # fmt: skip
 
-    def drawn(self, free: np.ndarray | None, door: Door) -> Drawn:
+    def drawn(self, free: dict[str, np.ndarray] | None, door: Door) -> Drawn:
         """Read the links through the door, and return what follows from its answers."""
         request = _request(self.spec, self.epsilon, Streams.of({"public": self.spec.name}))
         [outcome] = method_named(LINK_METHOD).run(self.task, [request], door, ALONE)
@@ -199,7 +204,7 @@ def _request(spec: Declaration, epsilon: float, streams: Streams) -> Request:
 
 def _task(spec: Declaration, docs: Documents, delta: float) -> tuple[np.ndarray, GraphTask]:
     """Return the order of documents, and the task: those with a class that do not test train."""
-    rows = docs.on(KNOWN, PUBLIC_TEST)
+    rows = docs.on(*PUBLIC)
     trains = (docs.labels[rows] >= 0) & (docs.sides[docs.unit_of[rows]] == KNOWN)
     order = np.concatenate([rows[trains], rows[~trains]])
     n, size = int(trains.sum()), len(order)

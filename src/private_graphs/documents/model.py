@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import softmax
@@ -20,9 +20,12 @@ from private_graphs.documents.hashing import HashedWords, PublicWords
 from private_graphs.documents.unit_sums import Map, scores_of
 from private_graphs.documents.vectors import ModelVectors
 
+if TYPE_CHECKING:
+    from private_graphs.documents.neighbours import PublicNeighbours
+
 MODEL_FILE = "model.safetensors"
-_FORMATS, _ABOUT = ("2", "3"), "private_graphs"
-"""Formats of the file: without and with words that have no sign."""
+_FORMATS, _ABOUT = ("2", "3", "4"), "private_graphs"
+"""Formats of the file: without and with words that have no sign, and with public neighbours."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,19 +45,25 @@ class ReleasedModel:
     earlier versions."""
     epsilon: float | None = None
     """ε of the release; None in releases of earlier versions."""
+    neighbours: PublicNeighbours | None = None
+    """Public documents whose links to new ones tell of their classes; None: links tell nothing."""
 
     @property
     def classes_(self) -> np.ndarray:
         """Class names, as in scikit-learn."""
         return np.array(self.classes)
 
-    def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
-        """Return (texts, K) shares of the classes; a text is its columns, joined by line breaks."""
-        return softmax(scores_of(self.weights, self.features, list(texts)), axis=1)
+    def predict_proba(self, texts: Sequence[str], votes: np.ndarray | None = None) -> np.ndarray:
+        """Return (texts, K) shares of the classes; a text is its columns, joined by line breaks.
 
-    def predict(self, texts: Sequence[str]) -> np.ndarray:
+        ``votes`` (texts, K) of linked public documents, as ``neighbours`` reads them, are added.
+        """
+        scores = scores_of(self.weights, self.features, list(texts))
+        return softmax(scores if votes is None else scores + votes, axis=1)
+
+    def predict(self, texts: Sequence[str], votes: np.ndarray | None = None) -> np.ndarray:
         """Return the class names of texts."""
-        return self.classes_[self.predict_proba(texts).argmax(axis=1)]
+        return self.classes_[self.predict_proba(texts, votes).argmax(axis=1)]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return what the model is made of, as scikit-learn's ``clone`` asks."""
@@ -90,6 +99,14 @@ class ReleasedModel:
             tensors["words"] = np.frombuffer(words, np.uint8).copy()
         if self.shares:
             about |= {"shares": self.shares, "epsilon": self.epsilon}
+        if self.neighbours is not None:
+            about["format"] = _FORMATS[2]
+            ids = json.dumps(self.neighbours.ids).encode()
+            tensors |= {
+                "neighbours": np.frombuffer(ids, np.uint8).copy(),
+                "neighbour_classes": self.neighbours.labels.astype(np.int64),
+                "odds": self.neighbours.odds,
+            }
         # One entry: the library writes several in an order of its own, another one each time.
         return safetensors.numpy.save(tensors, metadata={_ABOUT: json.dumps(about)})
 
@@ -149,7 +166,7 @@ def load(
         shares, epsilon = _numbers(about, len(classes))
         return ReleasedModel(
             features, weights, classes, _names(about["text"]), name, graph, shares=shares,
-            epsilon=epsilon,
+            epsilon=epsilon, neighbours=_neighbours(tensors, len(classes)),
         )  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
         raise UserError(
@@ -174,6 +191,22 @@ def _names(value: Any) -> tuple[str, ...]:
         raise ValueError("a list of names is damaged")
     "".join(value).encode()  # half of a character would end the writing of predictions
     return tuple(value)
+
+
+def _neighbours(tensors: dict[str, np.ndarray], n_classes: int) -> PublicNeighbours | None:
+    """Return the public neighbours of a model, if it has some; ValueError for damaged ones."""
+    if "neighbours" not in tensors:
+        return None
+    from private_graphs.documents.neighbours import PublicNeighbours
+
+    ids = _names(parsed_json(tensors["neighbours"].tobytes()))
+    labels, odds = tensors["neighbour_classes"], tensors["odds"]
+    if labels.shape != (len(ids),) or not np.isin(labels, np.arange(n_classes)).all():
+        raise ValueError(f"classes of public neighbours of shape {labels.shape} for {len(ids)}")
+    if odds.shape != (n_classes,):
+        raise ValueError(f"odds of links of shape {odds.shape} for {n_classes} classes")
+    _require_finite("odds of links", odds)
+    return PublicNeighbours(ids, labels, odds)
 
 
 def _features(

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,7 +20,6 @@ from private_graphs.core.errors import UsageError, UserError, counted, naming, s
 from private_graphs.core.files import content_of, sha256_of
 from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.spreadsheets import table_text
-from private_graphs.core.streams import Streams
 from private_graphs.documents.accounts import (
     PUBLISHED,
     Account,
@@ -32,6 +31,8 @@ from private_graphs.documents.accounts import (
 )
 from private_graphs.documents.answers import REASON as COUNT_REASON
 from private_graphs.documents.answers import (
+    REGRESSION,
+    SUMS,
     ClassAnswers,
     ClassScore,
     ClassSize,
@@ -42,19 +43,19 @@ from private_graphs.documents.answers import (
 )
 from private_graphs.documents.declaration import Declaration, changes_of, delta_of, needed
 from private_graphs.documents.earlier import earlier_releases, people_of
-from private_graphs.documents.hashing import HashedWords, PublicWords, listed_words
+from private_graphs.documents.hashing import HashedWords, listed_words
 from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.noise import NoiseKey, computation_of
 from private_graphs.documents.payment import AnswerDigest, paid, rehearsed
 from private_graphs.documents.prediction import score_columns
 from private_graphs.documents.tables import (
-    KNOWN,
-    PUBLIC_TEST,
+    PUBLIC,
     TEST,
     TRAINING,
     Documents,
     read_documents,
+    read_links,
 )
 from private_graphs.documents.unit_sums import (
     FEWEST_TEXTS,
@@ -86,6 +87,8 @@ from private_graphs.privacy.statements import (
 
 if TYPE_CHECKING:
     from private_graphs.documents.links import PlannedVotes
+    from private_graphs.documents.neighbours import LinkFacts, PublicNeighbours
+    from private_graphs.documents.rivals import PublicDocuments
     from private_graphs.documents.unit_steps import LinearSteps
 
 METHODS = ("word_sums", "class_sums", "dp_linear")
@@ -113,11 +116,12 @@ class Quality:
     """Share of the most frequent class."""
     majority_class: str
     public_alone: float | None
-    """Share of right answers of public documents alone; None without public documents."""
+    """Share of right answers of public documents alone, by the same classifier without the private
+    ones; None without public documents."""
     tested: float
     """Number of labelled test units; noisy where these are private."""
     gain: float
-    """Score less the better of the other two."""
+    """Score less the best of the others."""
     error: float
     """Standard error of the gain, noise included."""
     verdict: str
@@ -128,6 +132,10 @@ class Quality:
     """What is private: documents or links."""
     macro_f1: float | None = None
     by_class: tuple[ClassScore, ...] = ()
+    public_regression: float | None = None
+    """Share of right answers of public documents alone, by logistic regression on TF-IDF."""
+    without_links: float | None = None
+    """Share of right answers without votes of linked public documents; None without links."""
 
     @property
     def only_noise(self) -> bool:
@@ -137,19 +145,24 @@ class Quality:
     @property
     def scores(self) -> str:
         """Return the scores in one line."""
-        baseline = ("" if self.public_alone is None
-                 else f", public documents alone {self.public_alone:.3f}")  # fmt: skip
+        rivals = {SUMS: self.public_alone, REGRESSION: self.public_regression}
+        baseline = "".join(
+            f", {name} {score:.3f}" for name, score in rivals.items() if score is not None
+        )
+        without = "" if self.without_links is None else (
+            f" (without links {self.without_links:.3f})")  # fmt: skip
         noisy = " (noisy counts)" if self.noisy else ""
         return (
-            f"right answers {self.score:.3f}; largest class ({self.majority_class}) "
+            f"right answers {self.score:.3f}{without}; largest class ({self.majority_class}) "
             f"{self.majority:.3f}{baseline}{noisy}"
         )
 
     @property
     def sentence(self) -> str:
         """Return the verdict in words, with its numbers."""
-        rival = "the largest class" if self.public_alone is None or (
-            self.majority >= self.public_alone) else "public documents alone"  # fmt: skip
+        rivals = {REGRESSION: self.public_regression, SUMS: self.public_alone,
+                  "the largest class": self.majority}  # fmt: skip
+        rival = max((score, name) for name, score in rivals.items() if score is not None)[1]
         margin = f"{100 * self.gain:+.1f} points, standard error {100 * self.error:.1f}"
         tested = f"about {self.tested:,.0f}" if self.noisy else f"{self.tested:,.0f}"
         if self.verdict == "cannot tell":
@@ -189,6 +202,8 @@ class Classified:
     """Lines of a dry run."""
     sizes: tuple[ClassSize, ...] = ()
     """Noisy sizes of the classes among the units that train."""
+    linked: LinkFacts | None = None
+    """Links among public documents; None without one."""
 
     def lines(self) -> list[str]:
         """Return what the command prints."""
@@ -202,6 +217,7 @@ class Classified:
                 if quality.by_class and quality.macro_f1 is not None:
                     lines += [recall_words(quality.by_class, quality.macro_f1)]
             lines += [quality.sentence]
+        lines += [] if self.linked is None else [f"links: {self.linked.sentence}"]
         lines += size_words(self.sizes, self.unit)
         if self.blanked is not None:
             lines += [
@@ -250,6 +266,10 @@ class PlannedRelease:
     protected: int
     trained: int
     training: ClassSums | LinearSteps
+    public: PublicDocuments | None
+    """None: nobody is public."""
+    sums: ClassSums
+    """Sums whose classifier of public documents alone is the release's rival."""
     count_lattice: Any | None
     unit: Unit
     told_numbers: bool
@@ -268,7 +288,7 @@ class PlannedRelease:
             side: Cost(mu_of(queries), sum(query.total_variation for query in queries))
             for side, queries in zip((TRAINING, TEST), self.queries, strict=True) if queries
         }  # fmt: skip
-        public = (KNOWN, PUBLIC_TEST) if len(self.docs.units_on(KNOWN, PUBLIC_TEST)) else ()
+        public = PUBLIC if len(self.docs.units_on(*PUBLIC)) else ()
         return private | dict.fromkeys(public, PUBLISHED)
 
     relation: ClassVar[Relation] = "replace"
@@ -281,7 +301,7 @@ class PlannedRelease:
         n_classes = len(self.docs.classes)
         weights = np.zeros((self.training.features.columns + 1, n_classes))
         model = self._model(weights, np.ones(n_classes))
-        return len(model.content()) + self._room(KNOWN, PUBLIC_TEST), self._room(TRAINING, TEST)
+        return len(model.content()) + self._room(*PUBLIC), self._room(TRAINING, TEST)
 
     def _room(self, *sides: int) -> int:
         """Return the most bytes of predicted classes of documents."""
@@ -297,7 +317,7 @@ class PlannedRelease:
         return ReleasedModel(
             self.training.features, weights, self.docs.classes, self.spec.text, self.spec.id,
             self.spec.name, shares=tuple((shares / shares.sum()).tolist()),
-            epsilon=self.epsilon,
+            epsilon=self.epsilon, neighbours=self.neighbours,
         )  # fmt: skip
 
     @property
@@ -309,35 +329,23 @@ class PlannedRelease:
         """Return the planned mechanisms as event trees of dp-accounting."""
         return event_trees(*self.queries, (self.unit, self.relation, self.delta))
 
-    def free_row(self) -> np.ndarray | None:
-        """Return the classes of public test documents by public documents alone, if any."""
-        known, test = terms_of(self.docs, KNOWN), terms_of(self.docs, PUBLIC_TEST)
-        if not known.texts:
-            return None
-        import scipy.sparse
+    def free_rows(self) -> dict[str, np.ndarray] | None:
+        """See ``PublicDocuments.rivals``."""
+        return None if self.public is None else self.public.rivals(self.sums)
 
-        from private_graphs.methods import method_named
-        from private_graphs.tasks.graph_task import GraphTask
-        from private_graphs.tasks.method import ALONE, Request
-        from private_graphs.tasks.tasks import SCENARIOS
+    @property
+    def facts(self) -> LinkFacts | None:
+        """What links among public documents tell; None without one."""
+        return None if self.public is None else self.public.facts
 
-        features = self.training.features
-        if isinstance(features, HashedWords):
-            features = PublicWords.counted(known.texts)
-        rows, labelled = features.weighted(known.texts), np.flatnonzero(known.labels >= 0)
-        task = GraphTask(
-            scenario=SCENARIOS["text"], n_units=self.protected, n_classes=len(self.docs.classes),
-            delta=self.delta, train_features=scipy.sparse.csr_matrix((0, rows.shape[1])),
-            train_labels=np.zeros(0, np.int64), validation_features=rows[labelled],
-            validation_labels=known.labels[labelled],
-            test_features=features.weighted(test.texts),
-        )  # fmt: skip
-        streams = Streams.of({"public": self.spec.name})
-        request = Request(0.0, 0, np.arange(len(labelled)), streams.public)
-        [outcome] = method_named("public_only").run(task, [request], Door.of([streams]), ALONE)
-        return outcome.test_predictions
+    @property
+    def neighbours(self) -> PublicNeighbours | None:
+        """Public documents that vote on those that are linked to them."""
+        return None if self.public is None else self.public.neighbours
 
-    def lines(self, before: Account, after: Account, free: np.ndarray | None) -> tuple[str, ...]:
+    def lines(
+        self, before: Account, after: Account, free: dict[str, np.ndarray] | None
+    ) -> tuple[str, ...]:
         """Return what a dry run prints, from public numbers alone."""
         mu = gdp_mu(self.epsilon, self.delta)
         sizes = {times * self.epsilon: self.training.least_class * mu
@@ -349,28 +357,50 @@ class PlannedRelease:
             f"{counted(self.trained, self.unit_name)} train",
             "release/ (model.safetensors, predictions.csv of public documents, statement.json, "
             "README.md, report.html), private/ (predictions.csv)",
-            None if free is None else right_share(terms_of(self.docs, PUBLIC_TEST), free),
+            terms_of(self.docs, *PUBLIC), free,
+            () if self.facts is None else (f"links       {self.facts.sentence}",),
         )  # fmt: skip
 
-    def drawn(self, free: np.ndarray | None, door: Door) -> Drawn:
+    def drawn(self, free: dict[str, np.ndarray] | None, door: Door) -> Drawn:
         """Read the private documents through the door, and return what follows from its answers."""
         docs, training = self.docs, self.training
-        weights, sizes = training.weights(terms_of(docs, TRAINING), terms_of(docs, KNOWN), door)
+        noisy: Any = training.released(terms_of(docs, TRAINING), door)
+        known = training.public_sums(terms_of(docs, *PUBLIC))
+        weights, sizes = training.read_out(noisy, known)
         model = self._model(weights, sizes)
         majority = int(sizes.argmax())
-        test = terms_of(docs, PUBLIC_TEST if self.count_lattice is None else TEST)
-        predicted = scores_of(weights, training.features, test.texts).argmax(axis=1)
-        quality = (
-            public_quality(docs.classes, test, predicted, majority, free)
-            if self.count_lattice is None
-            else self._noisy_quality(test, predicted, majority, door)
-        )
+        if self.count_lattice is None:
+            quality = self._public_quality(noisy, majority, free)
+        else:
+            test = terms_of(docs, TEST)
+            predicted = scores_of(weights, training.features, test.texts).argmax(axis=1)
+            quality = self._noisy_quality(test, predicted, majority, door)
         door.close()
         least, error = training.least_class, training.size_noise
         return Drawn(quality, model, sizes=tuple(
             ClassSize(name, units, error, units >= least)
             for name, units in zip(docs.classes, sizes.tolist(), strict=True)
         ))  # fmt: skip
+
+    def _public_quality(
+        self, noisy: Any, majority: int, free: dict[str, np.ndarray] | None
+    ) -> Quality | None:
+        """Answer about each fold of the public documents by a classifier that reads the others."""
+        training, public = self.training, self.public
+        if public is None or free is None:
+            return None
+
+        def scores(taught: Terms, texts: Sequence[str]) -> np.ndarray:
+            weights, _ = training.read_out(noisy, training.public_sums(taught))
+            return scores_of(weights, training.features, texts)
+
+        words = public.crossed(scores)
+        predicted = (words + public.votes).argmax(axis=1)
+        quality = public_quality(self.docs.classes, public.terms, predicted, majority, free)
+        if quality is None or public.neighbours is None:
+            return quality
+        without = right_share(public.terms, words.argmax(axis=1))
+        return replace(quality, without_links=without)
 
     def _noisy_quality(
         self, test: Terms, predicted: np.ndarray, majority: int, door: Door
@@ -401,7 +431,7 @@ class PlannedRelease:
     def statement(self, method: str, secret: bytes | None = None) -> PrivacyStatement:
         """Return the privacy statement of the release; ``secret`` keys the hash of its table."""
         spec, docs = self.spec, self.docs
-        known, features = len(docs.on(KNOWN, PUBLIC_TEST)), self.training.features
+        known, features = len(docs.on(*PUBLIC)), self.training.features
         if isinstance(features, ModelVectors):
             by = f"vectors of {features.name}"
             read_by = f"{by}, a model (sha256 {features.digest}) that was trained on other texts"
@@ -421,7 +451,10 @@ class PlannedRelease:
             features=by,
             inference="params_only",
             selection=Selection(n_configs=1, data="nothing: a fixed rule of public numbers"),
-            preprocessing=f"texts become rows by {read_by}",
+            preprocessing=f"texts become rows by {read_by}" + (
+                "" if self.neighbours is None else
+                "; links among public documents say how often linked ones share a class"
+            ),
             public_facts=(
                 f"the ids{f' of documents and of {spec.unit}s' if spec.unit else ''}, and who "
                 "trains or tests: by a keyed hash of the ids",
@@ -513,9 +546,9 @@ def classify(
             account = plan.people, plan.delta, plan.costs, plan.links
             base: dict[str, Any] = dict(
                 name=name, method=method, epsilon=epsilon, delta=plan.delta, unit=plan.unit_name,
-                units=plan.protected, budget=spec.budget,
+                units=plan.protected, budget=spec.budget, linked=plan.facts,
             )  # fmt: skip
-            free = plan.free_row()
+            free = plan.free_rows()
             if dry_run:
                 before, after = (charged_account(ledger.entries(), *account, asked=asked)
                                  for asked in (False, True))  # fmt: skip
@@ -592,7 +625,7 @@ def _method_of(spec: Declaration, docs: Documents, method: str | None, scenario:
         raise UsageError(
             f"--method is {method!r}; expected {' or '.join(fitting)} for these documents: "
             "word_sums reads words; class_sums is for texts that a model reads, and beside "
-            f"{FEWEST_TEXTS} public texts without a class that train"
+            f"{FEWEST_TEXTS} public texts without a class"
         )
     return method or fitting[0]
 
@@ -609,10 +642,10 @@ def training_of(method: str) -> type[ClassSums] | type[LinearSteps]:
 def methods_of(spec: Declaration, docs: Documents) -> tuple[str, str]:
     """Return the methods for the texts of a declaration, the default first.
 
-    Public facts alone decide: whether a model reads the texts, and how many public texts that train
-    have no class (docs/notes.md, "Word sums", has the scores).
+    Public facts alone decide: whether a model reads the texts, and how many public texts have no
+    class (docs/notes.md, "Word sums", has the scores).
     """
-    unlabelled = int((docs.labels[docs.on(KNOWN)] < 0).sum())
+    unlabelled = int((docs.labels[docs.on(*PUBLIC)] < 0).sum())
     return "class_sums" if spec.model or unlabelled >= FEWEST_TEXTS else "word_sums", "dp_linear"
 
 
@@ -735,16 +768,31 @@ def planned_release(
     model = None
     if spec.model:
         model = ModelVectors.find(spec.model, ledger.data, spec.model_sha256, device)
-    public = PublicTexts([docs.texts[row] for row in docs.on(KNOWN)], words, model)
-    training = training_of(method).of(public, trained, n_classes, epsilon, delta, unit)
+    public = PublicTexts([docs.texts[row] for row in docs.on(*PUBLIC)], words, model)
+    arguments = public, trained, n_classes, epsilon, delta, unit
+    training = training_of(method).of(*arguments)
+    sums = training
+    if not isinstance(sums, ClassSums):  # the classifier of public documents alone is one of sums
+        default: Any = training_of(methods_of(spec, docs)[0])
+        sums = default.of(*arguments)
     training.check_total(protected)
     tested = len(docs.units_on(TEST))
     return PlannedRelease(
         spec=spec, docs=docs, people=people, epsilon=epsilon, delta=delta,
-        protected=protected, trained=trained, training=training, unit=unit,
+        protected=protected, trained=trained, training=training, sums=sums, unit=unit,
+        public=public_documents(spec, docs),
         count_lattice=calibrated_answers(epsilon, delta, n_classes) if tested else None,
         told_numbers=spec.unit is not None and any(entry.unit == "document" for entry in earlier),
     )  # fmt: skip
+
+
+def public_documents(spec: Declaration, docs: Documents) -> PublicDocuments | None:
+    """Return the public documents and the links among them; None where nobody is public."""
+    if not len(docs.units_on(*PUBLIC)):
+        return None
+    from private_graphs.documents.rivals import PublicDocuments
+
+    return PublicDocuments.of(docs, read_links(spec, docs.ids)[0])
 
 
 def terms_of(docs: Documents, *sides: int) -> Terms:
@@ -769,9 +817,9 @@ def _exact_verdict(cells: np.ndarray) -> str:
 
 def plan_lines(
     plan: PlannedRelease | PlannedVotes, before: Account, after: Account, noise: str, files: str,
-    free: float | None,
+    test: Terms, free: dict[str, np.ndarray] | None, more: tuple[str, ...] = (),
 ) -> tuple[str, ...]:  # fmt: skip
-    """Return what a dry run prints; ``free`` is the score of public data alone, if there is one."""
+    """Return what a dry run prints; ``free`` are answers about ``test`` by public data alone."""
     limit = plan.spec.budget
     budget = "without a limit" if limit is None else f"of {limit:g}"
     lines = [
@@ -785,9 +833,10 @@ def plan_lines(
         left = left_words(before, limit, plan.delta)
         lines.append(f"refused     epsilon {plan.epsilon:g} is over the budget: {left}")
     if free is not None:
-        lines.insert(0, f"free        {free:.3f} of the public test documents are right with "
-                     "public documents alone")  # fmt: skip
-    return tuple(lines)
+        scores = ", ".join(f"{right_share(test, predicted):.3f} with {name}"
+                           for name, predicted in free.items())  # fmt: skip
+        lines.insert(0, f"free        right answers about public documents: {scores}")
+    return (*lines, *more)
 
 
 def right_share(test: Terms, predicted: np.ndarray) -> float:
@@ -798,13 +847,15 @@ def right_share(test: Terms, predicted: np.ndarray) -> float:
 
 def public_quality(
     classes: Sequence[str], test: Terms, predicted: np.ndarray, majority: int,
-    free: np.ndarray | None,
+    free: dict[str, np.ndarray] | None,
 ) -> Quality | None:  # fmt: skip
-    """Compare exact answers on public test units with public documents alone and the majority."""
+    """Compare exact answers on public test units with those that are free: the verdict is the worst
+    of the comparisons with ``free`` and the majority, so that nothing is chosen by the answers."""
     if free is None or not (test.labels >= 0).any():
         return None
     rivals: dict[str, tuple[Counts, str]] = {}
-    for name, baseline in (("public", free), ("majority", np.full(len(predicted), majority))):
+    constant = np.full(len(predicted), majority)
+    for name, baseline in (*free.items(), ("majority", constant)):
         cells = cells_of(predicted, baseline, test.labels, test.unit_of)
         counts = Counts(tuple(cells.sum(axis=0).tolist()), 0.0, len(cells))
         rivals[name] = counts, _exact_verdict(cells)
@@ -817,8 +868,9 @@ def public_quality(
     answers = ClassAnswers.of(cells.sum(axis=0), 0.0)
     return Quality(
         counts.score, rivals["majority"][0].other, classes[majority],
-        rivals["public"][0].other, counts.labelled, counts.gain, counts.error, verdict, False,
+        rivals[SUMS][0].other, counts.labelled, counts.gain, counts.error, verdict, False,
         macro_f1=answers.macro_f1, by_class=answers.by_class(classes),
+        public_regression=rivals[REGRESSION][0].other if REGRESSION in rivals else None,
     )  # fmt: skip
 
 

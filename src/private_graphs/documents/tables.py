@@ -33,7 +33,9 @@ from private_graphs.documents.declaration import Declaration
 
 TRAINING, TEST, KNOWN, PUBLIC_TEST = range(4)
 """Sides of units: private training and private test units; public units whose labels are used, and
-those on which scores are computed."""
+those on which scores of releases of links are computed."""
+PUBLIC = (KNOWN, PUBLIC_TEST)
+"""Sides of public units."""
 _TEST_SHARES, _MANY = (0.2, 0.1), 3000
 """Shares of the private units that only answer the count of right answers, of few and of many."""
 _MOST_OUTSIDE = 100
@@ -411,8 +413,9 @@ def _sides(
 ) -> np.ndarray:
     """Return the side of each unit, by a keyed hash of its id.
 
-    With public documents a half of these tests, and all private units train; else a share of the
-    private units answers the count of right answers: the larger one includes the smaller.
+    With public documents all private units train, and a release of links is tested on half of the
+    public ones; else a share of the private units answers the count of right answers: the larger
+    one includes the smaller.
     """
     share = np.array(keyed("sides", names), dtype=np.uint64) / 2.0**64
     if any_public:

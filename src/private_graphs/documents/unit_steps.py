@@ -129,6 +129,19 @@ class LinearSteps:
             lattice.check_total(units)
 
     def weights(self, terms: Terms, known: Terms, door: Door) -> tuple[np.ndarray, np.ndarray]:
+        """See ``ClassSums.weights``."""
+        return self.read_out(self.released(terms, door), None)
+
+    def public_sums(self, known: Terms) -> None:
+        """Return nothing: no step reads public documents."""
+
+    def read_out(self, noisy: tuple[np.ndarray, np.ndarray], public: None) -> tuple[
+        np.ndarray, np.ndarray
+    ]:  # fmt: skip
+        """See ``ClassSums.read_out``: the weights are released."""
+        return noisy
+
+    def released(self, terms: Terms, door: Door) -> tuple[np.ndarray, np.ndarray]:
         """Return (columns + 1, K) weights and the (K,) noisy numbers of units, by the door."""
         queries = self.queries
         door.plan([queries])

@@ -68,6 +68,11 @@ class Terms:
     unit_of: np.ndarray
     """(documents,) number of the unit, not decreasing."""
 
+    def part(self, rows: np.ndarray) -> Terms:
+        """Return some of the documents."""
+        texts = [self.texts[row] for row in rows.tolist()]
+        return Terms(texts, self.labels[rows], self.unit_of[rows])
+
     def shares(self, n_classes: int) -> np.ndarray:
         """Return (units, K): the shares of the classes among a unit's labelled documents."""
         labelled = self.labels >= 0
@@ -222,18 +227,27 @@ class ClassSums:
     def weights(self, terms: Terms, known: Terms, door: Door) -> tuple[np.ndarray, np.ndarray]:
         """Return (columns + 1, K) weights and the (K,) noisy numbers of units, by the door.
 
-        The sum is the only read of the training units ``terms``; ``known`` are public.
+        ``terms`` are training units; ``known`` are public.
         """
+        return self.read_out(self.released(terms, door), self.public_sums(known))
+
+    def released(self, terms: Terms, door: Door) -> np.ndarray:
+        """Return (columns + 1, K) noisy sums, the only read of the training units ``terms``."""
         queries = self.queries
         door.plan([queries])
         exact = terms.sum(self.features, self.n_classes, self.lattice, self.SHARE)
         [noisy] = door.gaussian(exact[None], queries, stream="class_sums")
-        return self.read_out(noisy, self.public_sums(known))
+        return noisy
 
     def read_out(self, noisy: np.ndarray, public: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return weights and sizes, from (columns + 1, K) noisy sums and ``public_sums``."""
         private = ClassMeans.of(noisy, self.lattice.noise_std)
         return weights_of(private, *public), private.sizes
+
+    def alone(self, known: Terms) -> np.ndarray:
+        """Return the weights of public documents alone."""
+        means, variance = self.public_sums(known)
+        return weights_of(means, None, variance)
 
     def public_sums(self, known: Terms) -> Any:
         """Return the sums of public documents by class, and the mean variance of a coordinate.

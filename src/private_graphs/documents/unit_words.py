@@ -47,6 +47,13 @@ class WordSums(ClassSums):
         private = Totals.of(noisy, self.lattice.noise_std)
         return weights_of(private, self.n_units, public).weights, private.sizes
 
+    def alone(self, known: Terms) -> np.ndarray:
+        """See ``ClassSums.alone``."""
+        totals = self.public_sums(known)
+        if totals is None:
+            return np.zeros((self.features.columns + 1, self.n_classes))
+        return weights_of(totals, int(totals.sizes.sum())).weights
+
     def public_sums(self, known: Terms) -> Totals | None:
         """Return the sums of labelled public documents; None without one."""
         labelled = np.flatnonzero(known.labels >= 0)

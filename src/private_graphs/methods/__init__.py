@@ -1,13 +1,15 @@
 """Methods by name: every module of this package, or of a study's ``methods``, with ``METHODS``.
 
 A method is defined in the module of its name, or of its name's beginning (``appr_gaussian`` in
-``appr.py``), so that looking up one imports one.
+``appr.py``), so that looking up one imports one. An installed package adds modules by entry points
+of the group ``private_graphs.methods``: the name stands for the file's, the value names the module.
 """
 
 from __future__ import annotations
 
 import importlib
 from functools import cache
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from private_graphs.core.errors import UsageError, suggest
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 def all_methods() -> dict[str, Method]:
     """Return every method by name, in the order of modules and of their ``METHODS``."""
     methods: dict[str, Method] = {}
-    for module in modules_of(__name__).values():
+    for module in _modules().values():
         for method in _defined(module):
             if method.name in methods:
                 raise RuntimeError(f"{module}: there is a method {method.name!r} already")
@@ -54,12 +56,26 @@ def methods_of(scenario: str) -> list[str]:
     return [method.name for method in all_methods().values() if scenario in method.scenarios]
 
 
+@cache
+def _modules() -> dict[str, str]:
+    """Return the dotted names of modules with methods by the beginning of the methods' names."""
+    modules = dict(modules_of(__name__))
+    for entry in entry_points(group=__name__):
+        if entry.name in modules:
+            raise UsageError(
+                f"{entry.value}: an entry point of {__name__} is named {entry.name!r}, as a module "
+                f"of {modules[entry.name]} is; expected a name of its own: rename it"
+            )
+        modules[entry.name] = entry.module
+    return dict(sorted(modules.items()))
+
+
 def _defined(module: str) -> tuple[Method, ...]:
     return getattr(importlib.import_module(module), "METHODS", ())
 
 
 def _module(name: str) -> str | None:
     """Return the module with the longest name that begins a method's name, in whole words."""
-    modules, words = modules_of(__name__), name.split("_")
+    modules, words = _modules(), name.split("_")
     stems = ("_".join(words[:count]) for count in range(len(words), 0, -1))
     return next((modules[stem] for stem in stems if stem in modules), None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from private_graphs.core.bounded_files import parsed_json, read_bounded
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.privacy.accountants import gdp_epsilon, lattice_epsilon
-from private_graphs.privacy.checks import MOST_STEPS, check
+from private_graphs.privacy.checks import MOST_STEPS, check, check_delta
 from private_graphs.privacy.choices import undominated, ways
 from private_graphs.privacy.dp_events import NUMBERS, DpEvents
 from private_graphs.privacy.named_accountants import epsilon_for
@@ -261,11 +261,13 @@ def _count(event: Mapping[str, Any]) -> float:
     return float(event.get("count", 1)) * (sum(map(_count, inner)) if inner else 1)
 
 
-def of_file(path: Path, delta: float) -> dict[str, Any]:
+def of_file(path: Path, delta: float | None = None) -> dict[str, Any]:
     """Return ε of the event trees in a JSON file, composed by dp-accounting.
 
-    The file has ``dp_events`` of one or several statements. Parts of one statement are about
-    different units: of all ways in which one unit can stand in them, the costliest counts.
+    The file has ``dp_events`` of one or several statements, events of dp-accounting (``class`` and
+    the parameters of that class), or the ``state_dict()`` of an accountant of Opacus. Parts of one
+    statement are about different units: of all ways in which one unit can stand in them, the
+    costliest counts. ``delta`` is by default that of the statements, and 1e-5 without one.
 
     Raises:
         UserError: a file that cannot be read, an event that dp-accounting has no price for, or
@@ -278,6 +280,9 @@ def of_file(path: Path, delta: float) -> dict[str, Any]:
     values = list(content.values()) if isinstance(content, Mapping) and all(
         isinstance(entry, Mapping) and "dp_events" in entry for entry in content.values()
     ) else content if isinstance(content, list) else [content]  # fmt: skip
+    if delta is None:
+        delta = _delta_of(values, path)
+    check_delta(delta)
     runs = [_parts(entry, path) for entry in values]
     relation = _one({part["neighboring_relation"] for parts in runs for part in parts}, path)
     # a statement's trees move by the unit of its own relation, whatever the accountant calls it
@@ -299,8 +304,11 @@ def of_file(path: Path, delta: float) -> dict[str, Any]:
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
     value = max(_price(way, relation, delta) for way in options)
+    histories = all(isinstance(entry, Mapping) and "history" in entry for entry in values)
+    replaced = [_price(way, "REPLACE_ONE", delta) for way in options if histories]
     return {
-        "epsilon": value, "delta": delta, "relation": stated, "runs": len(runs),
+        "epsilon": value, **({"epsilon_replace": max(replaced)} if replaced else {}),
+        "delta": delta, "relation": stated, "runs": len(runs),
         "accountant": "PLDAccountant of dp-accounting", "bound": "upper",
         "supposes": [
             "one unit is in every run, and in one part of each",
@@ -309,6 +317,45 @@ def of_file(path: Path, delta: float) -> dict[str, Any]:
             "where an event is Poisson sampled, who joined is never published",
         ],
     }  # fmt: skip
+
+
+def _delta_of(values: Sequence[Any], path: Path) -> float:
+    """Return the δ that all statements have in common; 1e-5 where none tells one."""
+    stated = [entry["delta"] for entry in values if isinstance(entry, Mapping) and "delta" in entry]
+    deltas = set(map(str, stated))
+    if len(deltas) > 1:
+        raise UserError(
+            f"{path}: statements with delta {', '.join(sorted(deltas))}; expected one: give --delta"
+        )
+    delta = stated[0] if stated else _DELTA
+    if not isinstance(delta, int | float):
+        raise UserError(f"{path}: delta is {delta!r}; expected a number")
+    return float(delta)
+
+
+_DELTA = 1e-5
+"""δ where neither the user nor a statement tells one."""
+
+
+def _of_opacus(state: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
+    """Return the event of the steps that an accountant of Opacus counted."""
+    history = state["history"]
+    steps = history if isinstance(history, list) else []
+    if not steps or not all(
+        isinstance(entry, list) and len(entry) == 3
+        and all(isinstance(number, int | float) for number in entry) for entry in steps
+    ):  # fmt: skip
+        raise UserError(
+            f"{path}: history is {str(history)[:60]}; expected [noise multiplier, sampling rate, "
+            "steps] of every part, as accountant.state_dict() of Opacus has them"
+        )
+    events = [
+        {"class": "SelfComposedDpEvent", "count": count, "event": {
+            "class": "PoissonSampledDpEvent", "sampling_probability": rate, "event": {
+                "class": "GaussianDpEvent", "noise_multiplier": noise}}}
+        for noise, rate, count in steps
+    ]  # fmt: skip
+    return {"class": "ComposedDpEvent", "events": events}
 
 
 _RELATIONS = {"ADD_OR_REMOVE_ONE": "add_remove", "REPLACE_ONE": "replace"}
@@ -324,13 +371,19 @@ def _one(relations: set[str], path: Path) -> str:
 
 
 def _parts(value: Any, path: Path) -> list[Mapping[str, Any]]:
+    if isinstance(value, Mapping) and "history" in value:
+        value = {"event": _of_opacus(value, path)}
+    elif isinstance(value, Mapping) and "class" in value:
+        value = {"event": value}
     parts = value.get("dp_events", [value]) if isinstance(value, Mapping) else None
     if not isinstance(parts, list) or not parts or not all(
         isinstance(part, Mapping) and "event" in part and not part.get("secret_sample")
         and isinstance(part.get("neighboring_relation", ""), str) for part in parts
     ):  # fmt: skip
         raise UserError(
-            f"{path}: expected dp_events of statements, each with an event, and no secret sample"
+            f"{path}: expected dp_events of statements, each with an event and no secret sample, "
+            'events of dp-accounting ({"class": "GaussianDpEvent", ...}), or the state_dict() '
+            "of an accountant of Opacus"
         )
     return [{"neighboring_relation": "ADD_OR_REMOVE_ONE", **part} for part in parts]
 

@@ -72,8 +72,22 @@ def with_audit(statement: PrivacyStatement, audit: Audit) -> PrivacyStatement:
             f"statement {statement.statement_id} is of a run without noise; expected a claim that "
             f"the audit '{audit.design}' can be compared with"
         )
+    return _changed(statement, audit=audit)
+
+
+def with_replay(statement: PrivacyStatement, not_replayed: str) -> PrivacyStatement:
+    """Return ``statement`` with the reason why no replay tests its proof; where there is no proof
+    or no reason, as it is (§11)."""
+    if not (not_replayed and statement.mechanisms and statement.epsilon_proved is not None):
+        return statement
+    return _changed(statement, not_replayed=not_replayed, statement_id="")
+
+
+def _changed(statement: PrivacyStatement, **changes: Any) -> PrivacyStatement:
+    """Return a statement with other fields, and the status that follows."""
+    fields = {"not_replayed": "", **statement.model_dump(), **changes}
     status = status_of(
-        True, statement.noise_source, statement.epsilon_published, statement.epsilon_proved, audit
-    )
-    fields = statement.model_dump()
-    return PrivacyStatement.model_validate(fields | {"audit": audit, "status": status})
+        bool(statement.mechanisms), *(fields[name] for name in (
+            "noise_source", "epsilon_published", "epsilon_proved", "audit", "not_replayed")),
+    )  # fmt: skip
+    return PrivacyStatement.model_validate(fields | {"status": status})

@@ -12,7 +12,14 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.version import __version__
@@ -53,8 +60,12 @@ Inference = Literal[
 ]
 """Coverage beyond the parameters; ``noisy_rows``: every prediction, computed from noisy releases
 and public data alone."""
-Status = Literal["proved", "proved_if_seed_secret", "published_only", "refuted", "not_private"]
-"""Status; ``proved_if_seed_secret``: a proof exists, but the seed is stored with the result."""
+Status = Literal[
+    "proved", "proved_if_seed_secret", "proved_not_replayed", "published_only", "refuted",
+    "not_private",
+]  # fmt: skip
+"""Status; ``proved_if_seed_secret``: a proof exists, but the seed is stored with the result;
+``proved_not_replayed``: one exists, but no replay on neighbours tests it for these settings."""
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 VACUOUS_EPSILON = 20.0
@@ -158,6 +169,8 @@ class PrivacyStatement(About):
     """Proved ε per run, with its settings fixed in advance; null where nothing is proved."""
     also_proved: tuple[AlsoProved, ...] = ()
     proof: str
+    not_replayed: str = ""
+    """Why no replay on neighbours tests the proof; left out where one does."""
     vacuous: bool
     n_runs_released: int = Field(ge=1)
     epsilon_all_runs: Finite | None
@@ -181,6 +194,11 @@ class PrivacyStatement(About):
     preprocessing: str
     audit: Audit | None = None
 
+    @model_serializer(mode="wrap")
+    def _without_replay(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = whole(self)
+        return {key: value for key, value in fields.items() if key != "not_replayed" or value}
+
     @model_validator(mode="after")
     def _identify(self) -> PrivacyStatement:
         content = self.model_dump(mode="json", exclude=_NOT_IDENTIFYING)
@@ -199,6 +217,7 @@ class PrivacyStatement(About):
             self.epsilon_published,
             self.epsilon_proved,
             self.audit,
+            self.not_replayed,
         )
         if self.status != status:
             raise ValueError(
@@ -221,6 +240,7 @@ def status_of(
     published: float | None,
     proved: float | None,
     audit: Audit | None,
+    not_replayed: str = "",
 ) -> Status:
     """Return the status that follows from the other fields of a statement (§11)."""
     if not has_mechanisms and published is None and proved is None:
@@ -229,6 +249,8 @@ def status_of(
         return "refuted"
     if proved is None:
         return "published_only"
+    if has_mechanisms and not_replayed:
+        return "proved_not_replayed"
     # without private data the seed hides nothing
     hidden = noise_source == "os_entropy" or not has_mechanisms
     return "proved" if hidden else "proved_if_seed_secret"

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from private_graphs.datasets.protocols import PROTOCOLS
-from private_graphs.report.words import bound, budget, missing, number, tone
+from private_graphs.report.words import NOT_REPLAYED, bound, budget, missing, number, tone
 from private_graphs.running.exhibit import NOTHING, Cell, Layout, LayoutCell, Line
 
 LABELS = {"released": "code", "paper": "text", "sound": "fixed"}
@@ -114,10 +114,11 @@ def _epsilon(point: Mapping[str, Any]) -> Cell:
         return Cell(text, point["statement_id"], "refuted")
     if missing(proved):
         return Cell("ε none", point["statement_id"], tone(point))
-    holds = not refuted and proved <= point["epsilon"] * (1 + 1e-9)
+    replayed = point["status"] != "proved_not_replayed"
+    holds = not refuted and replayed and proved <= point["epsilon"] * (1 + 1e-9)
     model = _MODEL if point["inference"] == "leaks" else ""
     digits = "0" if proved == 0 else budget(proved)
-    text = f"ε {digits}{model}{f' {_HOLDS}' * holds}"
+    text = f"ε {digits}{model}{f' {_HOLDS}' * holds}{f' {NOT_REPLAYED}' * (not replayed)}"
     return Cell(text, point["statement_id"], tone({**point, "status": "proved"}))
 
 

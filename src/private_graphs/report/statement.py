@@ -19,7 +19,7 @@ from private_graphs.privacy.explain import TEXTS, Sentence, sentences
 from private_graphs.privacy.explain import headline as one_line
 from private_graphs.privacy.rounding import at_least, at_most
 from private_graphs.privacy.statements import PrivacyStatement
-from private_graphs.report.words import missing, strength
+from private_graphs.report.words import NOT_REPLAYED, missing, strength
 from private_graphs.running.exhibit import NOTHING
 
 HEADINGS = dict(
@@ -73,6 +73,8 @@ def shortly(statement: PrivacyStatement, printed: float) -> str:
         return "no DP"
     proved = statement.epsilon_proved
     text = "nothing proved" if proved is None else f"ε = {at_most(proved)}"
+    if statement.not_replayed:
+        text = f"{text}, {NOT_REPLAYED}"
     if statement.status == "refuted" and statement.audit:
         text = f"refuted: ε > {at_least(statement.audit.epsilon_lower)}"
     return text if statement.epsilon_published is None else f"{text}, claimed {printed:.10g}"
@@ -89,7 +91,8 @@ def reason(statement: PrivacyStatement) -> str:
     if statement.status == "not_private":
         return ""
     words = "no proof: " if statement.epsilon_proved is None else ""
-    return f"{words}{statement.proof.removeprefix('none: ').rstrip('.')}."
+    tested = f"; {NOT_REPLAYED}: {statement.not_replayed}" if statement.not_replayed else ""
+    return f"{words}{statement.proof.removeprefix('none: ').rstrip('.')}{tested}."
 
 
 def rests_on(statement: PrivacyStatement) -> tuple[tuple[str, ...], tuple[str, ...], str]:

@@ -58,7 +58,11 @@ SEED_NOTE = (
     "ε proved supposes that the seeds were secret; these rows are made with published seeds, so "
     "that they can be made again."
 )
-
+NOT_REPLAYED = "not replayed"
+NOT_REPLAYED_NOTE = (
+    f"{NOT_REPLAYED}: the proof is on paper: no replay on neighbours tested it for the code and "
+    "the settings of these runs; the statement says why."
+)
 
 _LARGE = 1e6
 
@@ -167,6 +171,7 @@ def guarantee(point: Mapping[str, Any] | None) -> Cell:
         return Cell("0: nothing private is read", point["statement_id"], tone(point))
     if not missing(proved):
         words.append(f"{budget(proved)} per {unit(point['unit'])}")
+        words += [NOT_REPLAYED] * (point["status"] == "proved_not_replayed")
     elif point["status"] != "refuted":
         words.append("none")
     if point["status"] == "refuted":
@@ -212,6 +217,9 @@ def guarantees(points: pd.DataFrame) -> Cell:
         units = " or ".join(unit(name) for name in sorted(proved["unit"].unique()))
         words.append(f"{low if low == high else f'{low} to {high}'} per {units}")
         words += ["none for some"] * (len(proved) < len(private))
+        untested = proved["status"] == "proved_not_replayed"
+        if untested.any():
+            words.append(NOT_REPLAYED if untested.all() else f"{NOT_REPLAYED} for some")
     elif refuted.empty:
         words.append("none")
     if len(refuted):
@@ -235,5 +243,6 @@ def privacy_notes(points: pd.DataFrame) -> list[str]:
         REFUTED_NOTE: (private["status"] == "refuted").any(),
         MODEL_ONLY_NOTE: (proved & (private["inference"] == "leaks")).any(),
         SEED_NOTE: (private["status"] == "proved_if_seed_secret").any(),
+        NOT_REPLAYED_NOTE: (private["status"] == "proved_not_replayed").any(),
     }
     return [note for note, needed in notes.items() if needed]

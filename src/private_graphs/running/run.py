@@ -10,7 +10,7 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +66,9 @@ _NUMBERS = (
 )  # fmt: skip
 """Columns of numbers, null where they do not apply."""
 
+MissingReplay = Callable[[Job, Sequence[Mapping[str, Any]]], str]
+"""Job and the settings of its private runs -> why no replay tests their proofs, or nothing."""
+
 _METIS = Unnoised("METIS, which reads every edge, says who is a training node")
 
 SCORES_SHOWN = (
@@ -88,6 +91,7 @@ def execute(
     unlabelled: bool = False,
     secret: bytes | None = None,
     parts: np.ndarray | None = None,
+    missing_replay: MissingReplay = lambda job, settings: "",
 ) -> JobResult:
     """Run every replica of ``job`` and return rows, statements, predictions and artifacts.
 
@@ -96,15 +100,18 @@ def execute(
     ones only. ``device`` auto means a GPU if there is one. Under ``os_entropy`` all draws also
     depend on fresh secret bytes and cannot be repeated, except by the other steps of a run in
     shards, which keep the bytes (``secret``). ``parts`` (R, T) were drawn before, by
-    ``core.splits``. Raises UserError for a job that cannot be carried out
-    (unknown scenario, too many splits, an impossible budget, delta · units >= 1), and for a method
-    that releases more than requested.
+    ``core.splits``. ``missing_replay`` tells, before anything runs, why no replay tests the proofs
+    of a job with such settings, which statements then say. Raises UserError for a job that cannot
+    be carried out (unknown scenario, too many splits, an impossible budget, delta · units >= 1),
+    and for a method that releases more than requested.
     """
     runner = Runner.of(job, dataset, chosen, noise_source, unlabelled, secret)
     if parts is not None:
         runner = runner.with_parts(parts)
     if device == "auto":
         device = resolve_device(device)
+    private = [request.settings for request in runner.requests if request.private]
+    not_replayed = missing_replay(job, [entry.model_dump(mode="json") for entry in private])
     context = Context(progress, device, threads, artifacts or {})
     if artifacts and noise_source == "os_entropy":
         raise UserError(
@@ -121,6 +128,10 @@ def execute(
     outcomes = [answer.outcome for answer in answers]
     runs = [runner.run_of(answer) for answer in answers]
     statements = {run: runner.statement(run, runs) for run in dict.fromkeys(runs)}
+    if not_replayed:
+        from private_graphs.privacy.statement_checks import with_replay
+
+        statements = {run: with_replay(entry, not_replayed) for run, entry in statements.items()}
     rows = [
         runner.row(request, outcome, statements[run], seconds)
         for request, outcome, run in zip(runner.requests, outcomes, runs, strict=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from private_graphs.core.errors import UserError
+from private_graphs.core.errors import UserError, suggest
 from private_graphs.core.files import write_text
 from private_graphs.report.table import tex_text
 from private_graphs.running.exhibit import Exhibit
@@ -24,33 +24,45 @@ _HEAD = r"""\documentclass[a4paper,landscape]{article}
 \makeatother
 \begin{document}
 """
+_EXHIBITS = "exhibits"
 
 
 def write_paper(
-    results: Path, recorded: Path, out: Path, report: Callable[[str], None] = lambda _: None
-) -> list[Path]:
+    results: Path, recorded: Path, out: Path, report: Callable[[str], None] = lambda _: None,
+    study: str | None = None,
+) -> list[Path]:  # fmt: skip
     """Write ``<out>/<shelf>/<study>/main.tex`` with its tables and pictures; return the paths.
 
     ``pdflatex main.tex`` in such a folder makes the document. ``report`` gets a line before each.
+    ``study``: of this one alone.
 
     Raises:
-        UserError: there is nothing to show.
+        UserError: there is nothing to show, or nothing of that study.
     """
     report("reading results")
     shelves = read_shelves(Path(results), Path(recorded))
     if not shelves:
         raise UserError(f"{results} and {recorded}: no results; expected finished or recorded ones")
+    names = dict.fromkeys(shelf.results.study.id for shelf in shelves)
+    if study is not None and study not in names:
+        raise UserError(
+            f"--study is {study!r}; expected one with results: {', '.join(names)}"
+            f"{suggest(study, names)}"
+        )
     written = []
-    for shelf in shelves:
+    for shelf in (shelf for shelf in shelves if study in (None, shelf.results.study.id)):
         report(f"tables and pictures of {shelf.results.study.id}")
         written += paper_of(shelf, out / shelf.name)
     return written
 
 
 def paper_of(shelf: Shelf, out: Path) -> list[Path]:
-    """Write the folder of one set of results, named after its study; return the paths."""
+    """Write the folder of one set of results, named after its study; return the paths.
+
+    Exhibits lie in a folder of their own, where no name of one meets that of the document.
+    """
     folder = out / shelf.results.study.id
-    files = write_all(folder, shelf, ("tex", "pdf"))
+    files = write_all(folder / _EXHIBITS, shelf, ("tex", "pdf"))
     body = "\n".join(_parts(shelf, files))
     write_text(folder / "main.tex", f"{_HEAD}{body}\n\\end{{document}}\n")
     return [*files, folder / "main.tex"]
@@ -63,11 +75,12 @@ def _parts(shelf: Shelf, files: Iterable[Path]) -> Iterator[str]:
         paths = [path for path in files if re.fullmatch(rf"{exhibit.name}(_\d+)?", path.stem)]
         yield rf"\clearpage\subsection*{{{tex_text(title_of(exhibit))}}}"
         yield tex_text(exhibit.meaning)
-        yield from (rf"\input{{{path.name}}}" for path in paths if path.suffix == ".tex")
+        tables = (path for path in paths if path.suffix == ".tex")
+        yield from (rf"\input{{{_EXHIBITS}/{path.name}}}" for path in tables)
         for path in paths:
             if path.suffix == ".pdf":
                 size = r"width=.45\linewidth,height=.8\textheight,keepaspectratio"
-                yield rf"\noindent\includegraphics[{size}]{{{path.name}}}\quad"
+                yield rf"\noindent\includegraphics[{size}]{{{_EXHIBITS}/{path.name}}}\quad"
 
 
 def _place(exhibit: Exhibit) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ import pandas as pd
 from private_graphs.core.errors import UserError
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.outline import masks_of, outline_of
+from private_graphs.privacy.statement_checks import with_replay
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.running.jobs import Job
 from private_graphs.running.run import Answer, Runner, statement_columns
@@ -57,7 +58,9 @@ def with_statements(recorded: Recorded) -> Recorded:
         for index, epsilon, name, new in zip(
             rows.index, rows["epsilon"], rows["statement_id"], current, strict=True
         ):
-            old, document = recorded.statements[name], new.model_dump(mode="json")
+            old = recorded.statements[name]
+            new = with_replay(new, old.get("not_replayed", ""))
+            document = new.model_dump(mode="json")
             _refuse_other_noise(job, old, document)
             old = old | {"dp_events": document["dp_events"]}  # no identifier covers them
             if not differing(old, document):

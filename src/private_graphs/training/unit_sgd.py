@@ -118,9 +118,10 @@ def train(
 
     def clipped(joined: Sequence[np.ndarray]) -> np.ndarray:
         [members] = joined
+        numbers = sampled(members) if steps.draws else None  # so many, whoever joins
         if not len(members):
             return np.zeros((1, net.n_parameters))
-        groups = units.groups(members, sampled(members) if steps.draws else None)
+        groups = units.groups(members, numbers)
         return net.gradient_sum(parameters, rows, labels, groups, steps.clip_norm)[None]
 
     drawn = minibatches(descent, units.count, 0, "poisson", steps.rate)

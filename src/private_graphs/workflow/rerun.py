@@ -34,6 +34,7 @@ from private_graphs.site.record import Recorded, machine_words, read_recorded
 from private_graphs.site.restate import planned_jobs
 from private_graphs.tasks.method import Progress
 from private_graphs.workflow.cost import Costs, recorded_times
+from private_graphs.workflow.replays import missing_replay
 
 TOLERANCE = 0.01
 """Largest difference of a test micro-F1 between two machines."""
@@ -211,7 +212,7 @@ class Repetition:
         }
         return execute(
             job, self._dataset(job), chosen=chosen, artifacts=artifacts, threads=self.threads,
-            progress=progress,
+            progress=progress, missing_replay=missing_replay(),
         )  # fmt: skip
 
     def _dataset(self, job: Job) -> Any:

@@ -39,6 +39,7 @@ from private_graphs.running.result import JobResult
 from private_graphs.running.run import execute
 from private_graphs.tasks.graph_task import Records, unit_rows
 from private_graphs.tasks.method import Method
+from private_graphs.workflow.replays import missing_replay
 
 _SUM, _SECRET = "sum.npz", "secret"
 _CSR = ("data", "indices", "indptr", "shape")
@@ -149,6 +150,7 @@ class ShardedRun:
                 noise_source=self.noise_source,
                 unlabelled=True,
                 secret=self._secret,
+                missing_replay=missing_replay(),
             )
         except _Asked as asked:
             with private_path(self.query_file(turn)) as temporary:

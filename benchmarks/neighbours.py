@@ -1,0 +1,248 @@
+"""Links of declared documents: votes of public neighbours, and rows that read links.
+
+    python benchmarks/neighbours.py --data cora,pubmed
+    python benchmarks/neighbours.py    # what the CSV has not yet
+
+measures, adds to docs/benchmarks/neighbours.csv, and writes docs/benchmarks/neighbours.md from it.
+
+Papers as words, in the parts of ``comparison.py``, at ε = 1. *Labelled*: the first documents of the
+part that chooses (and then of the training part) are public, with class and links; what remains of
+the training part is private, and the third part is asked. *Asked*: of the third part some documents
+are public without a class, and are asked themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import scipy.sparse
+from comparison import Texts, papers
+from sklearn.feature_extraction.text import CountVectorizer
+
+from private_graphs.core.streams import Streams
+from private_graphs.documents.declaration import default_delta
+from private_graphs.documents.hashing import tokens
+from private_graphs.documents.neighbours import LinkFacts, votes_of
+from private_graphs.documents.rivals import Scores, regression, sums_alone
+from private_graphs.documents.unit_sums import (
+    FEWEST_TEXTS,
+    ClassSums,
+    PublicTexts,
+    Terms,
+    scores_of,
+)
+from private_graphs.documents.unit_words import WordSums
+from private_graphs.mechanisms.door import Door
+from private_graphs.methods import method_named
+from private_graphs.tasks.graph_task import GraphTask, unit_rows
+from private_graphs.tasks.method import ALONE, Request
+from private_graphs.tasks.tasks import SCENARIOS
+
+ROOT = Path(__file__).resolve().parents[1]
+CELLS = ROOT / "docs" / "benchmarks" / "neighbours.csv"
+PAGE = ROOT / "docs" / "benchmarks" / "neighbours.md"
+DATA, DRAWS, EPSILON = ("cora", "citeseer", "cora-ml", "pubmed"), 3, 1.0
+LABELLED = (20, 100, 500, 1500)
+ASKED = ((0, 100), (0, 500), (0, 1000), (100, 1000), (500, 1000))
+"""Public documents with a class, and those without one, which are asked."""
+METHODS = {
+    "words": "words",
+    "links": "and links",
+    "alone": "public alone, and links",
+    "regression": "logistic regression on them, and links",
+    "word_sums": "`word_sums`, and links",
+    "class_sums": "`class_sums`, and links",
+    "graph": "`class_sums` under `graph`",
+}
+PUBLIC_MODELS: dict[str, Callable[[ClassSums], Scores]] = {
+    "alone": sums_alone,
+    "regression": regression,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Documents of a cell."""
+
+    data: Texts
+    private: np.ndarray
+    known: np.ndarray
+    """Public documents with a class."""
+    open: np.ndarray
+    """Public documents without one."""
+    asked: np.ndarray
+
+    def terms(self, rows: np.ndarray) -> Terms:
+        """Return documents, each a unit."""
+        texts = [self.data.texts[row] for row in rows.tolist()]
+        return Terms(texts, self.data.labels[rows], np.arange(len(rows)))
+
+    def votes(self) -> np.ndarray:
+        """Return (asked, K) votes of public documents with a class; odds by links among these."""
+        size, links = len(self.data.texts), self.data.links
+        known, places = np.isin(np.arange(size), self.known), np.full(size, -1)
+        places[self.asked] = np.arange(len(self.asked))
+        inside = links[:, known[links].all(axis=0)]
+        odds = np.array(LinkFacts.of(self.data.labels[inside], self.data.n_classes).odds)
+        pairs = np.hstack([links, links[::-1]])
+        pairs = pairs[:, (places[pairs[0]] >= 0) & known[pairs[1]]]
+        return votes_of(places[pairs[0]], self.data.labels[pairs[1]], len(self.asked), odds)
+
+    def right(self, scores: np.ndarray) -> float:
+        """Return the share of right answers."""
+        return float((scores.argmax(axis=1) == self.data.labels[self.asked]).mean())
+
+
+def released(parts: Parts, kind: type[ClassSums], draws: int) -> dict[str, list[float]]:
+    """Return scores of releases: of words, and with votes."""
+    data, opened = parts.data, parts.open if kind is ClassSums else parts.open[:0]
+    public = parts.terms(np.concatenate([parts.known, opened]))
+    public.labels[len(parts.known) :] = -1
+    known = PublicTexts(public.texts if kind is ClassSums else ())
+    delta = default_delta(len(parts.private))
+    training = kind.of(known, len(parts.private), data.n_classes, EPSILON, delta, "document")
+    sums, asked, private = training.public_sums(public), parts.terms(parts.asked), parts.private
+    found: dict[str, list[float]] = {"words": [], "links": []}
+    for _ in range(draws):
+        door = Door.of([Streams.of({"links": data.name}, os.urandom(32))])
+        noisy = training.released(parts.terms(private), door)
+        weights, _ = training.read_out(noisy, sums)
+        scores = scores_of(weights, training.features, asked.texts)
+        found["words"].append(parts.right(scores))
+        found["links"].append(parts.right(scores + parts.votes()))
+    if kind is WordSums:
+        for name, model in PUBLIC_MODELS.items():
+            scores = model(training)(public, asked.texts)
+            found[name] = [parts.right(scores + parts.votes())]
+    return found
+
+
+def studied(parts: Parts, draw: int) -> float:
+    """Return the score of ``class_sums`` under ``graph``: a row reads its links to public texts."""
+    data, public = parts.data, np.concatenate([parts.known, parts.asked])
+    counts = CountVectorizer(binary=True, analyzer=tokens).fit_transform(data.texts)
+    rows = unit_rows(scipy.sparse.csr_matrix(counts, dtype=float))
+    size = len(data.texts)
+    ends = np.hstack([data.links, data.links[::-1]])
+    links = scipy.sparse.csr_matrix((np.ones(ends.shape[1]), tuple(ends)), (size, size))
+    own = parts.private[data.labels[parts.private] >= 0]
+    task = GraphTask(
+        scenario=SCENARIOS["graph"], n_units=len(parts.private), n_classes=data.n_classes,
+        delta=data.delta, train_features=rows[own], train_labels=data.labels[own],
+        validation_features=rows[parts.known], validation_labels=data.labels[parts.known],
+        test_features=rows[parts.asked], public_adjacency=links[public][:, public],
+        train_to_public=links[own][:, public], train_adjacency=links[own][:, own],
+    )  # fmt: skip
+    streams = Streams.of({"links": data.name, "draw": draw}, os.urandom(32))
+    request = Request(EPSILON, draw, np.arange(len(parts.known)), streams.public)
+    [outcome] = method_named("class_sums").run(task, [request], Door.of([streams]), ALONE)
+    return float((outcome.test_predictions == data.labels[parts.asked]).mean())
+
+
+def cells(data: Texts) -> Iterator[tuple[str, int, int, Parts]]:
+    """Yield the kind of a cell, numbers of public documents with and without a class, and parts."""
+    order = np.random.default_rng(1)
+    first, rest = order.permutation(data.choosing), order.permutation(data.trained)
+    pool, none = np.concatenate([first, rest]), np.zeros(0, np.int64)
+    pool, tested = (rows[data.labels[rows] >= 0] for rows in (pool, data.tested))
+    for size in LABELLED:
+        known = pool[:size]
+        yield "labelled", size, 0, Parts(data, np.setdiff1d(rest, known), known, none, tested)
+    for known, size in ASKED:
+        asked = tested[:size]
+        yield "asked", known, size, Parts(data, data.trained, pool[:known], asked, asked)
+
+
+def measure(names: Sequence[str]) -> None:
+    """Add cells to the CSV, one after the other, what is there excepted."""
+    table = pd.read_csv(CELLS) if CELLS.exists() else pd.DataFrame(columns=["data", "kind"])
+    for name in names:
+        data = papers(name)
+        for kind, known, opened, parts in cells(data):
+            about = {"data": name, "kind": kind, "labelled": known, "unlabelled": opened,
+                     "private": len(parts.private)}  # fmt: skip
+            there = (table["data"] == name) & (table["kind"] == kind)
+            if (
+                there.any()
+                and (there & (table["labelled"] == known) & (table["unlabelled"] == opened)).any()
+            ):
+                continue
+            if kind == "labelled":
+                found = released(parts, WordSums, DRAWS)
+            else:
+                found = {"word_sums": released(parts, WordSums, DRAWS)["links"]}
+                if opened >= FEWEST_TEXTS:
+                    found["class_sums"] = released(parts, ClassSums, DRAWS)["links"]
+                found["graph"] = [studied(parts, draw) for draw in range(DRAWS)]
+            rows = [
+                about | {"method": method, "score": float(np.mean(scores)),
+                         "spread": float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0,
+                         "draws": len(scores)}
+                for method, scores in found.items()
+            ]  # fmt: skip
+            print(about, found, file=sys.stderr, flush=True)
+            table = pd.concat([table, pd.DataFrame(rows)])
+            table.to_csv(CELLS, index=False, float_format="%.4g")
+
+
+def shown(kind: str, methods: Sequence[str]) -> str:
+    """Return a table of one kind of cells."""
+    table = pd.read_csv(CELLS)
+    table = table[table["kind"] == kind]
+    lines = [["", "public with class", "without", "private", *(METHODS[name] for name in methods)],
+             ["---", *["---:"] * (3 + len(methods))]]  # fmt: skip
+    places = ["data", "labelled", "unlabelled", "private"]
+    for place, cell in table.groupby(places, sort=False):
+        by = cell.set_index("method")
+        lines.append([*map(str, place), *(
+            "–" if name not in by.index else f"{by.at[name, 'score']:.3f}"
+            + (f" ± {by.at[name, 'spread']:.3f}" if by.at[name, "spread"] >= 5e-4 else "")
+            for name in methods
+        )])  # fmt: skip
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def page() -> str:
+    """Return docs/benchmarks/neighbours.md."""
+    return f"""# Links of declared documents
+
+Made by `python benchmarks/neighbours.py`, from [its cells](neighbours.csv): papers as words, share
+of right answers at ε = 1, mean ± standard deviation over {DRAWS} draws of the noise. 1,000 asked
+documents make about ± .015 by themselves.
+
+## Public documents with a class: their votes
+
+What `declare --edges`, `classify` and `predict --edges` do: no link of a private document is read
+to train. Then the two models of public documents alone that a release has to beat, with these
+votes.
+
+{shown("labelled", ("words", "links", "alone", "regression"))}
+
+## Public documents without a class, which are asked themselves
+
+*and links*: votes of public documents with a class, as above. *Under `graph`* is the study's
+method, which is not open to declared documents: a private document's row reads its own links to
+public ones, the asked ones among them, and answers are averaged over public links. Its read-out is
+another one too: what that gains apart from links was not measured.
+
+{shown("asked", ("word_sums", "class_sums", "graph"))}
+"""
+
+
+def main() -> None:
+    """Measure what is asked for, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", default=",".join(DATA))
+    measure(parser.parse_args().data.split(","))
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

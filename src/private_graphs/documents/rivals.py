@@ -1,0 +1,157 @@
+"""Public documents of a declaration: what they answer alone, which a release has to beat.
+
+All public documents teach. So that they can test as well, they are cut into five folds by a keyed
+hash of their unit, and the answers about a fold are those of a classifier that is made without it:
+of the release, and of two models of public documents alone (docs/privacy.md §16, "The verdict").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from private_graphs.documents.answers import REGRESSION, SUMS
+from private_graphs.documents.neighbours import LinkFacts, PublicNeighbours, votes_of
+from private_graphs.documents.tables import PUBLIC, Documents, keyed
+from private_graphs.documents.unit_sums import ClassSums, Terms, scores_of
+from private_graphs.documents.vectors import ModelVectors
+
+FOLDS = 5
+_LEAST_SHARE = 1e-6
+"""Probability of a class that logistic regression has not seen."""
+
+Scores = Callable[[Terms, Sequence[str]], np.ndarray]
+"""(texts, K) scores of texts, by a classifier that reads these public documents."""
+
+
+@dataclass(frozen=True, eq=False)
+class PublicDocuments:
+    """Public documents, and the links whose two ends are among those with a class."""
+
+    ids: tuple[str, ...]
+    terms: Terms
+    folds: np.ndarray
+    """(documents,)"""
+    links: np.ndarray
+    """(2, links) places among the documents, each link once."""
+    n_classes: int
+
+    @classmethod
+    def of(cls, docs: Documents, edges: np.ndarray) -> PublicDocuments:
+        """Take the public documents; of (2, E) ``edges`` only those between two of them."""
+        rows = docs.on(*PUBLIC)
+        places = np.full(len(docs.ids), -1)
+        labelled = docs.labels[rows] >= 0
+        places[rows[labelled]] = np.flatnonzero(labelled)
+        ends = places[edges]
+        units = docs.unit_of[rows]
+        folds = np.array(keyed("folds", docs.units), dtype=np.uint64) % np.uint64(FOLDS)
+        return cls(
+            tuple(docs.ids[row] for row in rows),
+            Terms([docs.texts[row] for row in rows], docs.labels[rows], units),
+            folds[units].astype(np.int64), ends[:, (ends >= 0).all(axis=0)], len(docs.classes),
+        )  # fmt: skip
+
+    @property
+    def labelled(self) -> bool:
+        """Whether a document has a class."""
+        return bool((self.terms.labels >= 0).any())
+
+    @cached_property
+    def facts(self) -> LinkFacts | None:
+        """What links tell; None without one."""
+        if not self.links.shape[1]:
+            return None
+        return LinkFacts.of(self.terms.labels[self.links], self.n_classes)
+
+    @cached_property
+    def neighbours(self) -> PublicNeighbours | None:
+        """Documents with a class as neighbours; None where links tell nothing."""
+        if self.facts is None or not max(self.facts.odds):
+            return None
+        places = np.flatnonzero(self.terms.labels >= 0)
+        return PublicNeighbours(
+            tuple(self.ids[place] for place in places), self.terms.labels[places],
+            np.array(self.facts.odds),
+        )  # fmt: skip
+
+    @cached_property
+    def votes(self) -> np.ndarray:
+        """(documents, K) votes of linked documents, by the labels of other folds alone."""
+        labels, votes = self.terms.labels, np.zeros((len(self.ids), self.n_classes))
+        pairs = np.hstack([self.links, self.links[::-1]])  # who is asked, and a neighbour
+        for fold in range(FOLDS):
+            taught = self.links[:, (self.folds[self.links] != fold).all(axis=0)]
+            odds: np.ndarray = np.array(LinkFacts.of(labels[taught], self.n_classes).odds)
+            first, second = self.folds[pairs]
+            asked, neighbours = pairs[:, (first == fold) & (second != fold)]
+            votes += votes_of(asked, labels[neighbours], len(votes), odds)
+        return votes
+
+    def crossed(self, scores: Scores) -> np.ndarray:
+        """Return (documents, K) scores, of each fold by a classifier that reads the others."""
+        found = np.zeros((len(self.ids), self.n_classes))
+        for fold in np.unique(self.folds):
+            asked = np.flatnonzero(self.folds == fold)
+            taught = self.terms.part(np.flatnonzero(self.folds != fold))
+            found[asked] = scores(taught, self.terms.part(asked).texts)
+        return found
+
+    def rivals(self, sums: ClassSums) -> dict[str, np.ndarray] | None:
+        """Return name -> (documents,) classes by public documents alone; None without a class.
+
+        ``sums`` reads texts; its classifier is that of a release without private documents. Both
+        have the votes of linked public documents, as the release has.
+        """
+        if not self.labelled:
+            return None
+        models = {SUMS: sums_alone(sums), REGRESSION: regression(sums)}
+        return {
+            name: (self.crossed(scores) + self.votes).argmax(axis=1)
+            for name, scores in models.items()
+        }
+
+
+def sums_alone(sums: ClassSums) -> Scores:
+    """Return the classifier of ``sums`` by public documents alone."""
+
+    def scores(taught: Terms, texts: Sequence[str]) -> np.ndarray:
+        return scores_of(sums.alone(taught), sums.features, texts)
+
+    return scores
+
+
+def regression(sums: ClassSums) -> Scores:
+    """Return logistic regression on TF-IDF, or on the vectors of a model that reads the texts."""
+
+    def scores(taught: Terms, texts: Sequence[str]) -> np.ndarray:
+        from sklearn.linear_model import LogisticRegression
+
+        labelled = np.flatnonzero(taught.labels >= 0)
+        known, labels = taught.part(labelled).texts, taught.labels[labelled]
+        shares = np.full((len(texts), sums.n_classes), _LEAST_SHARE)
+        classes = np.unique(labels)
+        if len(classes) < 2:
+            shares[:, classes] = 1.0
+            return np.log(shares)
+        rows, asked = _rows(sums, known, texts)
+        fit = LogisticRegression(C=10, max_iter=500).fit(rows, labels)
+        shares[:, fit.classes_] = np.maximum(fit.predict_proba(asked), _LEAST_SHARE)
+        return np.log(shares)
+
+    return scores
+
+
+def _rows(sums: ClassSums, known: Sequence[str], texts: Sequence[str]) -> tuple[Any, Any]:
+    if isinstance(sums.features, ModelVectors):
+        return sums.features.rows(known), sums.features.rows(texts)
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    from private_graphs.documents.hashing import tokens
+
+    words = TfidfVectorizer(sublinear_tf=True, analyzer=tokens)
+    return words.fit_transform(known), words.transform(texts)

@@ -1,0 +1,268 @@
+"""Links of declared documents: public ones vote, private ones are not read."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import refused
+from document_tables import CLASSES, WORDS, declared, rows_of, write
+
+import private_graphs
+from private_graphs.core.errors import UsageError, UserError
+from private_graphs.core.streams import Streams
+from private_graphs.documents import release as releases
+from private_graphs.documents import unit_words
+from private_graphs.documents.accounts import Account
+from private_graphs.documents.answers import REGRESSION, SUMS
+from private_graphs.documents.declaration import needed
+from private_graphs.documents.ledger import BudgetLedger
+from private_graphs.documents.neighbours import LinkFacts, PublicNeighbours
+from private_graphs.documents.release import classify, public_quality
+from private_graphs.documents.rivals import FOLDS, PublicDocuments
+from private_graphs.documents.tables import read_documents, read_links
+from private_graphs.documents.unit_sums import Terms
+from private_graphs.mechanisms.door import Door
+from private_graphs.mechanisms.replay import replay
+from private_graphs.methods import word_prior
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(unit_words, "COLUMNS", 64)  # read-outs take a sixtieth of the time
+    monkeypatch.setattr(word_prior, "ROUNDS", 6)
+    return tmp_path / "data" / "raw"
+
+
+def tables(size: int = 120, private: int = 60) -> tuple[list[dict], list[tuple[str, str]]]:
+    """Documents, the first ones private, and links within a class among the public ones."""
+    rows = [row | {"open": "" if number < private else "yes"}
+            for number, row in enumerate(rows_of(size))]  # fmt: skip
+    links = []
+    for name in CLASSES:
+        ids = [row["id"] for row in rows[private:] if row["topic"] == name]
+        links += list(zip(ids, ids[1:], strict=False)) + list(zip(ids, ids[3:], strict=False))
+    return rows, links
+
+
+def written(path: Path, links) -> Path:
+    return write(path, [{"source": one, "target": two} for one, two in links])
+
+
+def classes_in(path: Path | str) -> dict[str, str]:
+    with open(path, encoding="utf-8", newline="") as stream:
+        return {row["id"]: row["class"] for row in csv.DictReader(stream)}
+
+
+def test_public_neighbours_vote_on_new_documents(run, data, tmp_path):
+    rows, links = tables()
+    by_class = {name: [row["id"] for row in rows[60:] if row["topic"] == name] for name in CLASSES}
+    own = [(rows[number]["id"], other) for number in range(3) for other in by_class["radios"][:4]]
+    rows[:3] = [row | {"body": "the again", "topic": ""} for row in rows[:3]]
+    declared("x", write(tmp_path / "n.csv", rows), public="open", classes=(), budget=None,
+             edges=written(tmp_path / "e.csv", [*links, *own]))  # fmt: skip
+    told = run("classify", "x", "--epsilon", 8, "--out", "R")
+    assert f"links: {len(links)} links among public documents, 100 % within a class" in told.out
+    model = private_graphs.load("R/release")
+    assert set(model.neighbours.ids) == {row["id"] for row in rows[60:]} and "4" in {
+        json.loads(_about(Path("R/release/model.safetensors")))["format"]}  # fmt: skip
+    names = [f"new{number}" for number in range(4)]
+    new = write(tmp_path / "new.csv", [{"id": name, "body": "the again"} for name in names])
+    ends = [(names[0], by_class["gardens"][0]), (by_class["gardens"][1], names[0]),
+            (names[1], by_class["bikes"][0]), (names[2], names[0]), ("d3", names[3]),
+            (names[1], by_class["bikes"][0])]  # fmt: skip
+    edges = written(tmp_path / "l.csv", ends)
+    found = private_graphs.predict("R/release", nodes=new, edges=edges, out="p.csv")
+    assert found.classes[:2] == ["gardens", "bikes"] and found.linked == 2
+    alone = private_graphs.predict("R/release", nodes=new)
+    assert found.classes[2:] == alone.classes[2:], "neither new nor private documents vote"
+    votes, _ = model.neighbours.read(edges, "source", "target").of(names)
+    odds = dict(zip(model.classes, model.neighbours.odds, strict=True))
+    expected = np.array([[2 * odds[name] * (name == "gardens") for name in model.classes],
+                         [odds[name] * (name == "bikes") for name in model.classes]])  # fmt: skip
+    assert np.allclose(votes[:2], expected), "a link that is given twice is one link"
+    assert not votes[2:].any()
+    told = run("predict", "R/release", "--nodes", new, "--out", "q.csv", "--edges", edges)
+    assert "2 of 4 documents with a link to a public one, which votes; the other 2" in told.out
+    assert "function of its text and links" in told.out
+    assert Path("q.csv").read_bytes() == Path("p.csv").read_bytes()
+    told = run("predict", "R/release", "--nodes", new, "--out", "q.csv")
+    assert "by their words alone: give links" in told.out
+    run("predict", "R/release", "--nodes", "n.csv", "--out", "all.csv", "--edges", "e.csv")
+    both = classes_in("R/private/predictions.csv") | classes_in("R/release/predictions.csv")
+    assert classes_in("all.csv") == both
+    assert {both[f"d{number}"] for number in range(3)} == {"radios"}
+
+
+def _about(path: Path) -> str:
+    from safetensors import safe_open
+
+    with safe_open(path, "numpy") as file:
+        return file.metadata()["private_graphs"]
+
+
+def test_a_release_without_public_links_takes_none(run, data, tmp_path):
+    rows, links = tables()
+    nodes = write(tmp_path / "n.csv", rows)
+    private = written(tmp_path / "e.csv", [("d1", "d2"), ("d3", "d70")])
+    given = dict(public="open", classes=(), budget=None)
+    for name, more in (("wordy", {}), ("linked", {"edges": private})):
+        declared(name, nodes, **given, **more)
+        result = classify(name, epsilon=1, out=name)
+        assert result.linked is None and result.quality.without_links is None
+        with pytest.raises(UsageError, match="without links among public documents"):
+            private_graphs.predict(f"{name}/release", nodes=nodes, edges=private)
+    model = Path("linked/release/model.safetensors")
+    assert b"neighbour" not in model.read_bytes() and '"2"' not in _about(model)
+    mixed = [(one, two) for (one, _), (_, two) in zip(links, links[40:], strict=False)]
+    declared("mixed", nodes, **given, edges=written(tmp_path / "m.csv", mixed))
+    told = run("classify", "mixed", "--epsilon", 1, "--out", "M")
+    assert "links are not used" in told.out and "without links" not in told.out
+    with pytest.raises(UsageError, match="do not tell classes apart"):
+        private_graphs.predict("M/release", nodes=nodes, edges=private)
+
+
+def test_damaged_neighbours_are_refused(data, tmp_path):
+    rows, links = tables()
+    edges = written(tmp_path / "e.csv", links)
+    declared("x", write(tmp_path / "n.csv", rows), public="open", classes=(), edges=edges)
+    classify("x", epsilon=1, out="R")
+    whole = private_graphs.load("R/release")
+    ids, labels, odds = (getattr(whole.neighbours, name) for name in ("ids", "labels", "odds"))
+    (tmp_path / "other").mkdir()
+    for labels_, odds_ in ((labels[1:], odds), (labels + 3, odds), (labels, odds[1:]),
+                           (labels, odds * np.nan)):  # fmt: skip
+        damaged = replace(whole, neighbours=PublicNeighbours(ids, labels_, odds_))
+        damaged.save(tmp_path / "other" / "model.safetensors")
+        with pytest.raises(UserError, match="cannot be read as a released model"):
+            private_graphs.load(tmp_path / "other")
+
+
+def test_links_by_chance_tell_nothing_and_odds_are_those_of_the_model():
+    generator = np.random.default_rng(0)
+    shares = np.array([0.7, 0.2, 0.06, 0.04])
+    ends = generator.choice(4, (2, 200_000), p=shares)
+    assert LinkFacts.of(ends, 4).chance == pytest.approx((shares**2).sum(), abs=0.005)
+    assert max(LinkFacts.of(ends, 4).odds) < 0.3, "0.7 of one class join that class by chance"
+    alike = generator.random(200_000) < 0.5
+    ends[1, alike] = ends[0, alike]
+    facts = LinkFacts.of(ends, 4)
+    for name, odds in enumerate(facts.odds):  # by counting: the odds of c with a neighbour in c
+        linked = np.hstack([ends[0, ends[1] == name], ends[1, ends[0] == name]]) == name
+        others = np.hstack([ends[0, ends[1] != name], ends[1, ends[0] != name]]) == name
+        ratio = linked.mean() / (1 - linked.mean()) * (1 - shares[name]) / shares[name]
+        assert odds == pytest.approx(np.log(ratio), abs=0.05) and others.any()
+    assert LinkFacts.of(np.zeros((2, 0), int), 4).odds == (0.0,) * 4
+    few = LinkFacts.of(np.array([[0, 1], [0, 1]]), 4).odds
+    assert 0 < max(few) < max(LinkFacts.of(np.array([[0, 1] * 50] * 2), 4).odds)
+    assert LinkFacts.of(np.array([[0, 1, 2], [1, 2, 0]]), 4).odds == (0.0,) * 4
+
+
+def test_a_replayed_release_reads_no_link_of_a_private_document(data, tmp_path):
+    """Neighbours have another document, with other links: what leaves follows from the tape."""
+    rows, links = tables(90, 45)
+    nodes, edges = tmp_path / "n.csv", tmp_path / "e.csv"
+    declared("x", write(nodes, rows), public="open", classes=(), edges=written(edges, links))
+    other = [rows[0] | {"body": "dial coil", "topic": next(
+        name for name in CLASSES if name != rows[0]["topic"])}, *rows[1:]]  # fmt: skip
+    alike = [("d0", row["id"]) for row in rows[1:] if row["topic"] == rows[0]["topic"]]
+    private = [(f"d{number}", f"d{number + 1}") for number in range(0, 40, 2)]
+
+    nothing = Account((), 1e-5)
+
+    def released(tables, watch):
+        write(nodes, tables[0])
+        written(edges, [*links, *tables[1]])
+        spec = needed("x", data)
+        docs = read_documents(spec)
+        plan = releases.planned_release(spec, docs, BudgetLedger(data), 4, "word_sums")
+        free = plan.free_rows()
+        drawn = plan.drawn(free, Door.of([Streams.of({"test": 1})], watch))
+        lines = plan.lines(nothing, nothing, free), plan.trees(), plan.room
+        return {"model": drawn.model.content(), "quality": drawn.quality, "sizes": drawn.sizes,
+                "plan": lines, "linked": repr(plan.facts)}  # fmt: skip
+
+    neighbours = [(other, [*private[1:], *alike])]
+    found = replay(released, (rows, private), neighbours, made_up=True, files=False)
+    assert found.passed, found.differs
+    assert 0.5 < found.largest_ratio <= 1
+
+
+def test_no_label_answers_about_its_own_fold(data, tmp_path):
+    rows, links = tables(120, 20)
+    declared("x", write(tmp_path / "n.csv", rows), public="open", classes=(),
+             edges=written(tmp_path / "e.csv", links))  # fmt: skip
+    spec = needed("x", data)
+    docs = read_documents(spec)
+    public = PublicDocuments.of(docs, read_links(spec, docs.ids)[0])
+    assert set(public.folds) == set(range(FOLDS)) and public.votes.any()
+    seen: list[tuple[int, ...]] = []
+
+    def scores(taught: Terms, texts):
+        seen.append((len(taught.labels), len(texts)))
+        return np.tile(np.bincount(taught.labels, minlength=3), (len(texts), 1)) + 0.0
+
+    before = public.crossed(scores)
+    assert all(sum(pair) == 100 for pair in seen)
+    for fold in range(FOLDS):
+        asked = public.folds == fold
+        labels = np.where(asked, (public.terms.labels + 1) % 3, public.terms.labels)
+        other = replace(public, terms=replace(public.terms, labels=labels))
+        assert (other.votes[asked] == public.votes[asked]).all()
+        assert (other.crossed(scores)[asked] == before[asked]).all()
+        assert (other.votes[~asked] != public.votes[~asked]).any()
+
+
+def test_a_release_is_worth_it_only_against_every_public_model():
+    labels = np.arange(300) % 3
+    test = Terms([""] * 300, labels, np.arange(300))
+
+    def right(share: int) -> np.ndarray:
+        return np.where(np.arange(300) % 100 < share, labels, (labels + 1) % 3)
+
+    verdicts = {}
+    for sums, regression in ((50, 50), (50, 75), (50, 95), (95, 50), (75, 50)):
+        free = {SUMS: right(sums), REGRESSION: right(regression)}
+        quality = public_quality(CLASSES, test, right(75), 0, free)
+        assert (quality.public_alone, quality.public_regression) == (sums / 100, regression / 100)
+        verdicts[sums, regression] = quality.verdict
+        best = max((regression, REGRESSION), (sums, SUMS))[1]
+        assert best in quality.sentence
+    assert [*verdicts.values()] == ["gain", "none", "loss", "loss", "none"]
+
+
+def test_public_models_learn_from_all_public_documents(run, data, tmp_path):
+    """Words of a class stand in few documents: who knows a half of them knows less."""
+    rows, _ = tables(150, 50)
+    for number, row in enumerate(rows[50:]):
+        row["body"] = f"the {WORDS[row['topic']].split()[number % 3]} again"
+    declared("x", write(tmp_path / "n.csv", rows), public="open", classes=())
+    told = run("classify", "x", "--epsilon", 1, "--dry-run")
+    assert f"with {SUMS}, " in told.out and f"with {REGRESSION}" in told.out
+    quality = classify("x", epsilon=1, out="R").quality
+    assert (quality.tested, quality.public_regression, quality.public_alone) == (100, 1.0, 1.0)
+    assert quality.verdict in ("none", "loss")
+    page = Path("R/release/README.md").read_text()
+    assert REGRESSION in page and "a fifth of which each time is answered without it" in page
+    answer = run("classify", "x", "--epsilon", 0.1, "--out", "S")
+    assert f"{REGRESSION} 1.000" in answer.out
+
+
+def test_odd_tables_of_links_are_named(run, data, tmp_path):
+    rows, links = tables()
+    edges = written(tmp_path / "e.csv", links)
+    declared("x", write(tmp_path / "n.csv", rows), public="open", classes=(), edges=edges)
+    classify("x", epsilon=1, out="R")
+    new = write(tmp_path / "new.csv", [{"id": "d60\u200b", "body": "x"}, {"id": "b", "body": "y"}])
+    bad = write(tmp_path / "bad.csv", [{"a": "x", "b": "y"}])
+    predict = ("predict", "R/release", "--nodes", new, "--out", "p.csv", "--edges")
+    refused(run(*predict, bad), 1, "bad.csv", "source")
+    assert run(*predict, written(bad, [("b", "\u200bd60")]), "--json").json["linked"] == 1
+    write(bad, [{"a": "d60", "b": "d61"}, {"a": "", "b": "d61"}, {"a": "d60", "b": "d60"}])
+    named = run(*predict, bad, "--source", "a", "--target", "b", "--json")
+    assert named.json["linked"] == 1, "a public document that is asked has its own links"
