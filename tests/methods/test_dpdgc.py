@@ -24,9 +24,9 @@ from private_graphs.studies.dpdgc.methods import dpdgc
 from private_graphs.studies.dpdgc.methods.dpdgc import (
     PROTOCOLS,
     WIDTH,
-    Classifier,
+    LinkxClassifier,
     DpdgcSettings,
-    Releases,
+    DpdgcReleases,
     fixed_head,
 )
 from private_graphs.studies.dpdgc.read_back import Embedding, counted, read_back
@@ -86,7 +86,7 @@ def test_an_edge_moves_two_rows_of_the_scaled_embedding_and_two_gradients(noise)
 def test_nothing_is_proved_of_what_the_released_code_supposes():
     for scenario in ("links", "lists"):
         task = task_of(scenario, "released")
-        releases = Releases.of(task, DpdgcSettings(**SHORT), True)
+        releases = DpdgcReleases.of(task, DpdgcSettings(**SHORT), True)
         unit, relation = task.scenario.unit, task.scenario.relation
         embedding = releases.embedding(2.0)
         assert embedding.noise_std == pytest.approx(2e-8 * (1 if scenario == "links" else 6**0.5))
@@ -117,10 +117,10 @@ def test_whole_lots_cost_what_gaussian_releases_cost():
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_run_plans_what_its_level_releases(protocol):
     trains = protocol != "sound"
-    edge = Releases.of(task_of("links", protocol), DpdgcSettings(**SHORT), True).events(2.0)
+    edge = DpdgcReleases.of(task_of("links", protocol), DpdgcSettings(**SHORT), True).events(2.0)
     assert len(edge) == 1 + trains
     task = task_of("lists", protocol)
-    node, alone = (Releases.of(task, DpdgcSettings(**SHORT), reads).events(2.0)
+    node, alone = (DpdgcReleases.of(task, DpdgcSettings(**SHORT), reads).events(2.0)
                    for reads in (True, False))  # fmt: skip
     assert len(node) == 2 + trains and len(alone) == 1
     steps = math.ceil(10 / 5)
@@ -158,7 +158,7 @@ def test_minibatches_without_noise_are_plain_adam():
     rows = stacks.SparseRows(graph.features.to_scipy())
     hops = torch.randn(1, 1, 50, WIDTH, generator=torch.Generator().manual_seed(0))
     inputs, labels = stacks.StackInputs(rows, hops), np.abs(graph.labels)
-    network = Classifier(rows.matrix.shape[1], graph.n_classes, "none", None)
+    network = LinkxClassifier(rows.matrix.shape[1], graph.n_classes, "none", None)
     streams = [Streams.of({"seed": 0}).public]
     stack = stacks.Stack(stacks.initial(network.shapes(), streams), {})
     parameters = {name: value[0].clone().requires_grad_()

@@ -153,8 +153,8 @@ _ANY_ENTRIES = "N_k has no bound on the list of a node, only on how many of its 
 
 
 @dataclass(frozen=True)
-class Releases:
-    """Releases of one run, up to the scale s of all its noise."""
+class DpdgcReleases:
+    """DpdgcReleases of one run, up to the scale s of all its noise."""
 
     protocol: DpdgcProtocol
     unit: Literal["edge_undirected", "node_out_list"]
@@ -169,7 +169,7 @@ class Releases:
     delta: float
 
     @classmethod
-    def of(cls, task: NodeTask, settings: DpdgcSettings, adjacency: bool) -> Releases:
+    def of(cls, task: NodeTask, settings: DpdgcSettings, adjacency: bool) -> DpdgcReleases:
         """Return the releases of a run with these settings."""
         lists = task.scenario.unit == "node_out_list"
         n = int(task.graph.train_mask.sum())
@@ -272,7 +272,7 @@ class Releases:
 
 
 @lru_cache(maxsize=256)
-def noise_scale(releases: Releases, epsilon: float) -> float:
+def noise_scale(releases: DpdgcReleases, epsilon: float) -> float:
     """Return the scale of all noise at ``epsilon``."""
     if not releases.events(1.0):
         return 0.0
@@ -287,7 +287,7 @@ def noise_scale(releases: Releases, epsilon: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Encoder:
+class AdjacencyEncoder:
     """A linear layer on rows of the adjacency, and a head (h, C) that is not trained."""
 
     n_nodes: int
@@ -306,7 +306,7 @@ class Encoder:
 
 
 @dataclass(frozen=True, eq=False)
-class Classifier:
+class LinkxClassifier:
     """LINKX: two layers on features; two on these with the embedding, added to both; a head."""
 
     n_features: int
@@ -364,7 +364,7 @@ class _Run:
 
     data: SumsData
     request: Request
-    releases: Releases
+    releases: DpdgcReleases
     scale: float
     door: Door
 
@@ -399,7 +399,7 @@ class _Run:
         from private_graphs.training import stacks
 
         inputs = stacks.StackInputs(stacks.SparseRows(self.receiving))
-        network = Encoder(n, fixed_head(self.data.task.n_classes, self.request.streams))
+        network = AdjacencyEncoder(n, fixed_head(self.data.task.n_classes, self.request.streams))
         stack = started(network, [self.request.streams], 0)
         scaled = self.releases.protocol.weights == "scaled"
 
@@ -429,7 +429,7 @@ class _Run:
         seed = int(self.request.streams.generator("dropout").integers(2**62))
         masks = None if steps else torch.Generator().manual_seed(seed)
         size = self.data.task.graph.n_features, self.data.task.n_classes
-        network = Classifier(*size, "none" if steps else "batch", masks)
+        network = LinkxClassifier(*size, "none" if steps else "batch", masks)
         stack = started(network, [self.request.streams], 1)
         chooses = not self.releases.lists or (
             self.releases.protocol.epoch_of_lists == "best_validation"
@@ -450,7 +450,9 @@ class _Run:
             settings.epochs, inputs.take(data.validation) if chooses else None,
             self.labels[data.validation] if chooses else None,
         )  # fmt: skip
-        noisy = self.request.private and (isinstance(network, Encoder) or self.releases.lists)
+        noisy = self.request.private and (
+            isinstance(network, AdjacencyEncoder) or self.releases.lists
+        )
         if noisy:
             descent = stacks.steps(self.door, [next(self._planned)])
             lots = self.releases.protocol.lots
@@ -467,7 +469,7 @@ def _answer(
 ) -> list[Outcome]:
     """Train one run."""
     (request,), task = batch, data.task
-    releases = Releases.of(task, request.settings, adjacency)
+    releases = DpdgcReleases.of(task, request.settings, adjacency)
     scale = noise_scale(releases, request.epsilon) if request.private else 0.0
     run, n = _Run(data, request, releases, scale, door), task.graph.n_nodes
     measured: dict[str, Any] = {"epochs": request.settings.epochs, "noise_multiplier": scale}
@@ -512,7 +514,7 @@ def _stated(
     """See ``Method.stated``."""
     if not request.private:
         return {"noise_generator": "numpy_float32"}
-    releases = Releases.of(task, request.settings, adjacency)
+    releases = DpdgcReleases.of(task, request.settings, adjacency)
     scale = chosen.get("noise_multiplier")
     scale = noise_scale(releases, request.epsilon) if scale is None else scale
     chooses = releases.lists and task.protocol.epoch_of_lists == "best_validation"
