@@ -24,9 +24,9 @@ from private_graphs.studies.dpdgc.methods import dpdgc
 from private_graphs.studies.dpdgc.methods.dpdgc import (
     PROTOCOLS,
     WIDTH,
-    LinkxClassifier,
-    DpdgcSettings,
     DpdgcReleases,
+    DpdgcSettings,
+    LinkxClassifier,
     fixed_head,
 )
 from private_graphs.studies.dpdgc.read_back import Embedding, counted, read_back

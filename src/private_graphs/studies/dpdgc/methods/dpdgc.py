@@ -359,7 +359,7 @@ def fixed_head(n_classes: int, streams: PublicStreams) -> torch.Tensor:
 
 
 @dataclass(eq=False)
-class _Run:
+class _OneRun:
     """One replica."""
 
     data: SumsData
@@ -471,7 +471,7 @@ def _answer(
     (request,), task = batch, data.task
     releases = DpdgcReleases.of(task, request.settings, adjacency)
     scale = noise_scale(releases, request.epsilon) if request.private else 0.0
-    run, n = _Run(data, request, releases, scale, door), task.graph.n_nodes
+    run, n = _OneRun(data, request, releases, scale, door), task.graph.n_nodes
     measured: dict[str, Any] = {"epochs": request.settings.epochs, "noise_multiplier": scale}
     evaluated: dict[str, Any] = {}
     embedding = np.zeros((n, WIDTH))
