@@ -1,6 +1,6 @@
 # `make` alone says what there is. Everything is installed into .venv and nowhere else.
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce site guides paper test test-all golden lint docs lock upgrade sbom clean
+.PHONY: help install reproduce site paper test test-all golden lint docs lock upgrade sbom clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -31,16 +31,9 @@ install:
 
 reproduce: install
 	@$(BIN)/snakemake
-	@$(MAKE) --no-print-directory guides
 
 site: install
 	@$(BIN)/private-graphs site
-	@$(MAKE) --no-print-directory guides
-
-# Documentation beside the pages of results; a warning is an error.
-guides:
-	@$(BIN)/python -m sphinx -W --keep-going -q -d build/doctrees docs results/docs
-	@echo "Documentation: results/docs/index.html"
 
 paper: install
 	@$(BIN)/private-graphs paper

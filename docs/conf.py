@@ -1,5 +1,5 @@
-"""Sphinx settings of the guides, proofs and references, which ``make site`` builds into
-``results/docs``, beside the pages of results. Nothing is fetched from a network."""
+"""Sphinx settings of the guides, proofs and references, which stand in ``results/docs`` beside the
+pages of results (``private_graphs.site.guides``). Nothing is fetched from a network."""
 
 from __future__ import annotations
 
@@ -20,11 +20,20 @@ html_theme = "furo"
 html_title = f"private-graphs {release}"
 html_sidebars = {
     "**": [
-        "sidebar/brand.html", "sidebar/search.html", "sidebar/scroll-start.html",
-        "results.html", "sidebar/navigation.html", "sidebar/scroll-end.html",
+        "sidebar/brand.html", "sidebar/scroll-start.html", "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
     ]
 }  # fmt: skip
 templates_path = ["templates"]
+html_static_path = ["static"]
+html_css_files = ["doors.css"]
+html_theme_options = {
+    "announcement": "the parts of the site: templates/page.html",
+    "light_css_variables": {"color-announcement-background": "#ffffff",
+                            "color-announcement-text": "#1b1e23"},
+    "dark_css_variables": {"color-announcement-background": "#16191d",
+                           "color-announcement-text": "#e8eaed"},
+}  # fmt: skip
 html_use_index = False
 html_copy_source = False
 myst_heading_anchors = 4
@@ -121,8 +130,14 @@ def leave_out_maps(app: Sphinx, error: Exception | None) -> None:
         path.unlink()
 
 
+def leave_out_search(app: Sphinx) -> None:
+    """Make no search of the guides alone: that of all pages is a page of results."""
+    app.builder.search = False
+
+
 def setup(app: Sphinx) -> None:
     """Register what this file adds to Sphinx."""
+    app.connect("builder-inited", leave_out_search)
     app.connect("source-read", link_results)
     app.connect("doctree-read", number_sections)
     app.connect("doctree-resolved", link_sections)

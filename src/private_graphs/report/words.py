@@ -7,7 +7,7 @@ than a statement does.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -87,6 +87,18 @@ def random_features(kind: str, dataset: str) -> bool:
 def missing(value: Any) -> bool:
     """Return whether ``value`` stands for no value (None, NaN, NA or empty text)."""
     return value is None or value is pd.NA or value == "" or value != value
+
+
+def enumeration(texts: Sequence[str]) -> str:
+    """Return texts as a list in a sentence: ``A, B and C``."""
+    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
+
+
+def duration(seconds: float) -> str:
+    """Return seconds in words: ``45 s``, ``12 min``, ``3.5 h``."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def number(value: Any, decimals: int | None = None) -> str:

@@ -17,7 +17,7 @@ from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.claims import claims_of
 from private_graphs.report.statement import said, tone, words
-from private_graphs.report.words import bound, budget, missing, number
+from private_graphs.report.words import bound, budget, enumeration, missing, number
 from private_graphs.running.exhibit import NOTHING, Block, Cell, Column, Exhibit, Table
 from private_graphs.running.study import Number
 from private_graphs.site.shelf import Shelf
@@ -90,13 +90,24 @@ class StudyVerdict:
     """How many of the printed scores were reproduced."""
     data: str
     """Datasets with runs, and those of the paper without."""
+    called: str = ""
+    """Name of the papers, where they are not the study's."""
+
+    @property
+    def verdict(self) -> str:
+        """The answer to "Is that true?" in a few words."""
+        return self.truth.partition(": ")[0]
+
+    @property
+    def because(self) -> str:
+        """The reason of that answer."""
+        return self.truth.partition(": ")[2]
 
     @property
     def tone(self) -> str:
-        """CSS class of the answer to "Is that true?"."""
-        return {"No": "refuted", "Yes": "e1", "inconclusive": "soft"}.get(
-            re.split(r"\W", self.truth)[0], "e20"
-        )
+        """CSS class of that answer."""
+        first = self.verdict.partition(" ")[0]
+        return {"No": "refuted", "Yes": "e1", "Open": "soft"}.get(first, "e20")
 
     @property
     def parts(self) -> tuple[tuple[str, str], ...]:
@@ -140,6 +151,20 @@ def finding(
         known |= exhibit.numbers(shelf.results.read_by(exhibit))
     texts = shelf.results.study.says.findings.get(exhibit.name, ())
     return filled(texts, known) or filled(_FINDINGS, known)
+
+
+def other_papers(shelf: Shelf, of_study: Mapping[str, str]) -> list[tuple[Exhibit, StudyVerdict]]:
+    """Return the lines on papers that tables of a study compare; of synthetic data, none."""
+    lines = []
+    for exhibit in shelf.exhibits if not shelf.synthetic else ():
+        texts = shelf.results.study.says.others.get(exhibit.name)
+        if texts is not None and exhibit.numbers:
+            known = {**of_study, **exhibit.numbers(shelf.results.read_by(exhibit))}
+            parts = [filled(text, known) for text in (texts.prints, texts.truth, texts.called)]
+            if all(parts):
+                prints, truth, called = parts
+                lines.append((exhibit, StudyVerdict(prints, truth, "", "", "", called)))
+    return lines
 
 
 _FINDINGS = (
@@ -193,7 +218,7 @@ def study_numbers(shelf: Shelf, claims: pd.DataFrame | None) -> dict[str, str]:
     printed = printed[_private(printed["epsilon"])]
     for where, rows in [("", printed), *printed.groupby("group")]:
         if epsilons := sorted(rows["epsilon"].unique()):
-            known[f"printed {where}".strip()] = _listed(list(map(number, epsilons)))
+            known[f"printed {where}".strip()] = _ends(list(map(number, epsilons)))
     if claims is not None:
         known |= _of_claims(claims[claims["protocol"] == ""] if shelf.synthetic else claims)
     if not shelf.synthetic:
@@ -204,10 +229,8 @@ def study_numbers(shelf: Shelf, claims: pd.DataFrame | None) -> dict[str, str]:
     return known
 
 
-def _listed(texts: Sequence[str]) -> str:
-    if len(texts) > 3:
-        return f"{texts[0]} to {texts[-1]}"
-    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
+def _ends(texts: Sequence[str]) -> str:
+    return f"{texts[0]} to {texts[-1]}" if len(texts) > 3 else enumeration(texts)
 
 
 def _of_claims(claims: pd.DataFrame) -> dict[str, str]:
@@ -503,6 +526,6 @@ def _settings(rows: pd.DataFrame) -> str:
 
 def _several(values: pd.Series, most: int = 12) -> str:
     known = sorted(values.dropna().unique())
-    listed = ", ".join(number(value) if isinstance(value, int | float) else str(value)
+    enumeration = ", ".join(number(value) if isinstance(value, int | float) else str(value)
                        for value in known[:most])  # fmt: skip
-    return f"{listed} and {len(known) - most} more" if len(known) > most else listed
+    return f"{enumeration} and {len(known) - most} more" if len(known) > most else enumeration

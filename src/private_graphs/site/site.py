@@ -1,4 +1,4 @@
-"""The site: ``results/index.html`` and its pages in ``results/site``.
+"""The site: ``results/index.html``, its pages in ``results/site``, and the guides beside them.
 
 There is one page per exhibit, dataset, method and privacy statement, and per study one of every ε.
 All are static and need no network. A page holds every set of results that has its subject, and a
@@ -8,7 +8,6 @@ switch shows one of them: the recorded results, or the reader's own run.
 from __future__ import annotations
 
 import inspect
-import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from private_graphs.core.errors import UserError
+from private_graphs.core.errors import UserError, counted
 from private_graphs.core.files import write_json, write_text
 from private_graphs.core.version import __version__
 from private_graphs.datasets.protocols import PROTOCOLS
@@ -33,11 +32,13 @@ from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report import statement as says
 from private_graphs.report.claims import claims_table, reasons
 from private_graphs.report.curves import learning_curves
-from private_graphs.report.picture import picture, variables
+from private_graphs.report.picture import variables
 from private_graphs.report.table import Link, csv, html, layout_html
-from private_graphs.report.words import SCALE
+from private_graphs.report.words import SCALE, duration
 from private_graphs.running.exhibit import Block, Exhibit, Table
 from private_graphs.running.study import study_ids
+from private_graphs.site.advice import advised, grouped
+from private_graphs.site.guides import GUIDES, guides_in_background, linked
 from private_graphs.site.overview import (
     VERDICT_WORDS,
     StudyVerdict,
@@ -45,12 +46,14 @@ from private_graphs.site.overview import (
     finding,
     guarantees,
     notes,
+    other_papers,
     study_numbers,
     study_verdict,
     truth,
     verdicts,
 )
 from private_graphs.site.publish import write_all_texts
+from private_graphs.site.search import search_index
 from private_graphs.site.shelf import (
     Shelf,
     exhibit_files,
@@ -63,6 +66,7 @@ from private_graphs.site.write import draw, wait
 from private_graphs.tasks.tasks import SCENARIOS
 
 SITE, PRIVACY, CLAIMS, VERDICT = "site", "privacy", "claims", "index"
+WHICH, SEARCH = f"{SITE}/which.html", f"{SITE}/search.html"
 RECORDED = "recorded"
 VERDICTS = "verdicts.txt"
 """File below ``site`` with a line on every study, which a finished run prints."""
@@ -121,6 +125,11 @@ class StudyEntry:
         """Numbers that sentences about the study may name."""
         return study_numbers(self.judge, self.judge.claims)
 
+    @cached_property
+    def others(self) -> list[tuple[Exhibit, StudyVerdict]]:
+        """Lines on other papers that tables of the study compare."""
+        return other_papers(self.judge, self.numbers)
+
     def finding(self, exhibit: Exhibit) -> str:
         """Return what a table or figure shows, in one sentence; empty if nothing is known."""
         if exhibit.name not in {entry.name for entry in self.judge.exhibits}:
@@ -175,7 +184,7 @@ def write_site(
         if shelf.name == scale else shelf
         for shelf in read_shelves(root, Path(recorded))
     ]  # fmt: skip
-    with TemporaryDirectory() as pictures:
+    with TemporaryDirectory() as pictures, guides_in_background(root / GUIDES) as guides_built:
         drawings = []
         for shelf in (shelf for shelf in shelves if shelf.made):
             report(f"tables of {shelf.results.study.id}")
@@ -185,7 +194,8 @@ def write_site(
             drawings += [replace(drawing, stem=target / drawing.stem.name, forms=("svg",))
                          for drawing in batch]  # fmt: skip
         being_drawn = draw(drawings, processes)
-        report("pages and pictures")
+        report("guides, pages and pictures")
+        guides_built()
         return write_pages(root, shelves, being_drawn, Path(pictures))
 
 
@@ -210,7 +220,7 @@ def write_pages(
     fields ``<study>/statements-<shelf>.json.gz``. Downloads and
     pictures are those of ``<shelf>/exhibits/<study>``; pictures of recorded exhibits are those of
     ``<recorded_pictures>/<study>``, after those in ``being_drawn`` are finished. Pages without
-    content any more are removed.
+    content any more are removed. Pages link to the guides in ``docs`` if there are some.
 
     Raises:
         UserError: there is nothing to show, or a picture is missing.
@@ -222,12 +232,14 @@ def write_pages(
         raise UserError(
             f"{root}: no results to show; expected finished or recorded ones: run snakemake"
         )
-    site = _Site(root, _entries(studies.values()), recorded_pictures)
+    guides = (root / GUIDES / "index.html").is_file()
+    site = _Site(root, _entries(studies.values()), recorded_pictures, guides)
     try:
         pages = dict(site.pages())
     finally:
         wait(being_drawn)
     pages |= site.exhibits()
+    pages[root / SITE / "search.js"] = search_index(root, pages)
     for path, held in pages.items():
         (write_text if isinstance(held, str) else write_json)(path, held)
     _write_style(root)
@@ -252,7 +264,8 @@ def write_first_page(root: Path, shelves: Iterable[Shelf], address: Path) -> Pat
     ``shelves`` has one set of results of each study; the page says what it would say at
     ``address``, the folder of a whole site.
     """
-    _, text = _Site(address, _entries([shelf] for shelf in shelves), None).first_page()
+    entries = _entries([shelf] for shelf in shelves)
+    _, text = _Site(address, entries, None, guides=True).first_page()
     write_text(root / "index.html", text)
     _write_style(root)
     return root / "index.html"
@@ -278,8 +291,13 @@ class _Site:
     """All pages of some studies."""
 
     def __init__(
-        self, root: Path, entries: Sequence[StudyEntry], recorded_pictures: Path | None
+        self,
+        root: Path,
+        entries: Sequence[StudyEntry],
+        recorded_pictures: Path | None,
+        guides: bool,
     ) -> None:
+        self.guides = guides
         self.root, self.entries, self.recorded_pictures = root, entries, recorded_pictures
         self.files: dict[Path, str | dict[str, Any]] = {}
         self.places = _places(entries)
@@ -297,6 +315,8 @@ class _Site:
             trim_blocks=True, lstrip_blocks=True,
         )  # fmt: skip
         self.templates.globals |= {
+            "doors": self.doors, "guides": guides, "alone": False, "which": WHICH,
+            "listed": self.method("index"),
             "studies": entries, "protocols": PROTOCOLS.values(), "scale": SCALE,
             "version": __version__, "sets": _sets(self.shelves),
             "title_of": title_of, "label_of": label_of, "name_of": name_of,
@@ -314,12 +334,13 @@ class _Site:
         """Return the address of a method's page."""
         return f"{SITE}/methods/{name}.html"
 
-    def docs(self, page: str) -> str:
-        """Return the address of a page of the documentation relative to ``index.html``; empty
-        where it is absent."""
-        places = (self.root / "docs" / f"{page}.html", self.root.parent / "docs" / f"{page}.md")
-        return next((Path(os.path.relpath(path, self.root)).as_posix()
-                     for path in places if path.is_file()), "")  # fmt: skip
+    @property
+    def doors(self) -> dict[str, str]:
+        """Addresses and names of the parts of the site, which stand above every page."""
+        parts = {"index.html": "Results", "docs/your-own-graph.html": "Your documents",
+                 WHICH: "Which method?", "docs/index.html": "Documentation"}  # fmt: skip
+        return {there: name for there, name in parts.items()
+                if self.guides or not there.startswith(GUIDES)}  # fmt: skip
 
     def page(
         self, address: str, kind: str, shelves: Iterable[Shelf], **values: Any
@@ -329,29 +350,45 @@ class _Site:
         private = sorted({name for shelf in shelves for name in shelf.private})
         template = self.templates.get_template(f"{kind}.html.j2")
         text = template.render(root=up, address=address, private=private, **values)
-        return self.root / address, text
+        return self.root / address, linked(text, up if self.guides else None)
 
     def first_page(self) -> tuple[Path, str]:
         """Return path and text of the first page."""
         known = (entry for entry in self.entries if not entry.judge.synthetic)
         first = next((entry for entry in known if entry.judge.answer), None)
-        bars = first.judge.answer.bars if first else {}
-        pictures = [Markup(picture({name: group}, first.judge.answer.axis))
-                    for name, group in bars.items()]  # fmt: skip
-        return self.page(
-            "index.html",
-            "index",
-            self.shelves,
-            first=first,
-            pictures=pictures,
-            listed=self.method("index"),
-            own_documents=self.docs("your-own-graph"),
-        )
+        own: dict[str, list[StudyEntry]] = {}
+        for entry in self.entries:
+            for shelf in entry.shelves:
+                if not shelf.made:
+                    own.setdefault(shelf.name, []).append(entry)
+        return self.page("index.html", "index", self.shelves, first=first, alone=True,
+                         own_runs=[self.own_run(name, members) for name, members in own.items()],
+                         )  # fmt: skip
+
+    def own_run(self, name: str, entries: Sequence[StudyEntry]) -> dict[str, Any]:
+        """Return the line on the reader's own run at a scale."""
+        shelves = [shelf for entry in entries for shelf in entry.shelves if shelf.name == name]
+        rows = pd.concat([shelf.own.runs for shelf in shelves])
+        texts = [counted(len(rows), "run"), f"{len(shelves)} of {len(study_ids())} papers"]
+        if rows["seconds"].notna().any():
+            texts.append(f"{duration(rows['seconds'].sum())} of computing")
+        return {"words": self.templates.globals["sets"][name].capitalize(),
+                "counts": ", ".join(texts), "name": name, "address": entries[0].pages[0][0],
+                "synthetic": any(shelf.synthetic for shelf in shelves)}  # fmt: skip
+
+    def choices(self) -> Iterator[tuple[Path, str]]:
+        """Yield the pages "Which method?" and of all methods, and the search."""
+        ends = [end for entry in self.entries for end in advised(entry.judge)]
+        pages = {end.advice.method: self.method(end.advice.method) for end in ends}
+        yield self.page(WHICH, "which", self.shelves, ends=ends, pages=pages, alone=True)
+        yield self.page(self.method("index"), "methods", (),
+                        groups=grouped(self.methods, self.shelves))  # fmt: skip
+        yield self.page(SEARCH, "search", (), alone=True)
 
     def pages(self) -> Iterator[tuple[Path, str | dict[str, Any]]]:
         """Yield path and content of every file, except pages of exhibits, which have pictures."""
         yield self.first_page()
-        yield self.page(self.method("index"), "methods", (), known=self.methods)
+        yield from self.choices()
         for entry in self.entries:
             yield self.page(
                 entry.address(VERDICT), "study", entry.shelves, entry=entry,

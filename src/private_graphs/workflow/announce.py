@@ -6,7 +6,7 @@ from pathlib import Path
 
 from private_graphs.core.errors import counted
 from private_graphs.datasets import registry
-from private_graphs.workflow.cost import duration
+from private_graphs.report.words import duration
 from private_graphs.workflow.rules import Workflow
 
 INTERRUPTED = (

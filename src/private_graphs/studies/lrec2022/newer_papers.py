@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.words import missing, number, printed, score
+from private_graphs.report.words import enumeration, missing, number, printed, score
 from private_graphs.running.exhibit import NOTHING, Block, Cell, Column, Exhibit, Table
 from private_graphs.studies.lrec2022.gcns import score_cell
 
@@ -83,6 +83,28 @@ def build(results: Any) -> list[Block]:
     return [_table(pd.DataFrame(rows))] if rows else []
 
 
+FAULTS = ("released_embedding", "last_step", "shared_scale", "dpappr")
+"""Values of ``PROVES`` that say that a paper's own method lacks noise."""
+
+
+def numbers(results: Any) -> dict[str, str]:
+    """Return the ``papers`` of the table, ``read`` of them, ``faults`` among these and the
+    ``faulty`` ones, those ``without fault``, and the printed ``smallest`` and ``largest`` ε."""
+    rows = results.published("newer_papers")
+    own = rows[[paper.startswith(model.partition("-")[0]) for paper, model in
+                zip(rows["paper"], rows["model"], strict=True)]]  # fmt: skip
+    named = own.assign(name=own["paper"].str.partition(" (")[0]).groupby("name", sort=False)
+    verdicts = {name: set(group["proves"]) for name, group in named}
+    faulty = [name for name, found in verdicts.items() if found & {*FAULTS}]
+    sound = [name for name, found in verdicts.items() if "no_fault" in found]
+    return {
+        "papers": number(rows["paper"].nunique()), "read": number(len(faulty) + len(sound)),
+        "faults": number(len(faulty)), "faulty": enumeration(faulty),
+        "without fault": enumeration(sound),
+        "smallest": number(rows["epsilon"].min()), "largest": number(rows["epsilon"].max()),
+    }  # fmt: skip
+
+
 def _draws(results: Any) -> dict[tuple[Any, ...], pd.DataFrame]:
     """Return the points of every draw of masks by dataset, method, scenario and ε: with no public
     label where nodes are protected."""
@@ -140,6 +162,7 @@ EXHIBIT = Exhibit(
     "Newer papers on these graphs",
     groups=["newer_edges", "newer_nodes"],
     build=build,
+    numbers=numbers,
     meaning="What papers after the studied ones print on the same graphs, what the code that they "
     "released proves, and what ours score on the same split at the same unit and ε.",
 )
