@@ -20,8 +20,7 @@ html_theme = "furo"
 html_title = f"private-graphs {release}"
 html_sidebars = {
     "**": [
-        "sidebar/brand.html", "sidebar/scroll-start.html", "sidebar/navigation.html",
-        "sidebar/scroll-end.html",
+        "sidebar/scroll-start.html", "sidebar/navigation.html", "sidebar/scroll-end.html",
     ]
 }  # fmt: skip
 templates_path = ["templates"]
@@ -35,6 +34,7 @@ html_theme_options = {
                            "color-announcement-text": "#e8eaed"},
 }  # fmt: skip
 html_use_index = False
+html_domain_indices = False
 html_copy_source = False
 myst_heading_anchors = 4
 myst_url_schemes = {"http": None, "https": None, "results": "{{path}}"}
@@ -47,6 +47,8 @@ RESULTS = re.compile(r"\]\(((?:\.\./)*)\.\./results/")
 """Links from a page in docs/ to the pages of results, which lie above ``results/docs``."""
 SECTION = re.compile(r"§(\d+(?:\.\d+)?)")
 NUMBER = re.compile(r"(\d+(?:\.\d+)?)\.? ")
+PAGE = re.compile(r"docs/([\w/-]+)\.md")
+"""A page of the guides in a docstring, which is text to people who read the code."""
 SPOKEN_FOR = (nodes.reference, nodes.literal, nodes.literal_block, nodes.title)
 
 
@@ -89,6 +91,29 @@ def link_sections(app: Sphinx, doctree: nodes.document, page: str) -> None:
                 end = found.end()
         if parts:
             text.parent.replace(text, [*parts, nodes.Text(text[end:])])
+
+
+def link_pages(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    """Make a link of every page of the guides that a docstring names by its file."""
+    for text in list(doctree.findall(nodes.Text)):
+        around = parents(text)
+        if "docs/" not in text or any(isinstance(each, nodes.reference) for each in around):
+            continue
+        if any(isinstance(each, nodes.literal_block) for each in around):
+            continue
+        parts, end = [], 0
+        for found in PAGE.finditer(text):
+            if found[1] in app.env.titles:
+                words = app.env.titles[found[1]].astext()
+                target = app.builder.get_relative_uri(page, found[1])
+                parts += [nodes.Text(text[end : found.start()]),
+                          nodes.reference("", words, refuri=target, internal=True)]  # fmt: skip
+                end = found.end()
+        if parts:
+            parts.append(nodes.Text(text[end:]))
+            literal = isinstance(text.parent, nodes.literal)
+            place = text.parent if literal and len(text.parent) == 1 else text
+            place.parent.replace(place, [part for part in parts if part.astext()])
 
 
 def parents(node: nodes.Node) -> list[nodes.Node]:
@@ -140,6 +165,7 @@ def setup(app: Sphinx) -> None:
     app.connect("builder-inited", leave_out_search)
     app.connect("source-read", link_results)
     app.connect("doctree-read", number_sections)
+    app.connect("doctree-resolved", link_pages)
     app.connect("doctree-resolved", link_sections)
     app.connect("html-page-context", list_titles, priority=100)
     app.connect("html-page-context", finish_page, priority=900)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of, write_json
 from private_graphs.core.manifest import MANIFEST
 from private_graphs.methods import module_of
+from private_graphs.report.words import spent
 from private_graphs.running.jobs import Job
 from private_graphs.running.memory import refuse_too_large
 from private_graphs.workflow.verify import content_digest, finish, is_current
@@ -51,7 +53,7 @@ def carry_out(snake, made_from: Callable, compute: Callable) -> None:
         folders = {job.id: Path(snake.params.folder, job.id) for job in jobs}
         digests = {name: content_digest(folder / MANIFEST) for name, folder in folders.items()}
         write_json(snake.output.marker, digests)
-    say(f"{position(Path(snake.params.folder).parent)}{snake.params.title}")
+    say(f"{position(Path(snake.params.folder).parent, secret)}{snake.params.title}")
 
 
 def save_document(folder: Path, name: str, document: dict) -> None:
@@ -60,10 +62,13 @@ def save_document(folder: Path, name: str, document: dict) -> None:
     write_json(folder / MANIFEST, {"sha256": {name: sha256_of(folder / name)}})
 
 
-def position(scale: Path) -> str:
-    """Return how many batches of the run have finished, ``[ 54/ 61] ``; without a plan nothing."""
-    plan = scale / "logs" / "plan.json"
-    if not plan.is_file():
+def position(scale: Path, secret: bool) -> str:
+    """Return how many batches of the run have finished and how long it runs, of how long it was
+    expected to: ``[ 54/ 61, 3 of 11 min] ``; without a plan nothing, where secret no times."""
+    path = scale / "logs" / "plan.json"
+    if not path.is_file():
         return ""
-    markers = json.loads(plan.read_text(encoding="utf-8"))
-    return f"[{sum(Path(each).is_file() for each in markers):3d}/{len(markers):3d}] "
+    plan = json.loads(path.read_text(encoding="utf-8"))
+    done = sum(Path(each).is_file() for each in plan["markers"])
+    times = "" if secret else f", {spent(time.time() - plan['started'], plan['expected'])}"
+    return f"[{done:3d}/{len(plan['markers']):3d}{times}] "

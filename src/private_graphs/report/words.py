@@ -101,6 +101,13 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
+def spent(seconds: float, expected: float) -> str:
+    """Return how long something took, of how long it was expected to: ``3 of 11 min``."""
+    if expected < 90 or seconds >= 5400 or expected >= 5400:
+        return f"{duration(seconds)} of {duration(expected)}"
+    return f"{seconds / 60:.0f} of {expected / 60:.0f} min"
+
+
 def number(value: Any, decimals: int | None = None) -> str:
     """Format a number: infinity as ∞, at most ``decimals`` decimals, missing as a dash."""
     if missing(value):
@@ -131,7 +138,13 @@ def score(point: Mapping[str, Any] | None, decimals: int = 3, times: float = 1) 
         return Cell()
     spread = next((point[name] for name in ("std", "ci95") if name in point), None)
     around = "" if missing(spread) else f" ± {times * spread:.{decimals}f}"
-    return Cell(f"{times * point['mean']:.{decimals}f}{around}{pooled_runs(point)}")
+    text = f"{times * point['mean']:.{decimals}f}{around}{pooled_runs(point)}"
+    return Cell(text, accuracy=accuracy(point))
+
+
+def accuracy(point: Mapping[str, Any]) -> tuple[str, float] | None:
+    """Return dataset and mean of a point (``Cell.accuracy``)."""
+    return (point["dataset"], point["mean"]) if "dataset" in point else None
 
 
 def pooled_runs(point: Mapping[str, Any]) -> str:

@@ -25,6 +25,9 @@ class Cell:
     """Identifier of the value's privacy statement."""
     tone: str = ""
     """CSS class on the page: ``published``, ``words.strength`` of a proved ε, ``refuted``."""
+    accuracy: tuple[str, float] | None = field(default=None, compare=False)
+    """Dataset and share of right answers, which a page sets in grey where naming the largest class
+    is as good."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class Line:
     spread: str = ""
     epsilon: Cell = Cell("")
     """Its tone colours the ε; its statement is linked from the line."""
+    accuracy: tuple[str, float] | None = field(default=None, compare=False)
+    """As of ``Cell``."""
 
     @property
     def text(self) -> str:

@@ -116,8 +116,8 @@ class StudyVerdict:
                 ("What can be had instead?", self.instead))  # fmt: skip
 
     def line(self, name: str) -> str:
-        """Return all in one line, for the terminal."""
-        return f"{name}: it prints {self.prints}; true? {self.truth}; instead: {self.instead}"
+        """Return the verdict in one line, for the terminal."""
+        return f"{name}: {self.prints} is printed. True? {self.verdict}."
 
 
 def study_verdict(
@@ -432,21 +432,27 @@ def guarantees(shelf: Shelf, method: str = "") -> Table:
             "together": max((entry.epsilon_all_runs for entry in held), key=_weakness),
             "shown": max(bounds, default=None), "runs": len(names),
         })  # fmt: skip
-    title = shelf.results.title
-    heads = {"dataset": str, "method": title, "scenario": str, "protocol": str}
+    frame = pd.DataFrame(records)
+    if len(frame):  # at one ε of one unit the best score first
+        order = frame.assign(score=-frame["high"].astype(float).fillna(-1))
+        frame = frame.loc[order.sort_values(["dataset", "unit", "epsilon", "score"]).index]
+    called = [] if method else [Column("method", lambda row: shelf.results.title(row["method"]))]
     columns = [
-        *(Column(head, lambda row, head=head, say=say: say(row[head]))
-          for head, say in heads.items() if head != "method" or not method),
+        Column("dataset", lambda row: row["dataset"]),
+        *called,
+        Column("scenario", lambda row: row["scenario"], under=not method),
+        Column("protocol", lambda row: row["protocol"]),
         Column("ε asked", lambda row: number(row["epsilon"])),
-        Column("micro-F1" if score == "test_micro_f1" else "accuracy", _range),
-        Column("ε claimed", lambda row: _said(row["claimed"], budget)),
+        Column("micro-F1" if score == "test_micro_f1" else "accuracy", lambda row: Cell(
+            _range(row), accuracy=(row["dataset"], row["high"]))),
         Column("ε proved", lambda row: Cell(
             _said(row["proved"], budget, "none") if row["private"] else "no DP",
             row["statement"], row["tone"])),
+        Column("per", lambda row: row["unit"] if row["private"] else NOTHING, under=True),
+        Column("ε claimed", lambda row: _said(row["claimed"], budget)),
         Column("all runs of a job", lambda row: _said(
             row["together"], budget, "none" if row["private"] else NOTHING)),
         Column("an attack shows", lambda row: _said(row["shown"], lambda e: f"> {bound(e)}")),
-        Column("per", lambda row: row["unit"] if row["private"] else NOTHING),
         Column("runs", lambda row: number(row["runs"])),
     ]  # fmt: skip
     note = (
@@ -455,7 +461,7 @@ def guarantees(shelf: Shelf, method: str = "") -> Table:
         "a row cost more together. Both are rounded up. Scores are means over the seeds, from the "
         "lowest to the highest of all settings."
     )
-    return Table("All privacy guarantees", pd.DataFrame(records), columns, notes=(note,))
+    return Table("All privacy guarantees", frame, columns, notes=(note,), panel="dataset")
 
 
 def _range(row: Mapping[str, Any]) -> str:

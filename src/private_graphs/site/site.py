@@ -26,6 +26,7 @@ from private_graphs.core.errors import UserError, counted
 from private_graphs.core.files import write_json, write_text
 from private_graphs.core.version import __version__
 from private_graphs.datasets.protocols import PROTOCOLS
+from private_graphs.datasets.registry import dataset_spec
 from private_graphs.methods import all_methods, module_of
 from private_graphs.privacy.explain import answers
 from private_graphs.privacy.statements import PrivacyStatement
@@ -33,7 +34,7 @@ from private_graphs.report import statement as says
 from private_graphs.report.claims import claims_table, reasons
 from private_graphs.report.curves import learning_curves
 from private_graphs.report.picture import variables
-from private_graphs.report.table import Link, csv, html, layout_html
+from private_graphs.report.table import Largest, Link, csv, html, layout_html
 from private_graphs.report.words import SCALE, duration
 from private_graphs.running.exhibit import Block, Exhibit, Table
 from private_graphs.running.study import study_ids
@@ -80,6 +81,7 @@ _DOCS_LINK = re.compile(r" \(\[[^]]*\]\([^)]*\)\)")
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _FIGURE = re.compile(r"(?<![\w.§])\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
 _SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+_NO_CLASS: Largest = {}
 _FORMS = ("csv", "md", "tex")
 """Files of recorded exhibits, whose pictures are embedded in the pages only."""
 
@@ -308,6 +310,8 @@ class _Site:
             for graph in shelf.statistics:
                 known = self.statistics.setdefault(graph["name"], [])
                 known += [graph] if graph not in known else []
+            for name in {*shelf.runs["dataset"].dropna()} - self.statistics.keys():
+                self.statistics[name] = [_unmeasured(name)]  # its sizes were not recorded
         used = {name for shelf in self.shelves for name in shelf.own.runs["method"]}
         self.methods = {name: method for name, method in all_methods().items() if name in used}
         self.templates = Environment(
@@ -459,7 +463,7 @@ class _Site:
         judgements = [] if shelf.synthetic else verdicts(blocks)
         parts = [_part(truth(judgements), statements)] if judgements else []
         for block in blocks:
-            part = _part(block, statements)
+            part = _part(block, statements, shelf.largest)
             whole = (".md", ".tex") if id(block) in tables else ()  # files of all tables together
             keys = {(exhibit.name, suffix) for suffix in whole}
             for group, suffixes in ((numbered, [".csv"]), (drawn, [".svg", ".png"])):
@@ -527,7 +531,7 @@ class _Site:
         rows; ``folder`` is the one of the page, by default that of the study."""
         study = shelf.results.study.id
         file = f"{page}-{study}-{shelf.name}.csv"
-        part = _part(table, self.link(shelf, folder or study))
+        part = _part(table, self.link(shelf, folder or study), shelf.largest)
         return part | {"files": [(file, f"{SITE}/{study}/{file}")]}
 
     def appendix(
@@ -575,7 +579,7 @@ class _Site:
                 alike=common, rests=_shared(rests), fields=fields,
                 cards=[_card(like, held) for like, held in cards.items()],
                 methods_told={self.method(name): self.methods[name].title for name in methods},
-                dataset=self.dataset(members[0].dataset),
+                dataset=members[0].dataset in self.statistics and self.dataset(members[0].dataset),
             )  # fmt: skip
         self.files[self.root / fields] = documents
 
@@ -600,7 +604,8 @@ class _Site:
         if first.status == "not_private":
             return f"Without DP on {first.dataset}"
         method = self.methods[first.method].title
-        return f"{method} on {first.dataset}, {first.scenario}, {PROTOCOLS[first.protocol].name}"
+        scenario, protocol = SCENARIOS[first.scenario].called, PROTOCOLS[first.protocol].title
+        return f"{method} on {first.dataset}, {scenario}, {protocol}"
 
     def link(self, shelf: Shelf, folder: str) -> Link:
         """Return a function from a set's statements to their addresses on pages of a folder."""
@@ -611,6 +616,12 @@ class _Site:
             return f"{path if path != target else f'../{target}'}#{name}"
 
         return address
+
+
+def _unmeasured(name: str) -> dict[str, Any]:
+    """Return what a dataset's page says where no sizes were recorded."""
+    return {"name": name, "title": dataset_spec(name).title, "citation": "", "licence": "",
+            "sources": ()}  # fmt: skip
 
 
 def _sets(shelves: Iterable[Shelf]) -> dict[str, str]:
@@ -749,18 +760,21 @@ def _reasons(statements: Iterable[PrivacyStatement]) -> list[tuple[str, list[str
             for protocol in PROTOCOLS if any(of == protocol for of, _ in patterns)]  # fmt: skip
 
 
-def _part(block: Block, statements: Link = str) -> dict[str, Any]:
+def _part(block: Block, statements: Link = str, largest: Largest = _NO_CLASS) -> dict[str, Any]:
     """Return a block for the templates; with ``text``, ``tables`` or ``picture``."""
     if isinstance(block, str):
         return {"text": block, "files": ()}
     part = {"title": block.title, "notes": block.notes, "files": ()}
     if isinstance(block, Table):  # each panel scrolls separately
-        part["tables"] = [Markup(text) for text in html(block, statements)]
+        part["tables"] = [Markup(text) for text in html(block, statements, largest)]
         if block.unfolded is not None:
             part["unfolded"] = block.unfolded
             part["panels"] = list(dict.fromkeys(str(row[block.panel]) for row in block.rows))
         if block.layout:
-            part["layout"], part["key"] = Markup(layout_html(block, statements)), block.layout.key
+            part["layout"], part["key"] = (
+                Markup(layout_html(block, statements, largest)),
+                block.layout.key,
+            )
     return part
 
 

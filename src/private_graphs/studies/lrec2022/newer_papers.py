@@ -83,7 +83,7 @@ def build(results: Any) -> list[Block]:
     return [_table(pd.DataFrame(rows))] if rows else []
 
 
-FAULTS = ("released_embedding", "last_step", "shared_scale", "dpappr")
+FAULTS = ("released_embedding", "last_step", "shared_scale")
 """Values of ``PROVES`` that say that a paper's own method lacks noise."""
 
 
@@ -97,8 +97,9 @@ def numbers(results: Any) -> dict[str, str]:
     verdicts = {name: set(group["proves"]) for name, group in named}
     faulty = [name for name, found in verdicts.items() if found & {*FAULTS}]
     sound = [name for name, found in verdicts.items() if "no_fault" in found]
+    judged = [name for name, found in verdicts.items() if "not_read" not in found]
     return {
-        "papers": number(rows["paper"].nunique()), "read": number(len(faulty) + len(sound)),
+        "papers": number(rows["paper"].nunique()), "read": number(len(judged)),
         "faults": number(len(faulty)), "faulty": enumeration(faulty),
         "without fault": enumeration(sound),
         "smallest": number(rows["epsilon"].min()), "largest": number(rows["epsilon"].max()),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from private_graphs.core.errors import counted
 from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.report.words import (
     POOLED_WITH,
@@ -46,7 +47,7 @@ from private_graphs.tasks.tasks import SCENARIOS
 
 EPSILONS = (1.0, 2.0)
 """Budgets for which the paper prints scores on every dataset."""
-WHERE = {"text": "no public graph", "graph": "public evaluation graph", "edges": "edge level"}
+WHERE = {name: SCENARIOS[name].called for name in ("text", "graph", "edges")}
 VERDICTS = {"above": "beats it", "even": "even", "below": "below it"}
 LINE = ["dataset", "features", "source"]
 NOTES = (
@@ -58,7 +59,7 @@ NOTES = (
     "In brackets ε of all runs that the choice looked at, with its δ where it is another.",
     "public data: whether a best row beats the row that reads nothing private in the same "
     "scenario, by more than a standard error of the difference.",
-    "edge level: training texts and labels are public there, and only the edges are private: those "
+    "links: training texts and labels are public there, and only the links are private: those "
     "rows do not protect what the others do.",
     "to published: this row minus published.",
 )
@@ -310,7 +311,7 @@ def _privacy(row: dict[str, Any]) -> Cell:
     cell = guarantee(row)
     if missing(row["runs_compared"]) or missing(row["epsilon_all_runs"]):
         return cell
-    text = f"all {row['runs_compared']:g} runs: {budget(row['epsilon_all_runs'])}"
+    text = f"all {counted(int(row['runs_compared']), 'run')}: {budget(row['epsilon_all_runs'])}"
     if not math.isclose(row["delta"], row["delta_all_runs"]):
         text += f" at δ = {number(row['delta_all_runs'])}"
     return replace(cell, text=f"{cell.text} [{text}]")
