@@ -44,7 +44,7 @@ test: install
 test-all: test
 	$(BIN)/python -m pytest tests/mutants tests/mechanisms --all-mutants
 	$(BIN)/python -m pytest tests/test_faults.py tests/documents/test_payment.py --all-faults
-	$(BIN)/python -m pytest tests/workflow/test_demo.py tests/report/test_restate.py --demo
+	$(BIN)/python -m pytest tests/workflow/test_demo.py tests/report/test_restate.py tests/test_docs_site.py --demo
 	$(BIN)/private-graphs audit --mechanisms
 	$(BIN)/private-graphs audit --replay
 	test -z "$$PRIVATE_GRAPHS_MIRROR" || $(BIN)/private-graphs rerun --sample 20 --minutes 10 --mirror "$$PRIVATE_GRAPHS_MIRROR"

@@ -52,7 +52,7 @@ onsuccess:
     say(announce.summary(WORK, time.time() - STARTED))
     for line in findings(Path(RESULTS).parent):
         say(line)
-    say("Open results/index.html; files are in results/*/exhibits/")
+    say("Results: results/index.html; files: results/*/exhibits/")
 
 
 onerror:

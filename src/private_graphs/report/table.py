@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from html import escape
@@ -20,6 +21,7 @@ from private_graphs.tasks.tasks import SCENARIOS
 FILTERS = ("dataset", "protocol")
 """Row columns by which a page can be filtered."""
 
+_SPREAD = re.compile(r"(\S+) ± (\S+)")
 _NONE: Mapping[str, float] = {}
 _MANY = 10
 """Number of columns from which a paper's layout is set in smaller letters."""
@@ -317,7 +319,9 @@ def _heads(table: Table, stacks: Sequence[Sequence[int]]) -> tuple[str, str]:
 
 def _wraps(stack: Sequence[Cell]) -> str:
     """Return the class of a cell whose text may be broken."""
-    return ' class="wraps"' if max(len(cell.text) for cell in stack) > _LONG else ""
+    if max(len(cell.text) for cell in stack) > _LONG:
+        return ' class="wraps"'
+    return ' class="spread"' if any(_SPREAD.search(cell.text) for cell in stack) else ""
 
 
 def _lines(stack: Sequence[Cell], statements: Link, largest: Largest) -> str:
@@ -332,7 +336,7 @@ def _useless(accuracy: tuple[str, float] | None, largest: Largest) -> bool:
 
 
 def _line(cell: Cell, statements: Link, largest: Largest) -> str:
-    text = escape(on_one_line(cell.text))
+    text = _SPREAD.sub(r"\1 <small>±&nbsp;\2</small>", escape(on_one_line(cell.text)))
     tone, useless = escape(cell.tone), " useless" * _useless(cell.accuracy, largest)
     if cell.statement:
         address = escape(statements(cell.statement))

@@ -17,10 +17,11 @@ from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.claims import claims_of
 from private_graphs.report.statement import said, tone, words
-from private_graphs.report.words import bound, budget, enumeration, missing, number
+from private_graphs.report.words import bound, budget, enumeration, missing, number, unit
 from private_graphs.running.exhibit import NOTHING, Block, Cell, Column, Exhibit, Table
 from private_graphs.running.study import Number
 from private_graphs.site.shelf import Shelf
+from private_graphs.tasks.tasks import SCENARIOS
 
 NOISE_SOURCES = {
     "seeded": "from seeds, so that a run can be repeated; every proved ε supposes that the seeds "
@@ -426,7 +427,8 @@ def guarantees(shelf: Shelf, method: str = "") -> Table:
             "low": low.get(key), "high": high.get(key),
             "statement": weakest.statement_id, "private": private,
             "tone": "refuted" if refuted else tone(weakest),
-            "unit": f"{words(weakest.unit)}, {words(weakest.relation)}",
+            "unit": f": {unit(weakest.unit)}, {_RELATIONS.get(weakest.relation, weakest.relation)}"
+                    if private else "",
             "claimed": max(entry.epsilon_published or 0 for entry in held) or None,
             "proved": weakest.epsilon_proved,
             "together": max((entry.epsilon_all_runs for entry in held), key=_weakness),
@@ -434,13 +436,16 @@ def guarantees(shelf: Shelf, method: str = "") -> Table:
         })  # fmt: skip
     frame = pd.DataFrame(records)
     if len(frame):  # at one ε of one unit the best score first
-        order = frame.assign(score=-frame["high"].astype(float).fillna(-1))
-        frame = frame.loc[order.sort_values(["dataset", "unit", "epsilon", "score"]).index]
+        order = frame.assign(
+            public=~frame["private"].astype(bool), score=-frame["high"].astype(float).fillna(-1)
+        ).sort_values(["dataset", "public", "unit", "epsilon", "score"], kind="stable")
+        frame = frame.loc[order.index]
     called = [] if method else [Column("method", lambda row: shelf.results.title(row["method"]))]
     columns = [
         Column("dataset", lambda row: row["dataset"]),
         *called,
-        Column("scenario", lambda row: row["scenario"], under=not method),
+        Column("scenario", lambda row: f"{SCENARIOS[row['scenario']].called}{row['unit']}",
+               under=not method),
         Column("protocol", lambda row: row["protocol"]),
         Column("ε asked", lambda row: number(row["epsilon"])),
         Column("micro-F1" if score == "test_micro_f1" else "accuracy", lambda row: Cell(
@@ -448,7 +453,6 @@ def guarantees(shelf: Shelf, method: str = "") -> Table:
         Column("ε proved", lambda row: Cell(
             _said(row["proved"], budget, "none") if row["private"] else "no DP",
             row["statement"], row["tone"])),
-        Column("per", lambda row: row["unit"] if row["private"] else NOTHING, under=True),
         Column("ε claimed", lambda row: _said(row["claimed"], budget)),
         Column("all runs of a job", lambda row: _said(
             row["together"], budget, "none" if row["private"] else NOTHING)),
@@ -462,6 +466,9 @@ def guarantees(shelf: Shelf, method: str = "") -> Table:
         "lowest to the highest of all settings."
     )
     return Table("All privacy guarantees", frame, columns, notes=(note,), panel="dataset")
+
+
+_RELATIONS = {"replace": "replaced", "add_remove": "added or removed", "zero_out": "emptied"}
 
 
 def _range(row: Mapping[str, Any]) -> str:

@@ -97,7 +97,7 @@ def numbers(results: Any) -> dict[str, str]:
     verdicts = {name: set(group["proves"]) for name, group in named}
     faulty = [name for name, found in verdicts.items() if found & {*FAULTS}]
     sound = [name for name, found in verdicts.items() if "no_fault" in found]
-    judged = [name for name, found in verdicts.items() if "not_read" not in found]
+    judged = [name for name, found in verdicts.items() if found != {"not_read"}]
     return {
         "papers": number(rows["paper"].nunique()), "read": number(len(judged)),
         "faults": number(len(faulty)), "faulty": enumeration(faulty),
@@ -124,11 +124,11 @@ def _table(frame: pd.DataFrame) -> Table:
     columns = [
         Column("graph", lambda row: row["graph"]),
         Column("paper", lambda row: _text(row["paper"])),
-        Column("method", lambda row: _text(row["model"])),
+        Column("method", lambda row: _text(row["model"]), under=True),
         Column("unit", lambda row: row["unit"]),
         Column("protects", lambda row: _text(row["relation"]), under=True),
         Column("ε", lambda row: number(row["epsilon"])),
-        Column("δ", lambda row: number(row["delta"])),
+        Column("δ", lambda row: number(row["delta"]), under=True),
         Column("split", lambda row: _text(row["split"])),
         Column("place", lambda row: _text(row["place"]), under=True),
         Column("printed", _printed),

@@ -292,7 +292,8 @@ def _table(frame: pd.DataFrame) -> Table:
     for epsilon in EPSILONS:
         for head, show in SHOWN.items():
             at = across(frame, LINE, "asked", show)
-            columns.append(Column(head, at(epsilon), f"ε = {number(epsilon)}"))
+            below = head in ("to published", "public data")
+            columns.append(Column(head, at(epsilon), f"ε = {number(epsilon)}", under=below))
     title = "Test micro-F1: mean ± standard deviation over the draws, and what is proved"
     used = [name for name in WHERE if (frame["scenario"] == name).any()]
     scenarios = (f"{WHERE[name]}: {SCENARIOS[name].title}." for name in used)
