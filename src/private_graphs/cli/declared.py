@@ -179,12 +179,12 @@ def attack(
     as_json: AsJson = False,
     data: DataFolder = DATA,
 ) -> None:  # fmt: skip
-    """Attack classifiers like a release: how well is seen who was among the training units?
+    """Measure how well an attacker can tell who was in the training data.
 
-    Classifiers are trained as the release was, on random halves of the units, and attacked by
-    somebody who knows all documents, but not who is in. What comes out is evidence and no bound. It
-    reads private documents without noise: it is written to DIR/private, for your eyes, and only
-    because it stays there it costs no epsilon.
+    The command trains classifiers as the release was trained, on random halves of the units. The
+    attacker knows all documents, but not which were used. The result is evidence, not a bound. It
+    is computed from private documents without noise, and written to DIR/private: keep it there;
+    publishing it would break the guarantee.
 
     Example: private-graphs attack results
     """

@@ -26,7 +26,9 @@ _NONE: Mapping[str, float] = {}
 _MANY = 10
 """Number of columns from which a paper's layout is set in smaller letters."""
 _LONG = 18
-"""Length in letters from which a page may break the text of a cell into lines."""
+"""Length in letters from which a page may break the text of a cell into lines; ``_SENTENCE``: from
+which it keeps a cell wide enough for words."""
+_SENTENCE = 28
 _TEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
@@ -319,9 +321,10 @@ def _heads(table: Table, stacks: Sequence[Sequence[int]]) -> tuple[str, str]:
 
 def _wraps(stack: Sequence[Cell]) -> str:
     """Return the class of a cell whose text may be broken."""
-    if max(len(cell.text) for cell in stack) > _LONG:
-        return ' class="wraps"'
-    return ' class="spread"' if any(_SPREAD.search(cell.text) for cell in stack) else ""
+    longest = max(len(cell.text) for cell in stack)
+    if longest > _LONG:
+        return ' class="wraps long"' if longest > _SENTENCE else ' class="wraps"'
+    return ' class="wraps"' if any(_SPREAD.search(cell.text) for cell in stack) else ""
 
 
 def _lines(stack: Sequence[Cell], statements: Link, largest: Largest) -> str:
@@ -336,7 +339,7 @@ def _useless(accuracy: tuple[str, float] | None, largest: Largest) -> bool:
 
 
 def _line(cell: Cell, statements: Link, largest: Largest) -> str:
-    text = _SPREAD.sub(r"\1 <small>±&nbsp;\2</small>", escape(on_one_line(cell.text)))
+    text = _SPREAD.sub(r"\1 <small>±\u00a0\2</small>", escape(on_one_line(cell.text)))
     tone, useless = escape(cell.tone), " useless" * _useless(cell.accuracy, largest)
     if cell.statement:
         address = escape(statements(cell.statement))

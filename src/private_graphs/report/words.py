@@ -39,9 +39,9 @@ SCALE = {
 _ENDS = {1: "e1", 3: "e3", 10: "e10", VACUOUS_EPSILON: "e20"}
 
 PROVED_NOTE = (
-    "ε proved is of one run whose settings are fixed in advance and holds for the unit that stands "
-    "beside it, rounded up; none: no finite ε is proved. All seeds and settings of a row together "
-    "have epsilon_all_runs of the CSV."
+    "ε proved is for one run with settings fixed in advance, for the unit beside it, rounded up; "
+    "none: no finite ε is proved. The column epsilon_all_runs of the CSV is the ε of all runs behind "
+    "a row."
 )
 REFUTED_NOTE = (
     "refuted: ε > x: an attack on the same code at the same claim shows, at 99.9 % confidence, "

@@ -79,6 +79,6 @@ EXHIBIT = Exhibit(
     _TITLE,
     groups=(*_GROUPS, "appr_budgets", "appr_all_nodes"),
     build=build,
-    meaning="Whether plain gradient steps, which Algorithm 9 writes, learn at its learning rate, "
-    "and how much of the accuracy comes from public test edges at prediction.",
+    meaning="Do plain gradient steps, which Algorithm 9 writes, learn at its learning rate? How "
+    "much of the accuracy comes from public test edges at prediction?",
 )

@@ -112,6 +112,6 @@ EXHIBIT = Exhibit(
     label="Figures 5.1-5.3",
     groups=("appr_budgets", "appr_proved"),
     build=build,
-    meaning="What private neighbourhoods add to training on features alone, as published and where "
-    "ε is proved.",
+    meaning="Do private neighbourhoods improve on training with features alone, as published and "
+    "where ε is proved?",
 )

@@ -87,6 +87,5 @@ EXHIBIT = Exhibit(
     label="Figures 5.4-5.5",
     groups=("appr_degrees",),
     build=build,
-    meaning="Whether an attacker learns degrees from hidden layers; most degrees of the sample are "
-    "0.",
+    meaning="Can an attacker learn degrees from hidden layers? Most degrees of the sample are 0.",
 )

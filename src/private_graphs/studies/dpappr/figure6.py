@@ -70,5 +70,5 @@ EXHIBIT = Exhibit(
     label="Figures 5.6-5.7",
     groups=("appr_pictures",),
     build=build,
-    meaning="Whether classes separate in the hidden layers of training nodes as the budget grows.",
+    meaning="Do classes separate in the hidden layers of training nodes as the budget grows?",
 )

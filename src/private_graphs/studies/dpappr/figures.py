@@ -19,7 +19,7 @@ FIGURE8 = Exhibit(
         x="batch",
         x_label="roots of a step, B",
     ),
-    meaning="What larger batches change at a fixed budget of the published accounting.",
+    meaning="Do larger batches help at a fixed budget of the published accounting?",
 )
 
 FIGURE10 = Exhibit(
@@ -34,8 +34,8 @@ FIGURE10 = Exhibit(
         x_label="clip of a row (GM: C1) or of its entries (EM: C2)",
         log_x=True,
     ),
-    meaning="Whether the clip of the rows matters. As released columns are scaled to sum 1 after "
-    "it: a small clip changes nothing but which nodes are chosen; noise at a large one outweighs "
+    meaning="Does the clip of the rows matter? The released code scales columns to sum 1 after "
+    "clipping: a small clip only changes which nodes are chosen; noise at a large one outweighs "
     "the nodes that train on themselves.",
 )
 
@@ -61,7 +61,7 @@ WHAT_LEAKS = Exhibit(
     groups=("leaks_printed", "leaks_proved"),
     build=leaks.blocks,
     numbers=leaks.numbers,
-    meaning="How well an attacker guesses who was a training node, beside the printed and the "
-    "proved ε. Where few nodes are drawn into the sample that a model learns from, most members "
-    "were never seen. It is evidence: no bound, and no audit.",
+    meaning="An attacker guesses who was a training node, beside the printed and the proved ε. "
+    "Where few nodes are drawn into the sample that a model learns from, the model never saw most "
+    "members. These are examples of attacks; stronger ones may exist.",
 )

@@ -74,5 +74,5 @@ EXHIBIT = Exhibit(
     groups=(),
     build=build,
     statistics=True,
-    meaning="Which graphs the thesis used, and what its numbers of edges count.",
+    meaning="Did the thesis use the graphs at hand, and what do its numbers of edges count?",
 )

@@ -105,6 +105,6 @@ EXHIBIT = Exhibit(
     "Class level: one release, training in steps, and what is possible",
     ("faces_codes", "faces_class_worlds"),
     build,
-    meaning="How right anybody can be about a class whose images are protected as a whole, and how "
-    "near one report per class comes to that.",
+    meaning="An attacker's best possible guess about a class whose images are protected as a "
+    "whole, and one report per class beside it.",
 )

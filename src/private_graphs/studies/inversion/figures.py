@@ -42,8 +42,8 @@ TABLE4_1 = Exhibit(
         title="Table 4.1. Distances of digits, no DP",
         datasets=("mnist", "digits"),
     ),
-    meaning="How near attacks come to the pictures that a model was trained on, beside the "
-    "baseline: no access to the model.",
+    meaning="Do attacks come nearer to the training pictures than a guess without access to the "
+    "model?",
 )
 
 
@@ -58,8 +58,8 @@ TABLE4_2 = Exhibit(
     "Attacks on a face classifier without DP",
     ("faces_plain_attacks",),
     _table4_2,
-    meaning="How near attacks come to the pictures that a model was trained on, beside the "
-    "baseline: no access to the model.",
+    meaning="Do attacks come nearer to the training pictures than a guess without access to the "
+    "model?",
 )
 
 FIGURE4_1 = Exhibit(
@@ -67,7 +67,7 @@ FIGURE4_1 = Exhibit(
     "Digits that attacks make of a model without DP",
     ("mnist_plain_attacks",),
     partial(grids, title="Figure 4.1"),
-    meaning="What attacks make of a classifier of digits: the distance prefers blank images.",
+    meaning="Can the attack recover digits? The printed distance prefers blank images.",
 )
 
 FIGURE4_2 = Exhibit(
@@ -75,7 +75,7 @@ FIGURE4_2 = Exhibit(
     "Faces that attacks make of a model without DP",
     ("faces_plain_attacks",),
     partial(grids, title="Figure 4.2"),
-    meaning="What attacks make of a face classifier.",
+    meaning="Can the attack recover faces from a model without DP?",
 )
 
 
@@ -105,8 +105,8 @@ FIGURE4_3 = Exhibit(
     "Examples of subclasses",
     ("mnist_examples",),
     _examples,
-    meaning="What subclass-level DP protects: everything that looks like one of these pictures, "
-    "by a rule that follows private pictures, or by one that public pictures define.",
+    meaning="Subclass-level DP protects everything that looks like one of these pictures. The "
+    "thesis's rule follows private pictures; the corrected one is defined by public pictures.",
 )
 
 FIGURE4_4 = Exhibit(
@@ -117,7 +117,7 @@ FIGURE4_4 = Exhibit(
         "mnist_record_attacks",
     ),
     partial(grids, title="Figure 4.4", attack="enhanced, mean ℓ1"),
-    meaning="Which digits can be read off models with record-level DP.",
+    meaning="Can the attack recover digits from models with record-level DP?",
 )
 
 FIGURE4_5 = Exhibit(
@@ -128,7 +128,7 @@ FIGURE4_5 = Exhibit(
         "mnist_subclass_attacks",
     ),
     partial(grids, title="Figure 4.5", attack="enhanced, mean ℓ1"),
-    meaning="Which digits can be read off models with subclass-level DP.",
+    meaning="Can the attack recover digits from models with subclass-level DP?",
 )
 
 FIGURE4_6 = Exhibit(
@@ -148,7 +148,7 @@ FIGURE4_7 = Exhibit(
     "Digits, record-DP: accuracy, distance and recognition against ε",
     ("mnist_record_attacks", "mnist_record_between_attacks"),
     partial(budget_charts, title="Figure 4.7"),
-    meaning="Whether record-level noise keeps an attack from showing digits.",
+    meaning="Does record-level noise keep an attack from showing digits?",
 )
 
 FIGURE4_8 = Exhibit(
@@ -156,7 +156,7 @@ FIGURE4_8 = Exhibit(
     "Digits, subclass-DP: accuracy, distance and recognition against ε",
     ("mnist_subclass_attacks",),
     partial(budget_charts, title="Figure 4.8"),
-    meaning="Whether subclass-level noise leaves anything to learn or to attack.",
+    meaning="Does subclass-level noise leave anything to learn or to attack?",
 )
 
 
@@ -199,7 +199,7 @@ FIGURE4_10 = Exhibit(
         "faces_class_sound_attacks",
     ),
     partial(grids, title="Figure 4.10", attack="enhanced"),
-    meaning="Which models faces can be read off.",
+    meaning="Can the attack recover faces?",
 )
 
 FIGURE4_11 = Exhibit(
@@ -220,7 +220,7 @@ FIGURE4_12 = Exhibit(
     "Faces, record-DP: accuracy, distance and recognition against ε",
     ("faces_record_attacks",),
     partial(budget_charts, title="Figure 4.12"),
-    meaning="Whether record-level noise keeps an attack from recognising people.",
+    meaning="Does record-level noise keep an attack from recognising people?",
 )
 
 FIGURE4_13 = Exhibit(
@@ -231,7 +231,7 @@ FIGURE4_13 = Exhibit(
         "faces_class_sound_attacks",
     ),
     partial(budget_charts, title="Figure 4.13"),
-    meaning="Whether class-level noise leaves anything to learn or to attack.",
+    meaning="Does class-level noise leave anything to learn or to attack?",
 )
 
 ATTACK_SCORES = Exhibit(
@@ -243,6 +243,6 @@ ATTACK_SCORES = Exhibit(
         "mnist_record_between_attacks", "mnist_subclass_attacks",
     ),
     lambda results: [leakage_table(results, "What attacks get from models")],
-    meaning="Whether a model gives its classes away is told by who can be recognised, not by the "
-    "distance that the thesis prints: that ranks the emptiest picture best.",
+    meaning="The people who can be recognised show that a model gives its classes away. The "
+    "printed distance does not: it ranks the emptiest picture best.",
 )  # fmt: skip

@@ -49,6 +49,6 @@ EXHIBIT = Exhibit(
     "Subclasses with one release",
     ("mnist_part_means",),
     build,
-    meaning="How much accuracy is left at subclass level when the budget is spent once, on the "
-    "means of parts, and not on steps.",
+    meaning="Accuracy at subclass level when the budget is spent once, on the means of parts, and "
+    "not on steps.",
 )

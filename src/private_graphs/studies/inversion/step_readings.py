@@ -62,5 +62,6 @@ EXHIBIT = Exhibit(
     "Models by both readings of the steps",
     (*DOUBLED, *UNDOUBLED),
     build,
-    meaning="Which number of steps would explain the printed accuracy, and what it proves.",
+    meaning="The thesis does not print the number of steps: these numbers would explain its "
+    "accuracy, with the ε that each proves.",
 )

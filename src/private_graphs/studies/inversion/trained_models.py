@@ -75,5 +75,5 @@ EXHIBIT = Exhibit(
         "mnist_subclass",
     ),
     build,
-    meaning="What accuracy is left at the printed noise, and what that noise proves.",
+    meaning="Accuracy at the printed noise, beside the ε that this noise proves.",
 )

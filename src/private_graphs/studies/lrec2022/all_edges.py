@@ -46,6 +46,6 @@ EXHIBIT = Exhibit(
     "A node with all its edges",
     groups=("frontier", "all_edges"),
     build=build,
-    meaning="What one noisy release about all training nodes with all their edges is worth beside "
-    "public data alone, on ten graphs.",
+    meaning="One noisy release about all training nodes with all their edges, compared with public "
+    "data alone, on ten graphs.",
 )

@@ -33,7 +33,7 @@ NOTES = (
     "graphs no paper recorded here prints a score at ε = 1 as a number; what newer papers print "
     "has a page of its own.",
     "proved: without any public label, but at edge level, where all training labels are public. "
-    "Units differ by row, so that rows of one graph are not compared with each other.",
+    "Do not compare rows: they protect different things.",
     "public data alone: by number of known public labels; at edge level, texts alone.",
     "* the proved score is above public data alone with 20 labels (at edge level: texts alone) by "
     "more than two standard errors of the draws.",
@@ -154,6 +154,6 @@ EXHIBIT = Exhibit(
     "Proved at ε = 1 on every graph",
     groups=GROUPS,
     build=build,
-    meaning="What is printed, what is proved, and what public data alone give, on every graph at "
-    "hand; each row says what it protects.",
+    meaning="Printed scores, proved scores and public data alone, on every graph at hand; each row "
+    "names what it protects.",
 )

@@ -95,5 +95,5 @@ EXHIBIT = Exhibit(
     "What is claimed, what is proved, and what an attack on the code shows",
     groups=("audit",),
     build=build,
-    meaning="Which claims fall to an attack on the code, and that no proof does.",
+    meaning="An attack on the code refutes some claims; it refutes no proof.",
 )

@@ -131,5 +131,5 @@ EXHIBIT = Exhibit(
     "Which classes are confused, without DP and at ε = 2",
     groups=("table1",),
     build=build,
-    meaning="Whether DP confuses the classes that are confused without it.",
+    meaning="Does DP confuse the classes that are confused without it?",
 )

@@ -16,8 +16,8 @@ FIGURE1 = Exhibit(
     "Without DP, by share of the training nodes",
     groups=("A",),
     build=partial(curves.build, figure="figure1", group="A", x="train_fraction", private=False),
-    meaning="How much training data a graph convolutional network needs when nothing is private: "
-    "SGD and Adam on random shares of the training nodes.",
+    meaning="How much training data does a graph convolutional network need when nothing is "
+    "private? SGD and Adam train on random shares of the training nodes.",
 )
 
 FIGURE2 = Exhibit(
@@ -25,7 +25,7 @@ FIGURE2 = Exhibit(
     "With DP, by share of the training nodes",
     groups=("B",),
     build=partial(curves.build, figure="figure2", group="B", x="train_fraction", private=True),
-    meaning="Whether more training data helps under DP, on the full graph.",
+    meaning="Does more training data help under DP, on the full graph?",
 )
 
 FIGURE2_AT_2 = Exhibit(
@@ -33,7 +33,7 @@ FIGURE2_AT_2 = Exhibit(
     "With DP at ε = 2 on larger graphs",
     groups=("B_at_2",),
     build=partial(curves.build, figure="figure2", group="B_at_2", x="train_fraction", private=True),
-    meaning="Whether more training data of a larger graph helps under DP.",
+    meaning="Does more training data of a larger graph help under DP?",
     label="Figure 2 at ε = 2",
 )
 
@@ -42,7 +42,8 @@ FIGURE3 = Exhibit(
     "Without DP, by number of random splits",
     groups=("C",),
     build=partial(curves.build, figure="figure3", group="C", x="splits", private=False),
-    meaning="What it costs to train on random splits in place of the full graph (1 split).",
+    meaning="How much accuracy does training on random splits cost, compared with the full graph "
+    "(1 split)?",
 )
 
 FIGURE3_WITHOUT_DP = Exhibit(
@@ -50,7 +51,7 @@ FIGURE3_WITHOUT_DP = Exhibit(
     "SGD on random splits of larger graphs",
     groups=("C_without_dp",),
     build=partial(curves.build, figure="figure3", group="C_without_dp", x="splits", private=False),
-    meaning="What the text says of PubMed in Figure 3: SGD without DP on the full graph and on "
+    meaning="PubMed in Figure 3, as the text describes it: SGD without DP on the full graph and on "
     "random splits.",
     label="Figure 3, SGD",
 )
@@ -83,7 +84,7 @@ FIGURE4 = Exhibit(
     "With DP, by number of random splits",
     groups=("C",),
     build=_figure4,
-    meaning="Whether training on random splits helps under DP; 1 split is the full graph.",
+    meaning="Does training on random splits help under DP? 1 split is the full graph.",
 )
 
 FIGURE5 = Exhibit(
@@ -91,8 +92,8 @@ FIGURE5 = Exhibit(
     "Hard cases, by share of the training nodes",
     groups=("A",),
     build=partial(hard.build, figure="figure5", group="A", x="train_fraction"),
-    meaning="Whether what SGD gets wrong with all training nodes stays wrong with fewer, beside "
-    "how much is wrong at all.",
+    meaning="Do the same test nodes stay wrong when SGD has fewer training nodes? The share of "
+    "all wrong nodes stands beside it.",
 )
 
 FIGURE6 = Exhibit(
@@ -100,8 +101,8 @@ FIGURE6 = Exhibit(
     "Hard cases under DP, by ε",
     groups=("A", "B"),
     build=partial(hard.build, figure="figure6", group="B", x="epsilon"),
-    meaning="Whether what SGD gets wrong without DP stays wrong under it, beside how much is wrong "
-    "at all.",
+    meaning="Do the test nodes that SGD gets wrong without DP stay wrong under it? The share of "
+    "all wrong nodes stands beside it.",
 )
 
 WHAT_LEAKS = Exhibit(
@@ -114,6 +115,7 @@ WHAT_LEAKS = Exhibit(
     ),
     build=leaks.blocks,
     numbers=leaks.numbers,
-    meaning="How well an attacker guesses who was a training node, which edges there are, and who "
-    "used a rare word, beside the printed and the proved ε. Evidence: no bound, and no audit.",
+    meaning="An attacker guesses who was a training node, which edges there are, and who used a "
+    "rare word, beside the printed and the proved ε. These are examples of attacks; stronger ones "
+    "may exist.",
 )  # fmt: skip

@@ -90,5 +90,5 @@ EXHIBIT = Exhibit(
     "Private and useful",
     groups=("frontier", "table1"),
     build=build,
-    meaning="Which proved methods beat what public data alone gives, and from which ε on.",
+    meaning="Which proved methods beat public data alone, and from which ε on?",
 )

@@ -95,5 +95,5 @@ EXHIBIT = Exhibit(
     "Fewer public labels",
     groups=("frontier",),
     build=build,
-    meaning="Private training is worth the more, the fewer labels are public.",
+    meaning="The fewer labels are public, the more private training helps.",
 )

@@ -164,6 +164,6 @@ EXHIBIT = Exhibit(
     groups=["newer_edges", "newer_nodes"],
     build=build,
     numbers=numbers,
-    meaning="What papers after the studied ones print on the same graphs, what the code that they "
-    "released proves, and what ours score on the same split at the same unit and ε.",
+    meaning="Later papers on the same graphs: the printed score, the ε that their released code "
+    "proves, and our score on the same split at the same unit and ε.",
 )

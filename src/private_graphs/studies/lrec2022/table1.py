@@ -91,6 +91,5 @@ EXHIBIT = Exhibit(
     "Micro-F1 on the test nodes",
     groups=("table1",),
     build=build,
-    meaning="Whether the printed scores can be met, and what privacy the runs really have: by the "
-    "authors' code, by the text of the paper, and where the ε asked for is proved.",
+    meaning="Can the scores be reproduced, and how private are they really?",
 )

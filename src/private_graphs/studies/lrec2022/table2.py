@@ -42,5 +42,5 @@ EXHIBIT = Exhibit(
     "Micro-F1 on the test nodes by kind of text features",
     groups=("table2", "sentence_bert"),
     build=build,
-    meaning="What kind of text features is worth most on Pokec, with DP and without.",
+    meaning="Which text features are best on Pokec, with DP and without?",
 )

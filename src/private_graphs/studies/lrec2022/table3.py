@@ -113,5 +113,5 @@ EXHIBIT = Exhibit(
     "Noise multipliers for an ε on the full graph",
     groups=(),
     build=build,
-    meaning="How much noise an ε takes by the paper's formula, and how much by what can be proved.",
+    meaning="How much noise does an ε take, by the paper's formula and by a proof?",
 )

@@ -84,6 +84,6 @@ EXHIBIT = Exhibit(
     "Datasets: published sizes and the sizes after loading",
     groups=(),
     build=build,
-    meaning="Whether the graphs are those of the paper.",
+    meaning="Are these the graphs of the paper?",
     statistics=True,
 )

@@ -334,5 +334,5 @@ EXHIBIT = Exhibit(
     groups=("frontier", "table1"),
     build=build,
     answer=answer,
-    meaning="Which proved methods beat the published scores, and which beat public data alone.",
+    meaning="Which proved methods beat the published scores, and which beat public data alone?",
 )

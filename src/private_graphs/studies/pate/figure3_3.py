@@ -96,6 +96,6 @@ EXHIBIT = Exhibit(
     "Training accuracy and disagreement of two classifiers",
     ("long",),
     build,
-    meaning="Whether noisy labels are learned last, and whether images on which two classifiers "
-    "disagree are those with wrong labels.",
+    meaning="Are noisy labels learned last? Are the images on which two classifiers disagree those "
+    "with wrong labels?",
 )

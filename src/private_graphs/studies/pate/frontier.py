@@ -94,7 +94,7 @@ EXHIBIT = Exhibit(
     "Private and useful: accuracy against ε",
     ("frontier", "plus", "students"),
     build,
-    meaning="What a few noisy steps on fixed features reach with a proof, beside the four "
-    "frameworks on noisy labels, and what public labels alone give.",
+    meaning="Accuracy of a few noisy steps on fixed features, which have a proof, beside the four "
+    "frameworks on noisy labels and public labels alone.",
     statistics=True,
 )

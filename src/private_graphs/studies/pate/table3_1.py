@@ -112,6 +112,6 @@ EXHIBIT = Exhibit(
     "Accuracy of the student",
     GROUPS,
     build,
-    meaning="What the four frameworks make of the same noisy labels at two budgets, which of the "
-    "printed gains survive paired seeds, and what the printed ε really is.",
+    meaning="The four frameworks learn from the same noisy labels at two budgets. Which printed "
+    "gains survive paired seeds, and what is the true ε?",
 )

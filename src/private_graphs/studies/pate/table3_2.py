@@ -52,5 +52,5 @@ EXHIBIT = Exhibit(
     "Accuracy against the share of labels taken to be wrong",
     ("plus", "students", "noise_ratios"),
     build,
-    meaning="Whether the share of labels that co-teaching leaves out matters.",
+    meaning="Does the share of labels that co-teaching leaves out matter?",
 )

@@ -68,5 +68,5 @@ EXHIBIT = Exhibit(
     "Accuracy against the share of labels removed",
     ("plus", "students", "removal_ratios"),
     build,
-    meaning="Whether removing suspicious labels helps, and how many of those removed are wrong.",
+    meaning="Does removing suspicious labels help, and how many of the removed labels are wrong?",
 )

@@ -81,5 +81,5 @@ EXHIBIT = Exhibit(
     "SVHN",
     ("svhn_plus", "svhn_students"),
     build,
-    meaning="What the four frameworks make of published votes on house numbers.",
+    meaning="The four frameworks learn from published votes on house numbers.",
 )

@@ -11,6 +11,7 @@ EXHIBIT = Exhibit(
     groups=("leaks_labels",),
     build=leaks.blocks,
     numbers=leaks.numbers,
-    meaning="How well an attacker guesses which private pictures the teachers learned from, by "
-    "what a classifier of the released labels answers. It is evidence: no bound, and no audit.",
+    meaning="An attacker guesses which private pictures the teachers learned from, by the answers "
+    "of a classifier trained on the released labels. These are examples of attacks; stronger ones "
+    "may exist.",
 )

@@ -17,7 +17,8 @@ FIGURE1 = Exhibit(
         curves.build, figure="figure1", group="A", x="train_fraction", private=False,
         printed=printed_points,
     ),
-    meaning="How much training data a graph convolutional network needs when nothing is private.",
+    meaning="How much training data does a graph convolutional network need when nothing is "
+    "private?",
 )  # fmt: skip
 
 
@@ -37,7 +38,7 @@ FIGURE2 = Exhibit(
     "With DP, by share of the training nodes",
     groups=("lrec2022.B", "untuned"),
     build=_figure2,
-    meaning="Whether more training data helps under DP, where nobody chooses a learning rate.",
+    meaning="Does more training data help under DP, with an untuned learning rate?",
 )
 
 FIGURE3 = Exhibit(
@@ -45,7 +46,7 @@ FIGURE3 = Exhibit(
     "Hard cases, by share of the training nodes",
     groups=("lrec2022.A",),
     build=partial(hard.build, figure="figure3", group="A", x="train_fraction"),
-    meaning="Whether what SGD gets wrong with all training nodes stays wrong with fewer.",
+    meaning="Do the same test nodes stay wrong when SGD has fewer training nodes?",
 )
 
 FIGURE4 = Exhibit(
@@ -53,5 +54,5 @@ FIGURE4 = Exhibit(
     "Hard cases under DP, by ε",
     groups=("lrec2022.A", "lrec2022.B"),
     build=partial(hard.build, figure="figure4", group="B", x="epsilon"),
-    meaning="Whether what SGD gets wrong without DP stays wrong under it.",
+    meaning="Do the test nodes that SGD gets wrong without DP stay wrong under it?",
 )

@@ -62,5 +62,5 @@ EXHIBIT = Exhibit(
     "Micro-F1 on the test nodes",
     groups=("lrec2022.table1", "lrec2022.B", "untuned"),
     build=build,
-    meaning="What Adam scores under DP where nobody looks for a learning rate, beside SGD.",
+    meaning="Adam with an untuned learning rate, compared with SGD.",
 )

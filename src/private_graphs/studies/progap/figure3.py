@@ -99,6 +99,6 @@ EXHIBIT = Exhibit(
     "Convergence",
     groups=("friendship_epochs", "list_epochs"),
     build=build,
-    meaning="How fast the stages of one run learn, and how far its training accuracy runs ahead of "
-    "that on nodes that it did not learn from.",
+    meaning="How fast do the stages of one run learn, and how far is training accuracy above that "
+    "of other nodes?",
 )

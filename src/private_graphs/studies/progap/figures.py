@@ -108,8 +108,8 @@ FIGURE2 = Exhibit(
         x_label="ε asked for",
         line="title",
     ),
-    meaning="How much accuracy a budget buys, under the published accounting and where it is "
-    "proved.",
+    meaning="How much accuracy does a budget buy, under the published accounting and where ε is "
+    "proved?",
 )
 
 FIGURE4 = Exhibit(
@@ -125,7 +125,7 @@ FIGURE4 = Exhibit(
         line="epsilon",
         line_label="ε asked for:",
     ),
-    meaning="Whether deeper is better where the budget is large, and shallower where it is small.",
+    meaning="Are deeper models better at a large budget, and shallower ones at a small budget?",
 )
 
 WHAT_LEAKS = Exhibit(
@@ -134,7 +134,7 @@ WHAT_LEAKS = Exhibit(
     groups=("leaks_lists", "leaks_lists_without_dp", "leaks_friendships"),
     build=leaks.blocks,
     numbers=leaks.numbers,
-    meaning="How well an attacker guesses who was a training node, and somebody who knows all "
-    "other friendships one of them, beside the printed and the proved ε. It is evidence: no bound, "
-    "and no audit.",
+    meaning="An attacker guesses who was a training node; another, who knows all other "
+    "friendships, guesses one of them; the printed and the proved ε stand beside them. These are "
+    "examples of attacks; stronger ones may exist.",
 )

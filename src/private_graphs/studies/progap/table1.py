@@ -73,5 +73,6 @@ EXHIBIT = Exhibit(
     groups=(),
     build=build,
     statistics=True,
-    meaning="Which graphs the paper used, which are at hand, and what its FB-100 really holds.",
+    meaning="Which graphs did the paper use, which are at hand, and what does its FB-100 really "
+    "hold?",
 )

@@ -120,6 +120,6 @@ EXHIBIT = Exhibit(
     "Test accuracy",
     groups=("no_noise", "friendships", "owned_lists", "read_lists"),
     build=build,
-    meaning="What noisy sums along edges are worth at edge and node level, what privacy the "
-    "printed rows really have, and what methods with a proof reach on the same data.",
+    meaning="How much are noisy sums along edges worth at edge and node level, how private are the "
+    "printed rows really, and what do methods with a proof reach on the same data?",
 )
