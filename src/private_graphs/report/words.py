@@ -40,8 +40,8 @@ _ENDS = {1: "e1", 3: "e3", 10: "e10", VACUOUS_EPSILON: "e20"}
 
 PROVED_NOTE = (
     "ε proved is for one run with settings fixed in advance, for the unit beside it, rounded up; "
-    "none: no finite ε is proved. The column epsilon_all_runs of the CSV is the ε of all runs behind "
-    "a row."
+    "none: no finite ε is proved. The column epsilon_all_runs of the CSV is the ε of all runs "
+    "behind a row."
 )
 REFUTED_NOTE = (
     "refuted: ε > x: an attack on the same code at the same claim shows, at 99.9 % confidence, "
