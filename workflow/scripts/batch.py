@@ -14,7 +14,6 @@ from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of, write_json
 from private_graphs.core.manifest import MANIFEST
 from private_graphs.methods import module_of
-from private_graphs.report.words import spent
 from private_graphs.running.jobs import Job
 from private_graphs.running.memory import refuse_too_large
 from private_graphs.workflow.verify import content_digest, finish, is_current
@@ -63,12 +62,13 @@ def save_document(folder: Path, name: str, document: dict) -> None:
 
 
 def position(scale: Path, secret: bool) -> str:
-    """Return how many batches of the run have finished and how long it runs, of how long it was
-    expected to: ``[ 54/ 61, 3 of 11 min] ``; without a plan nothing, where secret no times."""
+    """Return how many batches of a run have finished, and its time of the expected one:
+    ``[ 54/ 61, 3 of about 11 min] ``; without a plan nothing, where secret no times."""
     path = scale / "logs" / "plan.json"
     if not path.is_file():
         return ""
     plan = json.loads(path.read_text(encoding="utf-8"))
     done = sum(Path(each).is_file() for each in plan["markers"])
-    times = "" if secret else f", {spent(time.time() - plan['started'], plan['expected'])}"
+    minutes = (time.time() - plan["started"]) / 60, plan["expected"] / 60
+    times = "" if secret else f", {minutes[0]:.0f} of about {minutes[1]:.0f} min"
     return f"[{done:3d}/{len(plan['markers']):3d}{times}] "

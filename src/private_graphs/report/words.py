@@ -101,13 +101,6 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def spent(seconds: float, expected: float) -> str:
-    """Return how long something took, of how long it was expected to: ``3 of 11 min``."""
-    if expected < 90 or seconds >= 5400 or expected >= 5400:
-        return f"{duration(seconds)} of {duration(expected)}"
-    return f"{seconds / 60:.0f} of {expected / 60:.0f} min"
-
-
 def number(value: Any, decimals: int | None = None) -> str:
     """Format a number: infinity as ∞, at most ``decimals`` decimals, missing as a dash."""
     if missing(value):
