@@ -38,7 +38,7 @@ def search_index(root: Path, pages: Mapping[Path, str | dict[str, Any]]) -> str:
         title = title.removesuffix(" documentation").rpartition(" - private-graphs")[0] or title
         entries.append((address, title, lead[:160], kind))
         for word in set(_WORD.findall(read.lower())):
-            if len(word) < 30:
+            if len(word) < 30 and any(map(str.isalpha, word)):
                 words.setdefault(word, []).append(len(entries) - 1)
     index = {"pages": entries, "words": dict(sorted(words.items()))}
     return f"const INDEX = {json.dumps(index, ensure_ascii=False, separators=(',', ':'))};\n"
