@@ -39,32 +39,34 @@ def advised(shelf: Shelf) -> list[Advised]:
 
 def _end(shelf: Shelf, advice: Advice) -> Advised | None:
     rows = shelf.results.runs
-    ours = _scores(shelf, rows, advice.where)
-    if ours.empty:
+    advised_means = _scores(shelf, rows, advice.where)
+    if advised_means.empty:
         return None
-    others = {label: _scores(shelf, rows, {**advice.where, **where})
+    rivals = {label: _scores(shelf, rows, {**advice.where, **where})
               for label, where in advice.others.items()}  # fmt: skip
     label = advice.method
     if advice.where.get("validation_labels") == 0:
         label += ", no public label"
-    lines = [(label, ours, True), *((name, found, False) for name, found in others.items()
-                                    if not found.empty)]  # fmt: skip
-    names = shelf.called(ours.index)
-    lines.sort(key=lambda line: -line[1].reindex(ours.index).mean())
+    lines = [(label, advised_means, True), *((name, means, False) for name, means in rivals.items()
+                                    if not means.empty)]  # fmt: skip
+    names = shelf.called(advised_means.index)
+    lines.sort(key=lambda line: -line[1].reindex(advised_means.index).mean())
     held = shelf.statements_of(_matching(rows, advice.where))
     sizes = {doc.dataset: doc.n_units for doc in held}
     lost = []
-    for name, found in others.items():
+    for name, means in rivals.items():
         if _reads_nothing(advice, name):
-            beside = _beside(advice, ours, others, name)
-            better = [names[place] for place in found.index if found[place] >= beside[place]]
+            equal_labels = _means_with_labels(advice, advised_means, rivals, name)
+            better = [
+                names[dataset] for dataset in means.index if means[dataset] >= equal_labels[dataset]
+            ]
             if better:
                 lost.append(f"On {enumeration(better)} it scores no more than {name}")
     return Advised(
         advice, budget(max(doc.epsilon_proved for doc in held)), tuple(names.values()),
-        tuple(f"{sizes[name]:,}" for name in ours.index),
-        tuple((name, tuple(_text(found, place) for place in ours.index), own)
-              for name, found, own in lines),
+        tuple(f"{sizes[name]:,}" for name in advised_means.index),
+        tuple((name, tuple(_text(means, dataset) for dataset in advised_means.index), is_advised)
+              for name, means, is_advised in lines),
         ". ".join(lost),
     )  # fmt: skip
 
@@ -75,8 +77,8 @@ def _reads_nothing(advice: Advice, name: str) -> bool:
     return not method_named(where["method"]).reads_private
 
 
-def _beside(
-    advice: Advice, ours: pd.Series, others: Mapping[str, pd.Series], name: str
+def _means_with_labels(
+    advice: Advice, advised_means: pd.Series, rivals: Mapping[str, pd.Series], name: str
 ) -> pd.Series:
     """Return the method's scores with as many public labels as another line has."""
     labels = advice.others[name].get("validation_labels", advice.where.get("validation_labels"))
@@ -84,12 +86,12 @@ def _beside(
         if where.get("method", advice.method) == advice.method and (
             where.get("validation_labels") == labels
         ):
-            return others[label]
-    return ours
+            return rivals[label]
+    return advised_means
 
 
-def _text(found: pd.Series, place: str) -> str:
-    return f"{found[place]:.2f}".removeprefix("0") if place in found else NOTHING
+def _text(means: pd.Series, dataset: str) -> str:
+    return f"{means[dataset]:.2f}".removeprefix("0") if dataset in means else NOTHING
 
 
 def _matching(rows: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
@@ -100,8 +102,8 @@ def _matching(rows: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
 
 def _scores(shelf: Shelf, rows: pd.DataFrame, where: Mapping[str, Any]) -> pd.Series:
     """Return mean test scores by dataset."""
-    found = _matching(rows, where)
-    return found.groupby("dataset", sort=True)["test_accuracy"].mean().dropna()
+    means = _matching(rows, where)
+    return means.groupby("dataset", sort=True)["test_accuracy"].mean().dropna()
 
 
 def grouped(methods: Mapping[str, Any], shelves: Iterable[Shelf]) -> dict[str, dict[str, Any]]:

@@ -36,9 +36,9 @@ def guides_in_background(out: Path) -> Iterator[Callable[[], None]]:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
 
         def wait() -> None:
-            _, said = process.communicate()
+            _, message = process.communicate()
             if process.returncode:
-                raise UserError(f"docs/: Sphinx could not build the guides:\n{said.strip()}")
+                raise UserError(f"docs/: Sphinx could not build the guides:\n{message.strip()}")
 
         try:
             yield wait
@@ -54,8 +54,8 @@ def linked(page: str, root: str | None) -> str:
     the page of the documentation is named.
     """
 
-    def link(found: re.Match[str]) -> str:
-        name, section = found.groups()
+    def link(match: re.Match[str]) -> str:
+        name, section = match.groups()
         words = f"documentation, {name.rpartition('/')[2]}{f' §{section}' if section else ''}"
         if root is None:
             return words

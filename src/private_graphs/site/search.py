@@ -29,11 +29,11 @@ def search_index(root: Path, pages: Mapping[Path, str | dict[str, Any]]) -> str:
     """
     entries, words = [], {}
     for address, text in sorted(_texts(root, pages), key=lambda page: page[0]):
-        title = _plain(found[1]) if (found := _TITLE.search(text)) else address
-        main = found[0] if (found := _MAIN.search(text)) else text
+        title = _plain(match[1]) if (match := _TITLE.search(text)) else address
+        main = match[0] if (match := _MAIN.search(text)) else text
         statement = _STATEMENTS.fullmatch(address)
         read = title if statement else f"{title} {_plain(main)}"
-        lead = "" if statement or not (found := _LEAD.search(main)) else _plain(found[1])
+        lead = "" if statement or not (match := _LEAD.search(main)) else _plain(match[1])
         kind = "documentation" if address.startswith(f"{GUIDES}/") else "results"
         title = title.removesuffix(" documentation").rpartition(" - private-graphs")[0] or title
         entries.append((address, title, lead[:160], kind))

@@ -343,8 +343,8 @@ class _Site:
         """Addresses and names of the parts of the site, which stand above every page."""
         parts = {"index.html": "Results", "docs/your-own-graph.html": "Your documents",
                  WHICH: "Which method?", "docs/index.html": "Documentation"}  # fmt: skip
-        return {there: name for there, name in parts.items()
-                if self.guides or not there.startswith(GUIDES)}  # fmt: skip
+        return {address: name for address, name in parts.items()
+                if self.guides or not address.startswith(GUIDES)}  # fmt: skip
 
     def page(
         self, address: str, kind: str, shelves: Iterable[Shelf], **values: Any
@@ -360,13 +360,13 @@ class _Site:
         """Return path and text of the first page."""
         known = (entry for entry in self.entries if not entry.judge.synthetic)
         first = next((entry for entry in known if entry.judge.answer), None)
-        own: dict[str, list[StudyEntry]] = {}
+        runs: dict[str, list[StudyEntry]] = {}
         for entry in self.entries:
             for shelf in entry.shelves:
                 if not shelf.made:
-                    own.setdefault(shelf.name, []).append(entry)
+                    runs.setdefault(shelf.name, []).append(entry)
         return self.page("index.html", "index", self.shelves, first=first, alone=True,
-                         own_runs=[self.own_run(name, members) for name, members in own.items()],
+                         own_runs=[self.own_run(name, members) for name, members in runs.items()],
                          )  # fmt: skip
 
     def own_run(self, name: str, entries: Sequence[StudyEntry]) -> dict[str, Any]:

@@ -91,13 +91,15 @@ def numbers(results: Any) -> dict[str, str]:
     """Return the ``papers`` of the table, ``read`` of them, ``faults`` among these and the
     ``faulty`` ones, those ``without fault``, and the printed ``smallest`` and ``largest`` ε."""
     rows = results.published("newer_papers")
-    own = rows[[paper.startswith(model.partition("-")[0]) for paper, model in
+    of_authors = rows[[paper.startswith(model.partition("-")[0]) for paper, model in
                 zip(rows["paper"], rows["model"], strict=True)]]  # fmt: skip
-    named = own.assign(name=own["paper"].str.partition(" (")[0]).groupby("name", sort=False)
+    named = of_authors.assign(name=of_authors["paper"].str.partition(" (")[0]).groupby(
+        "name", sort=False
+    )
     verdicts = {name: set(group["proves"]) for name, group in named}
-    faulty = [name for name, found in verdicts.items() if found & {*FAULTS}]
-    sound = [name for name, found in verdicts.items() if "no_fault" in found]
-    judged = [name for name, found in verdicts.items() if found != {"not_read"}]
+    faulty = [name for name, proofs in verdicts.items() if proofs & {*FAULTS}]
+    sound = [name for name, proofs in verdicts.items() if "no_fault" in proofs]
+    judged = [name for name, proofs in verdicts.items() if proofs != {"not_read"}]
     return {
         "papers": number(rows["paper"].nunique()), "read": number(len(judged)),
         "faults": number(len(faulty)), "faulty": enumeration(faulty),

@@ -122,7 +122,7 @@ def answer(results: Any) -> StudyAnswer | None:
     def row(source: str) -> list[float]:
         return [float(value) for value in by_source.reindex([source])[order].iloc[0]]
 
-    ours, alone = scores[False]
+    sums, public = scores[False]
     ours_labelled, alone_labelled = scores[True]
     labels = number(max(proved_points(results)["validation_nodes"]))
     trained = frame[frame["source"] == "released GCN"]
@@ -130,13 +130,13 @@ def answer(results: Any) -> StudyAnswer | None:
     seen = {} if missing(lower) else {"attack": bound(lower)}
     epsilon = f"ε = {number(AT)}"
     struck = [Cell(_two(value), tone="refuted" if seen else "") for value in row("published")]
-    best = [Cell(_two(value), tone="best") for value in ours]
+    best = [Cell(_two(value), tone="best") for value in sums]
     lines = {
         "the paper prints": (row("published"), "published", f"{epsilon} printed"),
         "their network": (row("sound GCN"), "e3", f"{epsilon} proved"),
         "largest class": (row("majority class"), "", "nothing private"),
-        OURS: (ours, "e3", f"{epsilon} proved, no public label"),
-        "public data only": (alone, "", "no label"),
+        OURS: (sums, "e3", f"{epsilon} proved, no public label"),
+        "public data only": (public, "", "no label"),
     }
     return StudyAnswer(
         question=f"LREC 2022 prints {epsilon}. Is that true?",
@@ -157,12 +157,12 @@ def answer(results: Any) -> StudyAnswer | None:
         f"and all its links: {epsilon} is proved.",
         instead=Comparison(names, [
             (f"{OURS}, no public label", best),
-            ("public data alone, no label", _cells(alone)),
+            ("public data alone, no label", _cells(public)),
             (f"{OURS}, {labels} public labels", _cells(ours_labelled)),
             (f"public data alone, {labels} labels", _cells(alone_labelled)),
         ]),
         worth=f"Worth it when few labels are public: with {labels} of them the gain is "
-        f"{_span(ours_labelled, alone_labelled)}, without any {_span(ours, alone)}.",
+        f"{_span(ours_labelled, alone_labelled)}, without any {_span(sums, public)}.",
         bars={name: [Bar(label, values[place], tone, words)
                      for label, (values, tone, words) in lines.items()
                      if not missing(values[place])]
@@ -170,7 +170,7 @@ def answer(results: Any) -> StudyAnswer | None:
         axis="test micro-F1",
         numbers={
             "sums": _named(ours_labelled, names), "public": _listed(alone_labelled),
-            "sums_unlabelled": _named(ours, names), "public_unlabelled": _listed(alone), **seen,
+            "sums_unlabelled": _named(sums, names), "public_unlabelled": _listed(public), **seen,
         },
     )  # fmt: skip
 
@@ -192,16 +192,16 @@ def _named(values: Sequence[float], names: Sequence[str]) -> str:
     return ", ".join(f"{_two(value)} {name}" for value, name in zip(values, names, strict=True))
 
 
-def _span(ours: Sequence[float], others: Sequence[float]) -> str:
+def _span(scores: Sequence[float], rivals: Sequence[float]) -> str:
     """Return the gain over other scores, from the smallest to the largest, in points."""
-    gains = [one - other for one, other in zip(ours, others, strict=True)]
+    gains = [value - rival for value, rival in zip(scores, rivals, strict=True)]
     low, high = (f"{100 * gain:.0f}" for gain in (min(gains), max(gains)))
     return f"{low} points" if low == high else f"{low} to {high} points"
 
 
-def _against(values: Sequence[float], others: Sequence[float]) -> str:
+def _against(values: Sequence[float], rivals: Sequence[float]) -> str:
     """Return how scores compare with others, where one point is no difference."""
-    better = sum(one > other + 0.01 for one, other in zip(values, others, strict=True))
+    better = sum(value > rival + 0.01 for value, rival in zip(values, rivals, strict=True))
     if better:
         return f"is on {better} of {len(values)} graphs better than"
     return "is no better than"
@@ -215,16 +215,16 @@ def _with_labels(
     points = proved_points(results)
     points = points[points["scenario"] == HEADLINE]
     points = points[points["all_labels"] if all_labels else points["validation_labels"] == 0]
-    ours, alone = [], []
+    private_means, public_means = [], []
     for name in order:
         group = points[points["dataset"] == name]
         row = group[(group["method"] == OURS) & (group["epsilon"] == AT)]
         public = None if group.empty else public_row(group, group["validation_labels"].iloc[0])
         if row.empty or public is None:
             return None
-        ours.append(float(row.iloc[0]["mean"]))
-        alone.append(float(public["mean"]))
-    return ours, alone
+        private_means.append(float(row.iloc[0]["mean"]))
+        public_means.append(float(public["mean"]))
+    return private_means, public_means
 
 
 def _sources(
