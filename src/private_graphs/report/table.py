@@ -339,7 +339,7 @@ def _useless(accuracy: tuple[str, float] | None, largest: Largest) -> bool:
 
 
 def _line(cell: Cell, statements: Link, largest: Largest) -> str:
-    text = _SPREAD.sub(r"\1 <small>±\u00a0\2</small>", escape(on_one_line(cell.text)))
+    text = _SPREAD.sub("\\1 <small>±\u00a0\\2</small>", escape(on_one_line(cell.text)))
     tone, useless = escape(cell.tone), " useless" * _useless(cell.accuracy, largest)
     if cell.statement:
         address = escape(statements(cell.statement))
