@@ -50,6 +50,22 @@ def test_a_folder_and_a_pipe_are_not_renamed_over_and_a_pipe_without_writer_is_e
     assert read_bounded(tmp_path / "pipe") == b""
 
 
+def test_what_fails_after_a_file_was_opened_names_it(tmp_path, monkeypatch):
+    with pytest.raises(OSError) as error:
+        files.content_of("/proc/self/mem")  # can be opened, and at its beginning not read
+    assert error.value.errno == errno.EIO and error.value.filename == "/proc/self/mem"
+    real = os.close
+
+    def without_room(file: int) -> None:  # as a network drive
+        real(file)
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    with monkeypatch.context() as patched, pytest.raises(OSError) as error:
+        patched.setattr(os, "close", without_room)
+        files.sync(tmp_path)
+    assert f"{tmp_path}: cannot be written" in system_error_text(error.value)
+
+
 def test_a_killed_process_leaves_nothing_under_the_final_name(tmp_path):
     code = (
         "import os, signal, sys\n"

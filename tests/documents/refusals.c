@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { OPEN, WRITE, FSYNC, CHMOD, RENAME, FLOCK, MKDIR, UNLINK, ANY };
+enum { OPEN, WRITE, FSYNC, CHMOD, RENAME, FLOCK, MKDIR, UNLINK, READ, CLOSE, RMDIR, ANY };
 
 static char folder[4096];
 static int chosen = -1, place, ending, lasting, reason;
@@ -92,3 +92,13 @@ int mkdir(const char *path, mode_t mode) {
     return refused(MKDIR, path) ? -1 : REAL(mkdir)(path, mode);
 }
 int unlink(const char *path) { return refused(UNLINK, path) ? -1 : REAL(unlink)(path); }
+ssize_t read(int file, void *data, size_t size) {
+    return refused_file(READ, file) ? -1 : REAL(read)(file, data, size);
+}
+int close(int file) {  // as where a network drive writes what it holds, and has no room
+    int bad = refused_file(CLOSE, file), done = REAL(close)(file);
+    if (!bad) return done;
+    errno = reason;
+    return -1;
+}
+int rmdir(const char *path) { return refused(RMDIR, path) ? -1 : REAL(rmdir)(path); }

@@ -25,11 +25,15 @@ from private_graphs.core.manifest import changed_file
 from private_graphs.documents.ledger import BudgetLedger
 
 SIGNALS = ("SIGKILL", "SIGTERM", "SIGINT")
-CALLS = ("open", "write", "fsync", "chmod", "rename", "flock", "mkdir", "unlink")
-ERRORS = {"write": errno.ENOSPC, "fsync": errno.EIO, "chmod": errno.EPERM, "flock": errno.ENOLCK}
+CALLS = ("open", "write", "fsync", "chmod", "rename", "flock", "mkdir", "unlink", "read", "close",
+         "rmdir")  # fmt: skip
+ERRORS = {"write": errno.ENOSPC, "fsync": errno.EIO, "chmod": errno.EPERM, "flock": errno.ENOLCK,
+          "read": errno.EIO, "close": errno.EDQUOT}  # fmt: skip
 ANY = len(CALLS)
 COMMAND = ("classify", "g", "--epsilon", "1", "--out", "o")
 EARLIER_RUN, SPENT = "earlier run", "is spent"
+NAMELESS = ("does not name", "a defect of")
+"""Parts of messages without a file."""
 LIBRARY = ctypes.CDLL(None)
 
 
@@ -92,6 +96,8 @@ def wrongs(code: int, said: str, again: Path) -> list[str]:
         found.append(f"the ledger has {states}")
     if code > 0 and (SPENT in said) != bool(states):
         found.append(f"what is spent is not what is said: {states}")
+    if any(words in said for words in NAMELESS):
+        found.append("the message names no file")
     if code == 0 and states != ["finished"]:
         found.append("the command says that it is done")
     repeated = copied(None, again)

@@ -1128,6 +1128,49 @@ def test_formula_cells_are_escaped_and_damaged_models_refused(data, tmp_path):
         private_graphs.load("R/release")
 
 
+@pytest.mark.parametrize(
+    ("about", "arrays", "words"),
+    [
+        ({"columns": 4.0}, {}, "columns 4.0"),
+        ({"columns": 0}, {"weights": np.zeros((1, 2))}, "columns 0"),
+        ({"columns": 4, "signed": "no"}, {}, "signed 'no'"),
+        ({"columns": 4}, {"weights": np.full((5, 2), 1e308)}, "not finite"),
+        ({"model": None, "model_sha256": None}, {}, "list of names"),
+        ({}, {"word_weights": np.ones(1)}, "for 2 words"),
+        ({}, {"word_weights": np.ones((2, 1))}, "for 2 words"),
+        ({}, {"centre": np.zeros(1)}, "for 2 words"),
+        ({}, {"directions": np.ones((3, 4))}, "for 2 words"),
+        ({}, {"directions": np.ones(2)}, "for 2 words"),
+        ({}, {"directions": np.full((2, 4), np.nan)}, "not finite"),
+    ],
+)  # fmt: skip
+def test_a_model_whose_parts_do_not_fit_is_refused_before_it_predicts(
+    tmp_path, about, arrays, words
+):
+    import safetensors.numpy
+
+    names = {"format": "3", "graph": "x", "id": "id", "classes": ["a", "b"], "text": ["body"]}
+    tensors = {"weights": np.zeros((5, 2))}
+    if not about:
+        tensors |= {
+            "words": np.frombuffer(b"chain\npedal", np.uint8).copy(), "word_weights": np.ones(2),
+            "centre": np.zeros(2), "directions": np.ones((2, 4)),
+        }  # fmt: skip
+    path = tmp_path / "model.safetensors"
+
+    def saved(about, arrays):
+        metadata = {"private_graphs": json.dumps(names | about)}
+        path.write_bytes(safetensors.numpy.save(tensors | arrays, metadata))
+        return path
+
+    if "model" not in about:
+        right = about and {"columns": 4}
+        assert len(private_graphs.load(saved(right, {})).predict(["chain"])) == 1
+    with pytest.raises(UserError, match=words) as error:
+        private_graphs.load(saved(about, arrays))
+    assert str(path) in str(error.value)
+
+
 def test_the_package_and_its_help_import_little():
     code = (
         "import sys, private_graphs; before = len(sys.modules); "
@@ -1285,3 +1328,7 @@ def test_an_attack_stays_private_and_sees_something_but_no_more_than_is_proved(r
     shutil.copytree(tmp_path / "out" / "release", tmp_path / "given-away" / "release")
     for copy in (tmp_path / "given-away", tmp_path / "given-away" / "release"):
         refused(run("attack", copy, "--models", 8), 2, "given away", "the owner's DIR")
+    page = tmp_path / "out" / "release" / "statement.json"
+    page.write_text(json.dumps(both[0] | both[1]))  # of two releases, or of a later version
+    page.with_name("manifest.json").write_text('{"sha256": {}}')
+    refused(run("attack", tmp_path / "out"), 1, str(tmp_path / "out"), "2 statements")

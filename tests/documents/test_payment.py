@@ -274,6 +274,32 @@ def test_a_folder_that_cannot_be_written_costs_nothing(data, part):
     assert spent() == (0, 0, []) and not any(KEYS.glob("*"))
 
 
+def test_a_declaration_that_cannot_be_written_costs_nothing(data, monkeypatch):
+    texts()
+    real = os.replace
+
+    def refusing(temporary, target):  # as for a folder that an administrator keeps
+        if Path(target).name == "x.json":
+            raise PermissionError(13, "Permission denied", str(target))
+        real(temporary, target)
+
+    with monkeypatch.context() as patched, pytest.raises(PermissionError) as error:
+        patched.setattr(os, "replace", refusing)
+        classify("x", epsilon=1, out="R")
+    assert not hasattr(error.value, "__notes__") and spent() == (0, 0, [])
+
+
+def test_a_ledger_is_the_same_from_within_the_folder_of_raw_files(data, monkeypatch):
+    texts()
+    classify("x", epsilon=1, out="R")
+    data.mkdir()
+    for folder, name in ((data, "."), (data / "deeper", "..")):
+        folder.mkdir(exist_ok=True)
+        monkeypatch.chdir(folder)
+        assert 0.99 < private_graphs.ledger("x", data=name).spent <= 1
+        assert not (Path("ledgers").exists() or Path("declared").exists())
+
+
 def test_room_that_the_files_will_need_is_tried_before_the_charge(data, monkeypatch):
     texts()
     sizes = {}
@@ -343,6 +369,22 @@ def test_an_error_after_the_charge_says_what_is_spent(run, data, monkeypatch):
     refused(run("classify", "x", "--epsilon", 2.5, "--out", "S"), 3, "over the budget")
     assert "not lost" not in run("classify", "y", "--epsilon", 1, "--out", "S").err
     assert run(*command).code == 0 and spent()[2] == ["finished"]
+
+
+def test_an_interruption_at_the_very_end_says_that_the_release_is_whole(data, monkeypatch):
+    texts()
+    real = Path.rmdir
+
+    def interrupting(folder):
+        if folder.name == "R":  # the last call: a folder that was reserved in vain goes again
+            raise KeyboardInterrupt
+        real(folder)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt) as error:
+        patched.setattr(Path, "rmdir", interrupting)
+        classify("x", epsilon=1, out="R")
+    assert "is whole: there is nothing to repeat" in error.value.__notes__[0]
+    assert spent()[2] == ["finished"] and not any(KEYS.iterdir())
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
@@ -429,5 +471,5 @@ def test_a_disturbed_release_is_whole_free_or_continued(tmp_path, pytestconfig):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len({each["call"] for each in found}) == 11
+    assert len({each["call"] for each in found}) == 14
     assert not [each for each in found if each["wrong"]]

@@ -68,7 +68,9 @@ def test_each_printed_number_says_what_it_supposes(run, flags, words):
     text = "; ".join(found["supposes"])
     assert all(word in text for word in words), text
     assert "the same for neighbours" in text
-    if not {"--mechanism", "--group", "--epochs", "cancelling"} & set(flags):
+    calibrated = not {"--mechanism", "--group", "--epochs", "cancelling"} & set(flags)
+    # A search for the noise of sampled steps takes long but by the formula.
+    if calibrated and ("--sampling-rate" not in flags or "moments" in flags):
         assert run("noise", "--epsilon", 2, *flags).json["supposes"] == found["supposes"]
 
 
@@ -127,7 +129,7 @@ def sampled(noise: float, rate: float) -> dict:
         [[gaussian(4.0), laplace(1.1)], [gaussian(4.0)]],
         [[gaussian(4.0), laplace(1.1)]] * 3,
         [[gaussian(4.0), laplace(1.1)], [sampled(0.7, 0.1), gaussian(5.0), gaussian(3.0)]],
-        [[laplace(3.0), gaussian(8.0), sampled(0.9, 0.2)]] * 2 + [[laplace(1.3), gaussian(3.5)]],
+        [[laplace(3.0), gaussian(8.0), sampled(0.9, 0.2)], [laplace(1.3), gaussian(3.5)]],
     ],
 )
 def test_the_costliest_parts_are_those_that_cost_most_together(run, tmp_path, runs):

@@ -6,6 +6,7 @@ Results go to standard output, everything else to standard error. Exit codes: 0 
 
 from __future__ import annotations
 
+import contextlib
 import io
 import sys
 import traceback
@@ -111,7 +112,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Entry point, which turns errors and Ctrl-C into one message and an exit code."""
     for stream in (sys.stdout, sys.stderr):  # a file name may have bytes that are no text
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            with contextlib.suppress(OSError):  # a stream that cannot be asked where it stands
+                stream.reconfigure(errors="backslashreplace")
     try:
         given = _renamed(sys.argv[1:] if arguments is None else arguments)
         app = application(given[:1] if given[:1] and given[0] in COMMANDS else COMMANDS)

@@ -235,11 +235,13 @@ def _classify_documents(flags: dict[str, Any]) -> None:
         say=say,
         command="private-graphs classify",
     )
-    if flags["as_json"]:
-        text = json_text(json.loads(json.dumps(dataclasses.asdict(result), default=str)))
-    else:
-        text = "\n".join(result.plan or _lines(result))
     done = f"the release in {flags['out']} is whole and paid for: there is nothing to repeat"
+
+    def text() -> str:
+        if flags["as_json"]:
+            return json_text(json.loads(json.dumps(dataclasses.asdict(result), default=str)))
+        return "\n".join(result.plan or _lines(result))
+
     report(text, "nothing was spent" if result.plan else done)
 
 

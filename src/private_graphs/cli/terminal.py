@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, TextIO
 
 import typer
@@ -35,10 +36,10 @@ def say(message: str) -> None:
         _close(sys.stderr)
 
 
-def report(text: str, done: str) -> None:
+def report(text: Callable[[], str], done: str) -> None:
     """Print a result of a command whose work is done: where it cannot be printed, say so."""
     try:
-        typer.echo(text)
+        typer.echo(text())
     except OSError as error:
         _close(sys.stdout)
         say(f"standard output cannot be written ({error.strerror}); {done}")

@@ -67,12 +67,18 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 def sync(path: str | os.PathLike[str]) -> None:
     """Force a file, or the names in a folder, to the disk."""
-    file = os.open(path, os.O_RDONLY)
-    try:
-        with naming(path):
+    with naming(path):
+        file = os.open(path, os.O_RDONLY)
+        try:
             os.fsync(file)
-    finally:
-        os.close(file)
+        finally:
+            os.close(file)
+
+
+def content_of(path: str | os.PathLike[str]) -> bytes:
+    """Return the content of a file of this package; every system error names the file."""
+    with naming(path), open(path, "rb") as stream:
+        return stream.read()
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:

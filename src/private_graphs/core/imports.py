@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from private_graphs.core.errors import UserError
+from private_graphs.core.files import content_of
 
 PACKAGE = Path(__file__).resolve().parents[1]
 STUDIES = PACKAGE / "studies"
@@ -90,7 +91,7 @@ def _fingerprint(paths: Iterable[Path], package: Path) -> str:
     }
     digest = hashlib.sha256()
     for name, path in sorted(names.items()):  # independent of the location of package and script
-        content = path.read_bytes()
+        content = content_of(path)
         digest.update(f"{name}\0{len(content)}\0".encode())
         digest.update(content)
     return digest.hexdigest()[:16]

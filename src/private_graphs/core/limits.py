@@ -19,11 +19,9 @@ MOST_JOBS = 10_000
 SMALLEST_DELTA = 1e-300
 """Smallest δ: the reciprocal of a smaller one overflows."""
 MOST_TABLE_BYTES = 2**32
-"""Largest table of a user's graph or documents: a file, or the text that Parquet unpacks."""
+"""Largest table of a user's graph or documents: a file, or what Parquet unpacks."""
 MOST_LINE_BYTES = 2**24
 """Longest line of a CSV file."""
-MOST_ROWS = 10**9
-"""Most rows that a Parquet file may declare."""
 MOST_DOCUMENT_BYTES = 2**28
 """Largest JSON document or list of scores, also after unpacking."""
 CANDIDATE_PICTURES = 2000

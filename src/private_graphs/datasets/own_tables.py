@@ -23,11 +23,13 @@ import pyarrow.parquet
 
 from private_graphs.core.bounded_files import read_bounded
 from private_graphs.core.errors import UsageError, UserError, suggest
-from private_graphs.core.limits import MOST_LINE_BYTES, MOST_ROWS, MOST_TABLE_BYTES
+from private_graphs.core.limits import MOST_LINE_BYTES, MOST_TABLE_BYTES
 from private_graphs.datasets.spelling import NOT_SEEN, looks
 
 _BOM = b"\xef\xbb\xbf"
 _LONGEST_BLOCK = 2**28
+_CELL_BYTES = 8
+"""Memory that a cell takes beside its text."""
 _DELIMITERS = (",", ";", "\t")
 _SHOWN_COLUMNS, _SHOWN_LENGTH = 8, 40
 NAMED_ROWS = 3
@@ -192,10 +194,12 @@ def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table
         file = pyarrow.parquet.ParquetFile(pa.BufferReader(data))
         meant = _columns_of(path, file.schema_arrow.names, roles)
         names = list(meant.values())
-        if file.metadata.num_rows > MOST_ROWS:
+        # texts that repeat or are empty take no room in the file, but in memory
+        most = MOST_TABLE_BYTES // (_CELL_BYTES * max(1, len(names)))
+        if file.metadata.num_rows > most:
             raise UsageError(
-                f"{path}: declares {file.metadata.num_rows:,} rows, expected at most "
-                f"{MOST_ROWS:,}; give a smaller table"
+                f"{path}: declares {file.metadata.num_rows:,} rows, expected at most {most:,} of "
+                f"{len(names)} columns; give a smaller table"
             )
         # repeated texts are kept once until their size is known
         file = pyarrow.parquet.ParquetFile(pa.BufferReader(data), read_dictionary=names)

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from private_graphs.attacks.decoding import decoded
 from private_graphs.attacks.membership import Shadows, cross_checked, rates
 from private_graphs.attacks.views import margins
-from private_graphs.core.errors import UsageError, UserError
+from private_graphs.core.errors import UsageError, UserError, counted
 from private_graphs.core.files import write_json
 from private_graphs.core.limits import MOST_COUNT
 from private_graphs.core.private_files import private_folder
@@ -29,7 +29,7 @@ from private_graphs.documents.declaration import needed
 from private_graphs.documents.hashing import tokens
 from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.documents.model import load
-from private_graphs.documents.release import PlannedRelease, planned_release, terms_of
+from private_graphs.documents.release import METHODS, PlannedRelease, planned_release, terms_of
 from private_graphs.documents.tables import KNOWN, PUBLIC_TEST, TEST, TRAINING, read_documents
 from private_graphs.documents.unit_sums import (
     ClassSums,
@@ -183,10 +183,15 @@ def _released(folder: Path) -> tuple[float, str]:
     """Return the ε for which the release in a folder was calibrated, and its method."""
     from private_graphs.report.explained import statements_of
 
-    (statement,) = (entry.statement for entry in statements_of(folder))
-    if statement["epsilon_target"] is None:
-        raise UserError(f"{folder}: a release without a target epsilon; expected one of classify")
-    return float(statement["epsilon_target"]), statement["method"]
+    statement, *others = (entry.statement for entry in statements_of(folder))
+    epsilon, method = statement["epsilon_target"], statement["method"]
+    if others or epsilon is None or method not in METHODS:
+        raise UserError(
+            f"{folder}: {counted(1 + len(others), 'statement')}, the first of {method!r} with the "
+            f"target epsilon {epsilon}; expected one alone, of {', '.join(METHODS)}, as "
+            "'private-graphs classify NAME --out DIR' writes it"
+        )
+    return float(epsilon), method
 
 
 Scored = dict[str, tuple[np.ndarray, np.ndarray]]

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import UsageError, UserError, counted, listed, suggest, wrong_fields
-from private_graphs.core.files import write_text
+from private_graphs.core.files import content_of, write_text
 from private_graphs.core.limits import MOST_COUNT, MOST_EDGES, SMALLEST_DELTA
 from private_graphs.core.private_files import hide_from_git
 from private_graphs.datasets.graph_names import free_name
@@ -193,7 +193,12 @@ def checked(values: dict[str, Any]) -> Declaration:
 
 def folder_of(data: Path) -> Path:
     """Return the folder of declarations beside the folder of raw files."""
-    return data.parent / FOLDER
+    return beside(data, FOLDER)
+
+
+def beside(data: Path, name: str) -> Path:
+    """Return a folder beside the folder of raw files, the same one from wherever that is named."""
+    return (data if data.name not in ("", "..") else data.resolve()).parent / name
 
 
 def declared(name: str, data: Path) -> Declaration | None:
@@ -206,7 +211,7 @@ def declared(name: str, data: Path) -> Declaration | None:
     if os.sep in name or not path.is_file():
         return None
     try:
-        return Declaration.model_validate_json(path.read_bytes())
+        return Declaration.model_validate_json(content_of(path))
     except (OSError, ValidationError) as error:
         why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
         raise UserError(
@@ -254,15 +259,15 @@ def ledger_states(data: Path) -> dict[Path, LedgerState]:
     found = {}
     for path in folder_of(data).glob("*.json"):
         with suppress(OSError, ValueError, TypeError):
-            if state := parsed_json(path.read_bytes()).get("ledger"):
+            if state := parsed_json(content_of(path)).get("ledger"):
                 found[path] = LedgerState.model_validate(state)
     return found
 
 
-def note_ledger(name: str, data: Path, state: LedgerState) -> None:
-    """Write into a declaration what the ledger has become."""
+def note_ledger(name: str, data: Path, state: LedgerState | None = None) -> None:
+    """Write into a declaration what the ledger has become; without ``state`` what is there."""
     if spec := declared(name, data):
-        keep(spec.model_copy(update={"ledger": state}), data)
+        keep(spec.model_copy(update={"ledger": state}) if state else spec, data)
 
 
 def default_delta(n_units: int) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 
 from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import counted
-from private_graphs.core.files import sync, write_json, write_text
+from private_graphs.core.files import content_of, sync, write_json, write_text
 from private_graphs.core.private_files import private_folder, private_path
 from private_graphs.core.spreadsheets import table_text
 from private_graphs.documents.answers import recall_words, size_words
@@ -51,7 +51,7 @@ def predictions_text(
 def state_in(folder: Path, ledger: Path) -> LedgerState | None:
     """Return what the release in a folder has seen of a ledger; None if there is none of it."""
     with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-        seen = parsed_json((folder / _LEDGER).read_bytes())
+        seen = parsed_json(content_of(folder / _LEDGER))
         if seen.pop("folder") == str(ledger.resolve()):
             return LedgerState.model_validate(seen)
     return None

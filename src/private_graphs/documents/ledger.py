@@ -34,10 +34,10 @@ import numpy as np
 from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.errors import UsageError, UserError, counted, naming
-from private_graphs.core.files import sync, write_text
+from private_graphs.core.files import content_of, sync, write_text
 from private_graphs.core.private_files import hide_from_git, private_path
 from private_graphs.datasets.spelling import seen
-from private_graphs.documents.declaration import LedgerState, ledger_states, note_ledger
+from private_graphs.documents.declaration import LedgerState, beside, ledger_states, note_ledger
 from private_graphs.documents.noise import NoiseKey
 from private_graphs.privacy.rounding import at_least, at_most
 
@@ -139,7 +139,7 @@ class BudgetLedger:
     """The ledger of a data folder; entries are read when they are needed."""
 
     def __init__(self, data: Path, before: str = "") -> None:
-        self.data, self.folder = data, data.parent / FOLDER
+        self.data, self.folder = data, beside(data, FOLDER)
         self.before = before
         """Release before whose line the entries end; empty: all are read."""
         self._path = self.folder / _RELEASES
@@ -167,7 +167,7 @@ class BudgetLedger:
     def _key(self) -> bytes:
         """Return the key of the hashes; it is made once. The lock is held."""
         path = self.folder / _KEY
-        key = path.read_bytes() if path.exists() else b""
+        key = content_of(path) if path.exists() else b""
         if len(key) == _KEY_BYTES:
             return key
         self._check_states([])
@@ -239,7 +239,7 @@ class BudgetLedger:
 
     def _lines(self) -> list[dict[str, Any]]:
         """Return the checked lines; the lock is held."""
-        raw = self._path.read_bytes() if self._path.exists() else b""
+        raw = content_of(self._path) if self._path.exists() else b""
         complete, _, torn = raw.rpartition(b"\n")
         written = complete.split(b"\n") if complete else []
         lines, key = [], self._key() if raw else b""
@@ -269,7 +269,7 @@ class BudgetLedger:
         A process that is killed between the two files leaves one line more than is counted.
         """
         path = self.folder / _LINES
-        digits = path.read_bytes() if path.exists() else b"0"
+        digits = content_of(path) if path.exists() else b"0"
         written = int(digits) if digits.isdigit() and len(digits) < 20 else -1
         if written < 0 or not 0 <= count - written <= 1:
             if count < written:
@@ -342,6 +342,7 @@ class BudgetLedger:
                     f"{at_most(after)}. Ask for less, or use a release that is paid for: "
                     f"'private-graphs ledger {about['graph']}'"
                 )
+            note_ledger(about["graph"], self.data)  # what refuses it now has cost nothing
             release = fresh_bytes(6).hex()
             if noise is not None:
                 noise.release, about["mark"] = release, noise.mark
@@ -403,7 +404,7 @@ class BudgetLedger:
     def _count(self, lines: int) -> None:
         """Write the number of lines, unless it is there; one may miss after a kill."""
         path = self.folder / _LINES
-        if (path.read_bytes() if path.exists() else b"0") != (told := str(lines).encode()):
+        if (content_of(path) if path.exists() else b"0") != (told := str(lines).encode()):
             with private_path(path) as temporary:
                 _forced(temporary, os.O_TRUNC, told)
 
@@ -428,12 +429,13 @@ class BudgetLedger:
                         key.others += 1
                 if release := self._begun(lines, computation):
                     path = self.folder / _NOISE / release
-                    key = NoiseKey(computation, path.read_bytes(), release)
+                    key = NoiseKey(computation, content_of(path), release)
                     self._hold(path, key)
             yield key
         finally:
             if key.lock >= 0:
-                os.close(key.lock)
+                with naming(self.folder / _NOISE / key.release):
+                    os.close(key.lock)
 
     def _unfinished(self, lines: list[dict[str, Any]]) -> dict[str, str]:
         """Return release -> mark of those that were charged and are not finished."""
@@ -446,7 +448,7 @@ class BudgetLedger:
         for release, mark in self._unfinished(lines).items():
             path = self.folder / _NOISE / release
             if path.exists():
-                key = NoiseKey(computation, path.read_bytes())
+                key = NoiseKey(computation, content_of(path))
                 if len(key.secret) == _KEY_BYTES and hmac.compare_digest(key.mark, mark):
                     return release
         return ""
@@ -488,7 +490,8 @@ class BudgetLedger:
                 fcntl.flock(file, fcntl.LOCK_EX)
             yield
         finally:
-            os.close(file)
+            with naming(self.folder / _LOCK):
+                os.close(file)
 
 
 def _hashes_of_documents(key: bytes, ids: Sequence[str]) -> np.ndarray:
@@ -645,14 +648,14 @@ def _state(line: dict[str, Any]) -> LedgerState:
 
 def _forced(path: Path, how: int, data: bytes) -> None:
     """Write to a file of the owner's, and force it to the disk."""
-    file = os.open(path, os.O_CREAT | os.O_WRONLY | how, 0o600)
-    try:
-        with naming(path):
+    with naming(path):
+        file = os.open(path, os.O_CREAT | os.O_WRONLY | how, 0o600)
+        try:
             while data:
                 data = data[os.write(file, data) :]
             os.fsync(file)
-    finally:
-        os.close(file)
+        finally:  # some file systems say at the end alone that there is no room
+            os.close(file)
 
 
 def _packed(people: People) -> dict[str, str]:

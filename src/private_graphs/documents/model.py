@@ -130,8 +130,7 @@ def load(
             columns = features.columns
         if weights.shape != (columns + 1, len(classes)):
             raise ValueError(f"weights of shape {weights.shape} for {len(classes)} classes")
-        if not np.isfinite(weights).all():
-            raise ValueError("weights that are not finite")
+        _require_finite("weights", weights)
         return ReleasedModel(features, weights, classes, _names(about["text"]), name, graph)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
         raise UserError(
@@ -152,10 +151,26 @@ def _features(
     about: dict[str, Any], tensors: dict[str, np.ndarray], model: str | Path | None, data: Path
 ) -> Map:
     if "model" in about:
-        return ModelVectors.released(about["model"], about["model_sha256"], model, data)
+        (name,), (digest,) = _names([about["model"]]), _names([about["model_sha256"]])
+        return ModelVectors.released(name, digest, model, data)
     words: tuple[str, ...] = ()
     if "words" in tensors:
         words = tuple(tensors["words"].tobytes().decode().split("\n"))
     if "columns" in about:
-        return HashedWords(about["columns"], words, about.get("signed", True))
-    return PublicWords(words, tensors["word_weights"], tensors["centre"], tensors["directions"])
+        columns, signed = about["columns"], about.get("signed", True)
+        if type(columns) is not int or columns < 1 or not isinstance(signed, bool):
+            raise ValueError(f"columns {columns!r}, signed {signed!r}")
+        return HashedWords(columns, words, signed)
+    weights, centre, directions = (tensors[key] for key in ("word_weights", "centre", "directions"))
+    shapes, size = (weights.shape, centre.shape, directions.shape), len(words)
+    if shapes != ((size,), (size,), (size, *directions.shape[-1:])):
+        raise ValueError(f"arrays of shapes {shapes} for {size} words")
+    _require_finite("arrays of words", weights, centre, directions)
+    return PublicWords(words, weights, centre, directions)
+
+
+def _require_finite(what: str, *arrays: np.ndarray) -> None:
+    """Raise ValueError unless the arrays are finite, and what is added up of each is."""
+    with np.errstate(over="ignore"):
+        if not all(np.isfinite(np.abs(array.astype(float)).sum()) for array in arrays):
+            raise ValueError(f"{what} that are not finite")

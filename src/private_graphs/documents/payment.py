@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -103,19 +104,57 @@ def _load() -> None:
     door.gaussian(np.zeros((1, 1), np.int64), [query])
 
 
+@dataclass(eq=False)
+class Payment:
+    """A release, and where it stands whether it was charged."""
+
+    name: str
+    epsilon: float
+    ledger: BudgetLedger | None = None
+    noise: NoiseKey | None = None
+    folder: Path = Path()
+
+    def begin(self, ledger: BudgetLedger, noise: NoiseKey, folder: Path) -> None:
+        """Note the ledger, key and folder of the release, which may be charged from now on."""
+        self.ledger, self.noise, self.folder = ledger, noise, folder
+
+    def words(self) -> str | None:
+        """Return what became of a release that was begun; None if nothing was charged."""
+        if self.ledger is None or self.noise is None or not self.noise.release:
+            return None
+        spent = f"epsilon {self.epsilon:g} of {self.name!r} is spent"
+        try:
+            state = self.ledger.state_of(self.noise.release)
+        except (OSError, UserError) as error:
+            return (
+                f"the ledger cannot be read ({error}): if {spent}, as 'private-graphs ledger "
+                f"{self.name}' says once it can be, the same command continues this release at no "
+                "further cost"
+            )
+        if state == "finished":
+            return f"{spent}, and the release in {self.folder} is whole: there is nothing to repeat"
+        if state == "started":
+            return (
+                f"{spent}, and not lost: the same command continues this release at no further cost"
+            )
+        return None
+
+
 @contextmanager
-def paid(
-    ledger: BudgetLedger, noise: NoiseKey, name: str, epsilon: float, folder: Path
-) -> Iterator[None]:
-    """Add to every error what is spent, and how to go on; SIGTERM is such an error too."""
+def paid(name: str, epsilon: float) -> Iterator[Payment]:
+    """Add to every error what is spent, and how to go on; SIGTERM is such an error too.
+
+    It is the outermost block, since what lets locks go at the end of a release may fail as well.
+    """
+    payment = Payment(name, epsilon)
     here = threading.current_thread() is threading.main_thread()
     replaced = here and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     if replaced:
         signal.signal(signal.SIGTERM, _terminated)
     try:
-        yield
+        yield payment
     except BaseException as error:
-        if noise.release and (words := _words(ledger, noise, name, epsilon, folder)):
+        if words := payment.words():
             error.add_note(words)
         raise
     finally:
@@ -125,22 +164,3 @@ def paid(
 
 def _terminated(*_: object) -> NoReturn:
     raise SystemExit(TERMINATED)
-
-
-def _words(
-    ledger: BudgetLedger, noise: NoiseKey, name: str, epsilon: float, folder: Path
-) -> str | None:
-    """Return what became of a release that was begun; None if nothing was charged."""
-    spent = f"epsilon {epsilon:g} of {name!r} is spent"
-    try:
-        state = ledger.state_of(noise.release)
-    except (OSError, UserError) as error:
-        return (
-            f"the ledger cannot be read ({error}): if {spent}, as 'private-graphs ledger {name}' "
-            "says once it can be, the same command continues this release at no further cost"
-        )
-    if state == "finished":
-        return f"{spent}, and the release in {folder} is whole: there is nothing to repeat"
-    if state == "started":
-        return f"{spent}, and not lost: the same command continues this release at no further cost"
-    return None

@@ -17,7 +17,7 @@ import numpy as np
 from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.errors import UsageError, UserError, counted, naming, suggest
-from private_graphs.core.files import sha256_of
+from private_graphs.core.files import content_of, sha256_of
 from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.spreadsheets import table_text
 from private_graphs.core.streams import Streams
@@ -430,13 +430,17 @@ def classify(
         )
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise UsageError(f"--epsilon is {epsilon:g}; expected a number above 0")
-    with nullcontext(Path()) if dry_run else _reserved(out) as folder:
+    with (
+        paid(name, epsilon) as payment,
+        nullcontext(Path()) if dry_run else _reserved(out) as folder,
+    ):
         say(f"reading {spec.nodes.name}")
         docs = read_documents(spec)
         method = _method_of(spec, docs, method, scenario)
         settings = dict(method=method, scenario=scenario, epsilon=epsilon)
         with BudgetLedger(data).noise(_computation(spec, docs, settings, device)) as noise:
             ledger = BudgetLedger(data, before=noise.release)
+            payment.begin(ledger, noise, folder)
             plan: PlannedRelease | PlannedVotes
             if scenario == "text":
                 plan = planned_release(spec, docs, ledger, epsilon, method, device)
@@ -472,7 +476,7 @@ def classify(
             )  # fmt: skip
             page(result(spent_before=0.0, spent=epsilon, quality=None), statement, spec,
                  len(docs.classes), contact)  # fmt: skip
-            with paid(ledger, noise, name, epsilon, folder), rehearsed(folder, room):
+            with rehearsed(folder, room):
                 _charge(ledger, plan, noise, spec, docs, say, command=command, graph=name,
                         method=method)  # fmt: skip
                 what = "links" if plan.links else "documents"
@@ -596,7 +600,7 @@ def _refuse_earlier(folder: Path, force: bool, continued: str | None) -> None:
         force = True
     elif continued is not None:
         with suppress(ValueError, TypeError, KeyError):
-            force = force or parsed_json(manifest.read_bytes())["statement_ids"] == [continued]
+            force = force or parsed_json(content_of(manifest))["statement_ids"] == [continued]
     for part in ("release", "private"):
         if not force and any((folder / part).glob("[!.]*")):  # others are of killed processes
             raise UsageError(
@@ -638,7 +642,8 @@ def _reserved(out: str | Path | None) -> Iterator[Path]:
         with suppress(OSError):  # not empty: something was written
             if same_folder:  # an empty folder of another process is one that it holds
                 out.rmdir()
-        os.close(held)
+        with naming(out):
+            os.close(held)
 
 
 def planned_release(

@@ -42,21 +42,25 @@ def runs_at(results: Results, groups: str, **where: Any) -> pd.DataFrame:
 
     A group belongs to this study, or is named with its own: ``preprint2021.untuned``.
     """
-    rows, same = results.runs, _selected(results.runs, **where)
+    rows = results.runs[_of_first_group(results.runs, groups, **where)]
+    return rows.set_index("seed", drop=False).sort_index()
+
+
+def scores(results: Results, groups: str, **where: Any) -> pd.Series:
+    """Return test micro-F1 of ``runs_at`` by seed, without a copy of all columns."""
+    mask = _of_first_group(results.runs, groups, **where)
+    seeds, values = (results.runs[name][mask] for name in ("seed", "test_micro_f1"))
+    return values.set_axis(seeds).sort_index()
+
+
+def _of_first_group(rows: pd.DataFrame, groups: str, **where: Any) -> np.ndarray:
+    """Return which rows are selected runs of the first of ``groups`` that has some."""
+    same = _selected(rows, **where)
     for group in groups.split(","):
         mask = same & _of_groups(rows, [group])
         if mask.any():
             break
-    return rows[mask].set_index("seed", drop=False).sort_index()
-
-
-def pooled_runs(results: Results, groups: str, **where: Any) -> pd.DataFrame:
-    """Return the selected runs of all ``groups`` together.
-
-    Each group has independent draws, so that runs of one setting in several groups add up.
-    """
-    rows = results.runs
-    return rows[_selected(rows, **where) & _of_groups(rows, groups.split(","))]
+    return mask
 
 
 def _selected(rows: pd.DataFrame, **where: Any) -> np.ndarray:
@@ -77,18 +81,16 @@ def _of_groups(rows: pd.DataFrame, groups: Iterable[str]) -> np.ndarray:
     return member
 
 
-def scores(results: Results, groups: str, **where: Any) -> pd.Series:
-    """Return test micro-F1 by seed."""
-    return runs_at(results, groups, **where)["test_micro_f1"]
-
-
 def printed_point(groups: str, **where: Any) -> Rule:
     """Return the rule of a score at the claim's point, over the runs of all ``groups``."""
 
     def measure(results: Results, case: Place) -> Measured | None:
         names = ("optimizer", "train_fraction", "splits", "epsilon")
         point = {name: case.said[name] for name in names if not missing(case.said[name])}
-        return interval(pooled_runs(results, groups, **point, **where)["test_micro_f1"])
+        # Each group has independent draws, so that runs of one setting in several groups add up.
+        rows = results.runs
+        pooled = _selected(rows, **point, **where) & _of_groups(rows, groups.split(","))
+        return interval(rows["test_micro_f1"][pooled])
 
     return measure
 
@@ -97,8 +99,7 @@ def gain(groups: str, this: dict[str, Any], base: dict[str, Any], optimizer: str
     """Return the rule of an optimizer's difference of scores by seed: ``this`` minus ``base``."""
 
     def measure(results: Results, case: Place) -> Measured | None:
-        one, two = (runs_at(results, groups, optimizer=optimizer, **at)["test_micro_f1"]
-                    for at in (this, base))  # fmt: skip
+        one, two = (scores(results, groups, optimizer=optimizer, **at) for at in (this, base))
         return interval(one - two)
 
     return measure
