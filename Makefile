@@ -1,6 +1,6 @@
 # `make` alone says what there is. Everything is installed into .venv and nowhere else.
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce site guides paper test test-all golden lint docs lock upgrade sbom clean
+.PHONY: help install reproduce site paper test test-all golden lint docs lock upgrade sbom clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -31,16 +31,9 @@ install:
 
 reproduce: install
 	@$(BIN)/snakemake
-	@$(MAKE) --no-print-directory guides
 
 site: install
 	@$(BIN)/private-graphs site
-	@$(MAKE) --no-print-directory guides
-
-# Documentation beside the pages of results; a warning is an error.
-guides:
-	@$(BIN)/python -m sphinx -W --keep-going -q -d build/doctrees docs results/docs
-	@echo "Documentation: results/docs/index.html"
 
 paper: install
 	@$(BIN)/private-graphs paper
@@ -51,7 +44,7 @@ test: install
 test-all: test
 	$(BIN)/python -m pytest tests/mutants tests/mechanisms --all-mutants
 	$(BIN)/python -m pytest tests/test_faults.py tests/documents/test_payment.py --all-faults
-	$(BIN)/python -m pytest tests/workflow/test_demo.py tests/report/test_restate.py --demo
+	$(BIN)/python -m pytest tests/workflow/test_demo.py tests/report/test_restate.py tests/test_docs_site.py --demo
 	$(BIN)/private-graphs audit --mechanisms
 	$(BIN)/private-graphs audit --replay
 	test -z "$$PRIVATE_GRAPHS_MIRROR" || $(BIN)/private-graphs rerun --sample 20 --minutes 10 --mirror "$$PRIVATE_GRAPHS_MIRROR"

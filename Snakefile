@@ -49,6 +49,7 @@ onsuccess:
     from private_graphs.site.site import findings
 
     LOCK.end()
+    say(announce.summary(WORK, time.time() - STARTED))
     for line in findings(Path(RESULTS).parent):
         say(line)
     say("Results: results/index.html; files: results/*/exhibits/")

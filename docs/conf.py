@@ -1,5 +1,5 @@
-"""Sphinx settings of the guides, proofs and references, which ``make site`` builds into
-``results/docs``, beside the pages of results. Nothing is fetched from a network."""
+"""Sphinx settings of the guides, proofs and references, which stand in ``results/docs`` beside the
+pages of results (``private_graphs.site.guides``). Nothing is fetched from a network."""
 
 from __future__ import annotations
 
@@ -20,12 +20,21 @@ html_theme = "furo"
 html_title = f"private-graphs {release}"
 html_sidebars = {
     "**": [
-        "sidebar/brand.html", "sidebar/search.html", "sidebar/scroll-start.html",
-        "results.html", "sidebar/navigation.html", "sidebar/scroll-end.html",
+        "sidebar/scroll-start.html", "sidebar/navigation.html", "sidebar/scroll-end.html",
     ]
 }  # fmt: skip
 templates_path = ["templates"]
+html_static_path = ["static"]
+html_css_files = ["doors.css"]
+html_theme_options = {
+    "announcement": "the parts of the site: templates/page.html",
+    "light_css_variables": {"color-announcement-background": "#ffffff",
+                            "color-announcement-text": "#1b1e23"},
+    "dark_css_variables": {"color-announcement-background": "#16191d",
+                           "color-announcement-text": "#e8eaed"},
+}  # fmt: skip
 html_use_index = False
+html_domain_indices = False
 html_copy_source = False
 myst_heading_anchors = 4
 myst_url_schemes = {"http": None, "https": None, "results": "{{path}}"}
@@ -38,6 +47,8 @@ RESULTS = re.compile(r"\]\(((?:\.\./)*)\.\./results/")
 """Links from a page in docs/ to the pages of results, which lie above ``results/docs``."""
 SECTION = re.compile(r"§(\d+(?:\.\d+)?)")
 NUMBER = re.compile(r"(\d+(?:\.\d+)?)\.? ")
+PAGE = re.compile(r"docs/([\w/-]+)\.md")
+"""A page of the guides in a docstring, which is text to people who read the code."""
 SPOKEN_FOR = (nodes.reference, nodes.literal, nodes.literal_block, nodes.title)
 
 
@@ -82,6 +93,29 @@ def link_sections(app: Sphinx, doctree: nodes.document, page: str) -> None:
             text.parent.replace(text, [*parts, nodes.Text(text[end:])])
 
 
+def link_pages(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    """Make a link of every page of the guides that a docstring names by its file."""
+    for text in list(doctree.findall(nodes.Text)):
+        around = parents(text)
+        if "docs/" not in text or any(isinstance(each, nodes.reference) for each in around):
+            continue
+        if any(isinstance(each, nodes.literal_block) for each in around):
+            continue
+        parts, end = [], 0
+        for found in PAGE.finditer(text):
+            if found[1] in app.env.titles:
+                words = app.env.titles[found[1]].astext()
+                target = app.builder.get_relative_uri(page, found[1])
+                parts += [nodes.Text(text[end : found.start()]),
+                          nodes.reference("", words, refuri=target, internal=True)]  # fmt: skip
+                end = found.end()
+        if parts:
+            parts.append(nodes.Text(text[end:]))
+            literal = isinstance(text.parent, nodes.literal)
+            place = text.parent if literal and len(text.parent) == 1 else text
+            place.parent.replace(place, [part for part in parts if part.astext()])
+
+
 def parents(node: nodes.Node) -> list[nodes.Node]:
     """Return all nodes around a node."""
     return [] if node.parent is None else [node.parent, *parents(node.parent)]
@@ -121,10 +155,17 @@ def leave_out_maps(app: Sphinx, error: Exception | None) -> None:
         path.unlink()
 
 
+def leave_out_search(app: Sphinx) -> None:
+    """Make no search of the guides alone: that of all pages is a page of results."""
+    app.builder.search = False
+
+
 def setup(app: Sphinx) -> None:
     """Register what this file adds to Sphinx."""
+    app.connect("builder-inited", leave_out_search)
     app.connect("source-read", link_results)
     app.connect("doctree-read", number_sections)
+    app.connect("doctree-resolved", link_pages)
     app.connect("doctree-resolved", link_sections)
     app.connect("html-page-context", list_titles, priority=100)
     app.connect("html-page-context", finish_page, priority=900)

@@ -30,12 +30,12 @@ import prose  # noqa: E402  # beside this script, which tests load by its path
 PICTURE = ROOT / "docs" / "screenshot.png"
 WORDS = PICTURE.with_suffix(".txt")
 WIDTH, HEIGHT = 1280, 800
-ROWS = 2
-"""Rows of the page's table that the first screen shows, its head among them."""
+ROWS = 13
+"""Rows of the page's tables that the first screen shows, heads among them."""
 
 
 class _Screen(HTMLParser):
-    """Visible text of the first screen: that of the page until its table's first ``ROWS``."""
+    """Visible text of the first screen: that of the page until the first ``ROWS`` of its tables."""
 
     def __init__(self) -> None:
         super().__init__()

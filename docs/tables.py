@@ -652,9 +652,10 @@ def findings_table() -> str:
         verdict = StudyEntry([prose.shelf(study.id)]).verdict
         page = judged.get(f"claims {study.id}", "")
         name = f"[{study.name}]({page})" if page else study.name
-        rows.append((name, *(text for _, text in verdict.parts)))
-    heads = [f"{head[0].lower()}{head[1:]}" for head, _ in verdict.parts]
-    return _markdown(("paper", *heads), rows)
+        rows.append((name, verdict.prints, f"**{verdict.verdict}**", verdict.because))
+    answer = prose.shelf("lrec2022").answer
+    instead = f"**Use `{answer.method}` instead.** {answer.protects} {answer.worth}"
+    return f"{_markdown(('paper', 'it prints', 'true?', 'because'), rows)}\n\n{instead}"
 
 
 def plan_table() -> str:

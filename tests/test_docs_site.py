@@ -14,6 +14,7 @@ from urllib.parse import unquote
 import pytest
 
 from private_graphs.running.catalog import exhibits_by_name
+from private_graphs.site.search import search_index
 
 PROSE = ("p", "li", "td")
 """Elements whose text may name a section of the proofs."""
@@ -36,6 +37,8 @@ class Page(HTMLParser):
         self.anchors |= {given["id"]} if given.get("id") else set()
         if tag == "a" and given.get("href"):
             self.links.append(given["href"])
+        if tag == "form":
+            self.links.append(given["action"])
         if tag in ("script", "img", "link") and (file := given.get("src") or given.get("href")):
             self.loaded.append(file)
         self.open.append(tag)
@@ -73,7 +76,7 @@ def pages(site) -> dict[str, Page]:
 
 def result_page(address: str) -> bool:
     """Return whether the pages of results have an address, told from the folder of all pages."""
-    if address == "index.html":
+    if address in ("index.html", "site/which.html", "site/search.html"):
         return True
     _, study, page = address.split("/")
     return page in {f"{name}.html" for name in (*exhibits_by_name(study), "privacy", "claims")}
@@ -100,7 +103,7 @@ def test_every_link_leads_to_a_page_and_its_heading(site, pages):
             elif anchor and inside in pages and unquote(anchor) not in pages[inside].anchors:
                 wrong.append((name, link))
     assert wrong == []
-    assert set(pages) - reached <= {"search.html"}
+    assert set(pages) - reached == set()
 
 
 def test_every_section_that_a_page_names_is_a_link(pages):
@@ -110,9 +113,55 @@ def test_every_section_that_a_page_names_is_a_link(pages):
     assert sorted(numbered) == list(range(max(numbered) + 1)) and len(numbered) > 10
 
 
-def test_search_works_without_a_network(site):
-    index = (site / "searchindex.js").read_text(encoding="utf-8")
-    found = json.loads(re.fullmatch(r"Search\.setIndex\((.*)\);?", index, re.DOTALL)[1])
-    places = found["terms"]["canari"]
-    names = [found["docnames"][each] for each in ([places] if isinstance(places, int) else places)]
-    assert "privacy" in names
+def found(index: str, word: str) -> dict[str, str]:
+    """Return the titles of the pages that an index has for a word, by address."""
+    known = json.loads(re.fullmatch(r"const INDEX = (.*);\n", index)[1])
+    pages = (known["pages"][place] for place in known["words"].get(word, ()))
+    return {address: title for address, title, _, _ in pages}
+
+
+@pytest.mark.parametrize("word", ["epsilon", "hospital", "ledger", "clipping", "opacus", "ε"])
+def test_the_search_finds_a_word_in_the_guides_and_in_results(site, word):
+    result = site.parent / "site" / "small" / "table1.html"
+    page = "<title>A table</title><main><p>What clipping and a ledger cost, ε = 2.</p></main>"
+    index = search_index(site.parent, {result: page})
+    assert any(address.startswith("docs/") for address in found(index, word))
+    if word in ("clipping", "ledger", "ε"):
+        assert found(index, word)["site/small/table1.html"] == "A table"
+
+
+def test_no_page_names_a_guide_by_its_file(site):
+    for path in (path for path in site.rglob("*.html") if "_static" not in path.parts):
+        text = re.sub(r"<pre\b.*?</pre>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert re.findall(r">[^<]*docs/[\w/-]+\.md", text) == [], path
+
+
+def test_every_link_of_the_finished_site_leads_somewhere(request, root, tmp_path):
+    """Everything from nothing: the pages of all recorded results, and the guides."""
+    if not request.config.getoption("--demo"):
+        pytest.skip("takes two minutes: make test-all")
+    command = [sys.executable, "-m", "private_graphs", "site", str(tmp_path)]
+    built = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    todo, pages, wrong = {tmp_path / "index.html"}, {}, []
+    while todo:
+        path = todo.pop()
+        pages[path] = page = Page(path.read_text(encoding="utf-8"))
+        for link in (*page.links, *page.loaded):
+            address, _, anchor = link.partition("#")
+            if re.match(r"\w+:", link):
+                continue
+            target = Path(normpath(path.parent / unquote(address).partition("?")[0]))
+            target = target if address else path
+            if not target.is_file():
+                wrong.append((path.relative_to(tmp_path), link))
+            elif target.suffix == ".html" and target not in pages:
+                todo.add(target)
+    assert wrong == []
+    assert set(tmp_path.rglob("*.html")) - set(pages) == set(), "no link leads there"
+    for path, page in pages.items():
+        for link in page.links:
+            address, _, anchor = link.partition("#")
+            target = Path(normpath(path.parent / unquote(address).partition("?")[0]))
+            if anchor and not re.match(r"\w+:", link):
+                assert unquote(anchor) in pages[target if address else path].anchors, (path, link)

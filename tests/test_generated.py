@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shlex
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
+from private_graphs.cli import COMMANDS, application
 from private_graphs.core.errors import UserError
 from private_graphs.report.claims import claims_of, judged, read_claims
-from private_graphs.running.study import SCHEMAS, schema_text, study_ids
+from private_graphs.running.study import SCHEMAS, load_study, schema_text, study_ids
+from private_graphs.site.advice import advised
 
 
 @pytest.fixture(scope="module")
@@ -71,10 +75,59 @@ def test_the_picture_of_the_first_page_has_the_words_of_the_page(tables, tmp_pat
     page = screenshot.write_page(tmp_path).read_text(encoding="utf-8")
     words = screenshot.words_of(page)
     assert words == screenshot.WORDS.read_text(encoding="utf-8"), "run: make docs, with Chromium"
-    for bars in tables.prose.shelf("lrec2022").answer.bars.values():
-        for bar in bars:
-            shown = f">{bar.value:.2f} "  # in the picture, not in the sentences
-            assert screenshot.words_of(page.replace(shown, ">0.99 ")) != words
+    answer = tables.prose.shelf("lrec2022").answer
+    for table in (answer.printed, answer.instead):
+        for cell in (cell for _, cells in table.lines for cell in cells):
+            assert screenshot.words_of(page.replace(f">{cell.text}<", ">.99<")) != words
+
+
+def test_the_scores_of_the_first_page_are_means_of_recorded_rows(tables, root: Path) -> None:
+    answer = tables.prose.shelf("lrec2022").answer
+    rows = pd.read_parquet(root / "recorded" / "lrec2022" / "rows.parquet")
+    rows = rows[(rows["group"] == "frontier") & (rows["scenario"] == "graph")]
+    lines = {
+        (answer.method, 0, 2.0): 0, ("public_only", 0, 0.0): 1,
+        (answer.method, 500, 2.0): 2, ("public_only", 500, 0.0): 3,
+    }  # fmt: skip
+    for (method, labels, epsilon), place in lines.items():
+        at = (rows["method"] == method) & (rows["validation_labels"] == labels)
+        means = rows[at & (rows["epsilon"] == epsilon)].groupby("dataset")["test_micro_f1"].mean()
+        assert [cell.text for cell in answer.instead.lines[place][1]] == [
+            f"{mean:.2f}".removeprefix("0") for mean in means]  # fmt: skip
+
+
+def test_the_method_that_is_named_is_nowhere_below_public_data(root: Path) -> None:
+    rows = pd.read_parquet(root / "recorded" / "lrec2022" / "rows.parquet")
+    rows = rows[(rows["group"] == "frontier") & (rows["scenario"] == "graph")]
+    by = ["dataset", "validation_labels"]
+    ours, public = (
+        rows[(rows["method"] == method) & (rows["epsilon"] == epsilon)].groupby(by)["test_micro_f1"]
+        for method, epsilon in (("class_sums", 2.0), ("public_only", 0.0))
+    )
+    assert len(ours) == len(public) == 12 and (ours.mean() >= public.mean()).all()
+
+
+def test_every_verdict_is_a_few_words_and_has_a_reason(tables) -> None:
+    for study in study_ids():
+        verdict = tables.StudyEntry([tables.prose.shelf(study)]).verdict
+        assert len(verdict.verdict.split()) <= 4 and verdict.because, study
+        assert len(verdict.because) <= 100 and len(verdict.prints) <= 60, study
+    ((exhibit, newer),) = tables.StudyEntry([tables.prose.shelf("lrec2022")]).others
+    assert newer.called.endswith("2026") and newer.tone == "refuted"
+    assert newer.verdict == "No for 3 of 5" and "no text beyond abstracts" in newer.because
+
+
+def test_the_advice_has_scores_and_commands_that_exist(tables) -> None:
+    ends = [end for study in study_ids() for end in advised(tables.prose.shelf(study))]
+    assert len(ends) == sum(len(load_study(study).advice) for study in study_ids()) >= 6
+    for end in ends:
+        command, *rest = shlex.split(end.advice.command)
+        assert command == "private-graphs" and rest[0] in COMMANDS
+        options = {flag for flag in rest if flag.startswith("--")}
+        helped = CliRunner().invoke(application([rest[0]]), [rest[0], "--help"]).stdout
+        assert options <= set(re.findall(r"--[\w-]+", helped)), end.advice.command
+        assert [own for _, _, own in end.lines].count(True) == 1
+        assert float(end.proved) <= end.advice.where["epsilon"]
 
 
 def test_without_a_browser_the_picture_and_its_words_are_kept(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -20,7 +21,9 @@ from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.explain import answers
 from private_graphs.report import statement as says
 from private_graphs.report.claims import COLUMNS
-from private_graphs.running.exhibit import Exhibit, Table
+from private_graphs.report.table import html
+from private_graphs.report.words import score
+from private_graphs.running.exhibit import Column, Exhibit, Table
 from private_graphs.running.study import Sentences
 from private_graphs.site import overview, site
 from private_graphs.site.overview import (
@@ -56,7 +59,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag, attrs):
         values = dict(attrs)
         self.tags.append((tag, values))
-        self.links += [values[name] for name in ("href", "src") if name in values]
+        self.links += [values[name] for name in ("href", "src", "action") if name in values]
         assert values.get("id") not in self.anchors, values["id"]
         self.anchors |= {values["id"]} if "id" in values else set()
         if tag not in VOID:
@@ -87,9 +90,9 @@ def exhibit_page(root: Path, name: str = "table1") -> Page:
     return Page(root / "site" / "small" / f"{name}.html")
 
 
-def names(root: Path) -> Path:
-    """The page with the names of methods, which shows no result."""
-    return root / "site" / "methods" / "index.html"
+def without_results(root: Path) -> set[Path]:
+    """Pages that show no result: names of methods, the search, and advice where none is given."""
+    return {root / "site" / name for name in ("methods/index.html", "search.html", "which.html")}
 
 
 def statement_pages(root: Path, name: str = "full") -> list[Page]:
@@ -99,9 +102,9 @@ def statement_pages(root: Path, name: str = "full") -> list[Page]:
 def test_every_link_of_every_page_points_to_a_file_or_anchor_that_exists(tmp_path):
     build(tmp_path, shelf(), shelf("recorded"), shelf("demo", dataset="synthetic-npz"))
     pages = [*tmp_path.rglob("*.html")]
-    # index; verdict, exhibits and every ε; datasets; methods; statements of three protocols and
-    # without DP
-    assert len(pages) == 1 + 4 + 2 + 2 + 3 * 4
+    # index, which method, search; verdict, exhibits and every ε; datasets; methods; statements of
+    # three protocols and without DP
+    assert len(pages) == 3 + 4 + 2 + 2 + 3 * 4
     for path in pages:
         for link in Page(path).links:
             if link.startswith(("https://", "data:")):
@@ -119,7 +122,8 @@ def test_pages_load_nothing_but_the_style_and_the_script_beside_them(tmp_path):
         page, up = Page(path), "../" * (len(path.relative_to(tmp_path).parts) - 1)
         loaded = [values.get("src") for tag, values in page.tags if tag in ("script", "img")]
         loaded += [values["href"] for tag, values in page.tags if tag == "link"]
-        assert set(loaded) == {f"{up}site/site.css", f"{up}site/site.js", "data:,"}
+        index = {"search.js"} if path.name == "search.html" else set()
+        assert set(loaded) == {f"{up}site/site.css", f"{up}site/site.js", "data:,"} | index
         assert not {"iframe", "object"} & {tag for tag, _ in page.tags}
     for name in ("site.css", "site.js"):
         text = (tmp_path / "site" / name).read_text()
@@ -134,12 +138,12 @@ def test_hostile_names_stay_text_on_every_page(tmp_path):
     hostile = shelf("demo", dataset=HOSTILE, title=HOSTILE, exhibits=(exhibit, FIGURE),
                     missing={"table1": (HOSTILE,)}, **changes)  # fmt: skip
     index = build(tmp_path, hostile)
-    for path in {*tmp_path.rglob("*.html")} - {names(tmp_path)}:
+    for path in {*tmp_path.rglob("*.html")} - without_results(tmp_path):
         page = Page(path)
         scripts = [values for tag, values in page.tags if tag == "script"]
-        assert len(scripts) == 1 and scripts[0]["src"].endswith("site/site.js")
+        assert {Path(each["src"]).name for each in scripts} <= {"site.js", "search.js"}
         assert HOSTILE in page.text
-    assert index.text.count(HOSTILE) >= 4
+    assert index.text.count(HOSTILE) >= 2
     assert exhibit_page(tmp_path).text.count(HOSTILE) >= 5
     assert all(page.text.count(HOSTILE) >= 4 for page in statement_pages(tmp_path, "demo"))
 
@@ -173,6 +177,50 @@ def test_recorded_results_are_open_and_own_ones_folded(tmp_path):
         assert len(links) == 6
 
 
+def test_a_dataset_without_recorded_sizes_has_a_page(tmp_path):
+    held = shelf("recorded")
+    held.results.statistics.clear()
+    build(tmp_path, held)
+    assert "Cora" in Page(tmp_path / "site" / "datasets" / "cora.html").text
+    (page,) = {path for path in tmp_path.glob("site/small/recorded/gcn*sound*.html")}
+    assert "../../../site/datasets/cora.html" in Page(page).links
+
+
+def test_pages_link_to_guides_only_where_these_are_built(tmp_path):
+    note = Table("Scores", shelf().results.rows, [Column("x", lambda row: "1")],
+                 notes=("As proved (docs/privacy.md §3.1) and in docs/leaks.md.",))  # fmt: skip
+    exhibit = replace(TABLE, build=lambda results: [note])
+    doors = {"docs/index.html", "docs/your-own-graph.html"}
+    index = build(tmp_path, shelf(exhibits=(exhibit,)))
+    assert not doors & set(index.links)
+    assert "documentation, privacy §3.1" in exhibit_page(tmp_path).text
+    (tmp_path / "docs").mkdir()
+    for name in ("index", "your-own-graph"):
+        (tmp_path / "docs" / f"{name}.html").write_text("<title>A guide</title>")
+    index = build(tmp_path, shelf(exhibits=(exhibit,)))
+    page = exhibit_page(tmp_path)
+    assert doors <= set(index.links) and ".md" not in page.text.replace("table1.md", "")
+    assert {"../../docs/privacy.html#s3.1", "../../docs/leaks.html"} <= set(page.links)
+    script = (tmp_path / "site" / "search.js").read_text(encoding="utf-8")
+    assert "A guide" in script and "Scores of all settings" in script
+
+
+def test_scores_that_the_largest_class_reaches_are_grey():
+    rows = pd.DataFrame({"dataset": ["cora", "cora"], "mean": [0.3, 0.31], "std": [0.1, 0.1]})
+    table = Table("t", rows, [Column("d", lambda row: row["dataset"]), Column("F1", score)])
+    (text,) = html(table, largest={"cora": 0.3})
+    useless = re.findall(r'<span class="useless">([\d.]+)', text)
+    assert useless == ["0.300"] and "useless" not in html(table)[0]
+
+
+def test_every_epsilon_is_sorted_by_score_at_each_guarantee():
+    frame = guarantees(shelf("recorded", audit=AUDIT)).frame
+    private = frame[frame["private"]]
+    assert list(frame["private"]) == sorted(frame["private"], reverse=True)
+    for _, group in private.groupby(["unit", "epsilon"]):
+        assert list(group["high"]) == sorted(group["high"], reverse=True)
+
+
 def test_every_page_is_linked_from_another_one(tmp_path):
     build(tmp_path, shelf(exhibits=(FIGURE,)), shelf("recorded"))
     pages = {path.resolve() for path in tmp_path.rglob("*.html")}
@@ -187,7 +235,7 @@ def test_synthetic_and_private_data_are_marked_and_published_data_are_not(tmp_pa
     build(tmp_path / "c", shelf(dataset="my_graph", title="Mine"))
     marks = ("embedded synthetic data (Made up)", "scores and counts of private data (my_graph)")
     for folder, expected in (("a", None), ("b", marks[0]), ("c", marks[1])):
-        for path in {*(tmp_path / folder).rglob("*.html")} - {names(tmp_path / folder)}:
+        for path in {*(tmp_path / folder).rglob("*.html")} - without_results(tmp_path / folder):
             text = Page(path).text
             assert [mark for mark in marks if mark in text] == ([expected] if expected else [])
 
@@ -265,7 +313,8 @@ def test_sentences_are_filled_from_rows_claims_and_attacks():
     assert found.prints == "a bound of 2"
     assert found.truth == "No: 65 to 70 and 0.001, attack 3.28" and found.tone == "refuted"
     assert found.instead == "0.55 at 2.00, all 2.00" and "no table of scores" in found.scores
-    assert found.line("Small").startswith("Small: it prints a bound of 2; true? No: 65")
+    assert found.line("Small") == "Small: a bound of 2 is printed. True? No."
+    assert found.because == "65 to 70 and 0.001, attack 3.28"
     assert "holds in_part" not in numbers(held, CLAIMS, [])  # elsewhere it is undecided
     assert numbers(held, CLAIMS, [])["most by_hand"] == "0.01"
     unproved = {"unproved": {"show": "proved", "where": {"protocol": "released"}}}
@@ -328,8 +377,8 @@ def test_a_finished_run_prints_what_the_site_says(tmp_path):
     assert site.findings(tmp_path) == []
     build(tmp_path, shelf("recorded"))
     (line,) = site.findings(tmp_path)
-    assert line.startswith("recorded: Small (2026): it prints no ε; true? inconclusive")
-    assert "inconclusive" in exhibit_page(tmp_path, "index").text
+    assert line == "recorded: Small (2026): no ε is printed. True? Open."
+    assert "nothing was run that decides it" in exhibit_page(tmp_path, "index").text
 
 
 def test_a_statement_has_a_card_with_its_words_and_a_file_with_its_fields(tmp_path):
@@ -373,7 +422,7 @@ def test_every_epsilon_is_never_less_than_the_weakest_statement_says(together):
     shown = {each.head: each.show(row) for each in table.columns}
     assert shown["ε proved"].text == "2.01" and shown["ε proved"].tone == "e3"
     assert shown["all runs of a job"] == ("none" if together is None else "7.01")
-    assert shown["micro-F1"] == "0.55"
+    assert shown["micro-F1"].text == "0.55"
     assert {each.head: each.show(without) for each in table.columns}["ε proved"].text == "no DP"
 
 

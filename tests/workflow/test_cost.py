@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 from private_graphs.core.errors import counted
+from private_graphs.report.words import duration
 from private_graphs.running.jobs import Attack, Job
 from private_graphs.workflow.cost import (
     START_SECONDS,
     Costs,
-    duration,
     duration_on,
     recorded_times,
     rough_seconds,

@@ -56,8 +56,11 @@ def test_a_first_run_without_network_leaves_rows_exhibits_and_pages(first_run: F
         names = {path.name for path in project.job(protocol).iterdir()}
         assert names == {"job.json", "runs.parquet", "statement.json", "predictions.safetensors",
                          "manifest.json"}  # fmt: skip
-    said = r"^\[  1/  1\] Table 1, lrec2022: synthetic-planetoid; released, paper; gcn \(2 jobs"
+    said = (r"^\[  1/  1, \d+ of about \d+ min\] Table 1, lrec2022: synthetic-planetoid; "
+            r"released, paper; gcn \(2 jobs")  # fmt: skip
     assert re.search(said, run.stdout, flags=re.MULTILINE)
+    assert not re.search(r"^(Select|Execute \d+) jobs", run.stdout, flags=re.MULTILINE)
+    assert re.search(r"^Finished: 4 runs on synthetic data, which say nothing", run.stdout, re.M)
 
 
 def test_the_report_of_snakemake_holds_each_table_and_picture(first_run: FirstRun) -> None:

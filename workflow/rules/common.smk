@@ -1,4 +1,5 @@
 # What the rules share; all of it is Python that is tested as such.
+import logging
 import sys
 import time
 from functools import cache
@@ -30,7 +31,7 @@ RESULTS = WORK.results.as_posix()
 JOBS = WORK.folder.as_posix()
 SPLITS = f"{RESULTS}/splits"
 PROCESSED = flow.PROCESSED.as_posix()
-PLAN = f"{RESULTS}/logs/plan.json"  # the markers of the batches of a run
+PLAN = f"{RESULTS}/logs/plan.json"  # the markers of the batches of a run, and its time
 GPU = int(WORK.run.device == "cuda")
 NODE_CORES = 8  # that a large job of a cluster asks for
 
@@ -93,10 +94,14 @@ def embedding_threads(wildcards):
 
 def begin():
     LOCK.begin()
-    write_json(PLAN, WORK.markers())
+    plan = {"markers": WORK.markers(), "started": STARTED}
+    write_json(PLAN, plan | {"expected": WORK.expected_seconds(workflow.cores or 1)})
     for line in keep_declarations():
         say(line)
 
+
+# A line of Snakemake's for every turn of its scheduler would hide those of batches.
+logging.getLogger("snakemake.logging").addFilter(announce.worth_a_line)
 
 if LOCK.is_ours:  # else markers may be there before the files that they name
     WORK.reopen()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -51,7 +52,7 @@ def carry_out(snake, made_from: Callable, compute: Callable) -> None:
         folders = {job.id: Path(snake.params.folder, job.id) for job in jobs}
         digests = {name: content_digest(folder / MANIFEST) for name, folder in folders.items()}
         write_json(snake.output.marker, digests)
-    say(f"{position(Path(snake.params.folder).parent)}{snake.params.title}")
+    say(f"{position(Path(snake.params.folder).parent, secret)}{snake.params.title}")
 
 
 def save_document(folder: Path, name: str, document: dict) -> None:
@@ -60,10 +61,14 @@ def save_document(folder: Path, name: str, document: dict) -> None:
     write_json(folder / MANIFEST, {"sha256": {name: sha256_of(folder / name)}})
 
 
-def position(scale: Path) -> str:
-    """Return how many batches of the run have finished, ``[ 54/ 61] ``; without a plan nothing."""
-    plan = scale / "logs" / "plan.json"
-    if not plan.is_file():
+def position(scale: Path, secret: bool) -> str:
+    """Return how many batches of a run have finished, and its time of the expected one:
+    ``[ 54/ 61, 3 of about 11 min] ``; without a plan nothing, where secret no times."""
+    path = scale / "logs" / "plan.json"
+    if not path.is_file():
         return ""
-    markers = json.loads(plan.read_text(encoding="utf-8"))
-    return f"[{sum(Path(each).is_file() for each in markers):3d}/{len(markers):3d}] "
+    plan = json.loads(path.read_text(encoding="utf-8"))
+    done = sum(Path(each).is_file() for each in plan["markers"])
+    minutes = (time.time() - plan["started"]) / 60, plan["expected"] / 60
+    times = "" if secret else f", {minutes[0]:.0f} of about {minutes[1]:.0f} min"
+    return f"[{done:3d}/{len(plan['markers']):3d}{times}] "

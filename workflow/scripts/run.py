@@ -9,6 +9,7 @@ def main(snake):
     """Unpack the jobs, run them, and save their files with the job beside them."""
     from functools import lru_cache
 
+    from private_graphs.core.errors import counted
     from private_graphs.core.imports import code_fingerprint
     from private_graphs.core.manifest import MANIFEST
     from private_graphs.datasets.registry import load_built
@@ -55,7 +56,7 @@ def main(snake):
             code_fingerprint=code_fingerprint("private_graphs.running.run", module_of(job.method)),
         )
         result.save(folder)
-        log.note(f"{len(result.rows)} runs")
+        log.note(counted(len(result.rows), "run"))
 
     carry_out(snake, made_from, compute)
 

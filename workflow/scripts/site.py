@@ -7,6 +7,7 @@ from job import reported
 
 def main(snake):
     """Write ``results/index.html`` and what it links to."""
+    from private_graphs.core.errors import counted
     from private_graphs.core.files import link_files
     from private_graphs.site.site import write_site
     from private_graphs.workflow.crate import write_crate
@@ -20,7 +21,7 @@ def main(snake):
         written = write_site(root, "recorded", snake.threads, exhibits.parent.name)
         link_files(exhibits, Path(snake.output.shown), (".csv", ".svg"))
         write_crate(exhibits.parent)
-        log.note(f"{snake.output.page} and {len(written) - 1} pages behind it")
+        log.note(f"{snake.output.page} and {counted(len(written) - 1, 'page')} behind it")
 
 
 main(snakemake)  # noqa: F821

@@ -13,9 +13,10 @@ import traceback
 from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from private_graphs.cli.terminal import say
 from private_graphs.core.errors import (
@@ -26,36 +27,56 @@ from private_graphs.core.errors import (
     system_error_text,
 )
 
-COMMANDS = {
-    "declare": "declared",
-    "classify": "classify",
-    "predict": "declared",
-    "attack": "declared",
-    "explain": "explain",
-    "ledger": "ledger",
-    "epsilon": "accounting",
-    "noise": "accounting",
-    "dataset": "data",
-    "train": "train",
-    "audit": "audit",
-    "rerun": "rerun",
-    "record": "results",
-    "restate": "results",
-    "site": "results",
-    "paper": "results",
+GROUPS = {
+    "Your documents": {
+        "declare": ("declared", "Say who is protected, what is public, what may be spent."),
+        "classify": ("classify", "Train one classifier with a proved guarantee."),
+        "predict": ("declared", "Classify new documents with a released model."),
+        "explain": ("explain", "Say in plain words what a release guarantees."),
+        "ledger": ("ledger", "Show what was spent of whose budget."),
+        "attack": ("declared", "Measure who can be recognised by classifiers like yours."),
+    },
+    "Papers": {
+        "site": ("results", "Write the pages of all results, recorded and your own."),
+        "paper": ("results", "Write a LaTeX folder with every table and figure."),
+        "epsilon": ("accounting", "Price noisy steps: the epsilon of a noise multiplier."),
+        "noise": ("accounting", "Find the noise multiplier of an epsilon."),
+        "audit": ("audit", "Attack a training, of a paper or your own."),
+        "train": ("train", "Train one job; print its scores and what is proved."),
+        "dataset": ("data", "Build a dataset and print its sizes."),
+        "rerun": ("rerun", "Compute recorded jobs again and compare every row."),
+    },
+    "Maintainers": {
+        "record": ("results", "Record the results of a full run."),
+        "restate": ("results", "Make the statements of recorded results again."),
+    },
 }
-"""Command -> module in this package with the function of the same name."""
+"""Group of commands -> command -> module in this package with the function of its name, and what
+the list of commands says of it."""
+COMMANDS = {name: module for group in GROUPS.values() for name, (module, _) in group.items()}
+"""Command -> its module."""
 RENAMED = {"--setting": "--scenario", "--tuning-labels": "--validation-labels"}
 """Flags of the previous version, still accepted."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as in shells."""
 
 
+class Grouped(TyperGroup):
+    """Application whose help lists commands in groups."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, each with its line."""
+        for head, group in GROUPS.items():
+            with formatter.section(head):
+                formatter.write_dl([(name, line) for name, (_, line) in group.items()])
+
+
 def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
     """Return the command line with some commands; only their modules are imported."""
     app = typer.Typer(
-        help="Differentially private graph learning: data, accounting, training, with a privacy "
-        "statement on every result.",
+        cls=Grouped,
+        help="Is the privacy that papers print real? And classifiers of your documents whose "
+        "privacy is. COMMAND --help says more.",
         no_args_is_help=True,
         add_completion=True,
         context_settings={"help_option_names": ["-h", "--help"]},

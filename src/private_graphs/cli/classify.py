@@ -124,44 +124,23 @@ def classify(
     ] = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
-    """Classify texts by one run of a proved method; say whether private data were worth it.
+    """Train one classifier with a proved guarantee; say whether private data were worth it.
 
-    Documents of your own, which 'declare' names: one private release within their budget. The
-    ledger is written before anything private is read; a release over the budget ends with exit code
-    3 before anything is drawn. --out gets release (may be given away: model, predictions of public
-    documents, statement, one page) and private (predictions of the protected documents). With
-    --scenario edges all documents are public, and each link between them is protected.
+    Your own documents, which 'declare' names: one private release within their budget. The ledger
+    is written first; over the budget nothing is drawn, and the exit code is 3. --out gets release
+    (may be given away: model, statement, one page) and private (predictions of your documents).
 
-    The rest is about built-in datasets, which are public, and takes them as if they were private.
+    Built-in datasets are public, and taken as if they were private. --scenario text protects a
+    training node with its text, label and edges, and the validation texts are public; graph makes
+    public the test texts too, and the edges among public nodes; edges protects edges alone. Test
+    labels are read for scores alone. Validation labels are public.
 
-    Every method here proves the requested epsilon, with noise small enough to learn from the data.
-    The GCN of the papers, with its three protocols, is 'train'.
-
-    --scenario text. Protected: each training node with its text, its label and all its edges; a
-    neighbouring graph has another node in its place. Public: the texts of the validation nodes.
-    Test texts are read one by one, to predict; no edge is read at all. However, features are made
-    of texts beforehand, from public texts, test texts among them: bow and fasttext count the words
-    of validation and test texts, and models that are not given are trained on them.
-
-    --scenario graph. Protected: the same. Public: the texts of validation and test nodes, and the
-    edges among them. Edges from a training node to public ones belong to that node and are
-    protected with it.
-
-    --scenario edges. Protected: whether two nodes are linked, one edge more or less. Public: all
-    texts, and all labels except the test nodes'. No text and no label is protected. The number
-    of edges is private too: a public bound replaces it (--max-edges).
-
-    Test nodes without a label are predicted too. Validation labels are public in each scenario
-    (--validation-labels). Without --seed the noise comes from the operating system. Every call is a
-    further release of the private data: fix the settings beforehand.
+    Every call is a further release of the private data: fix the settings beforehand. Without --seed
+    the noise comes from the operating system.
 
     Examples:
 
     private-graphs classify letters --epsilon 2 --out results
-
-    private-graphs classify synthetic-npz --epsilon 2
-
-    private-graphs classify synthetic-npz --method dp_linear --scenario graph --epsilon 2
 
     private-graphs classify cora --scenario edges --epsilon 4 --json
     """

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from private_graphs.cli.terminal import say
+from private_graphs.core.errors import counted
 
 
 def record(
@@ -62,7 +63,7 @@ def site(
     from private_graphs.site.site import write_site
 
     pages = write_site(results, shipped(recorded), -1, report=say)
-    say(f"wrote {results / 'index.html'} and {len(pages) - 1} pages behind it")
+    say(f"wrote {results / 'index.html'} and {counted(len(pages) - 1, 'page')} behind it")
 
 
 def paper(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from private_graphs.cli.terminal import ProgressBar, say
-from private_graphs.core.errors import UserError
+from private_graphs.core.errors import UserError, counted
 
 if TYPE_CHECKING:
     from private_graphs.running.jobs import Job
@@ -53,7 +53,7 @@ def refuse_without_memory(job: Job, features: str | None, data: Path) -> None:
 
     spec = dataset_spec(job.dataset, data.parent / OWN_FOLDER.name)
     needed = megabytes(job, spec.size_with(features_of(spec, features)))
-    refuse_too_large(needed, f"{job.n_replicas:,} runs of {job.method} on {job.dataset}")
+    refuse_too_large(needed, f"{counted(job.n_replicas, 'run')} of {job.method} on {job.dataset}")
 
 
 def prepare_folder(out: Path) -> None:

@@ -40,7 +40,7 @@ from private_graphs.cli.run import (
     statement_text,
 )
 from private_graphs.cli.terminal import number, print_json, say
-from private_graphs.core.errors import UsageError, suggest
+from private_graphs.core.errors import UsageError, counted, suggest
 from private_graphs.core.limits import MOST_SEEDS
 from private_graphs.privacy.checks import check_noise
 
@@ -163,7 +163,7 @@ def train(
     refuse_without_memory(job, features, data)
     built = load_data(dataset, features, data_view(job), mirror, data, device, threads)
     job = named(job, built.info.features)
-    say(f"{job.name}: {job.n_replicas} runs")
+    say(f"{job.name}: {counted(job.n_replicas, 'run')}")
     result = carry_out(job, built, noise_source, "epoch", used, threads)
     if out is not None:
         save(result, job, out)

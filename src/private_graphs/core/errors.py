@@ -120,7 +120,7 @@ def listed(names: Iterable[str], most: int = 20) -> str:
 def suggest(name: str, choices: Iterable[str]) -> str:
     """Return ``"; did you mean 'cora'?"`` for the nearest choice, or ``""`` if none is near."""
     matches = difflib.get_close_matches(
-        str(name), [str(choice) for choice in choices], n=1, cutoff=0.5
+        str(name), [str(choice) for choice in choices], n=1, cutoff=0.65
     )
     return f"; did you mean {matches[0]!r}?" if matches else ""
 

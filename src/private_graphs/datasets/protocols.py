@@ -49,7 +49,7 @@ class Protocol:
 
 
 _TITLES = {
-    "released": "the authors’ code", "paper": "as the paper describes it", "sound": "corrected",
+    "released": "authors’ code", "paper": "as described", "sound": "corrected",
 }  # fmt: skip
 
 RELEASED = Protocol(

@@ -15,7 +15,15 @@ import numpy as np
 import pandas as pd
 
 from private_graphs.datasets.protocols import PROTOCOLS
-from private_graphs.report.words import NOT_REPLAYED, bound, budget, missing, number, tone
+from private_graphs.report.words import (
+    NOT_REPLAYED,
+    accuracy,
+    bound,
+    budget,
+    missing,
+    number,
+    tone,
+)
 from private_graphs.running.exhibit import NOTHING, Cell, Layout, LayoutCell, Line
 
 LABELS = {"released": "code", "paper": "text", "sound": "fixed"}
@@ -91,7 +99,7 @@ def score_lines(
         spread = (
             "" if spread == NOTHING else spread
         )  # the table of all columns says of how many runs
-        line = Line(LABELS[point["protocol"]], mean, spread, _epsilon(point))
+        line = Line(LABELS[point["protocol"]], mean, spread, _epsilon(point), accuracy(point))
         groups.setdefault(key(point), []).append(line)
     return {key: _shared(lines) for key, lines in groups.items()}
 

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.core.errors import UserError
+from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.methods import method_named
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.audits import most_of_gaussian
@@ -29,6 +30,7 @@ from private_graphs.report.words import bound, budget, missing, number
 from private_graphs.running.exhibit import Block, Chart, Column, Table
 from private_graphs.running.jobs import Job
 from private_graphs.running.run import settings_text
+from private_graphs.tasks.tasks import SCENARIOS
 
 LEAK_COLUMNS = ("leak", "left_out", "sees", "score", "measure", "who", "value", "low", "high",
                 "accuracy", "n_shadows", "n_targets")  # fmt: skip
@@ -86,7 +88,6 @@ _LIKELIHOOD = (
     "about a person from the noisy sums."
 )
 _CELL = ["dataset", "features", "method", "scenario", "protocol", "settings", "left_out", "epsilon"]
-_PROTOCOLS = {"released": "the authors’ code", "paper": "as the paper says", "sound": "corrected"}
 _RATE = "tpr_01"
 
 
@@ -231,9 +232,9 @@ def _model(row: Mapping[str, Any], results: Any) -> str:
     settings = json.loads(row["settings"])
     words = [results.title(row["method"])]
     if len(method_named(row["method"]).protocols) > 1:
-        words.append(_PROTOCOLS[row["protocol"]])
+        words.append(PROTOCOLS[row["protocol"]].title)
     if row["scenario"] in ("text", "graph", "edges"):
-        words.append(row["scenario"])
+        words.append(SCENARIOS[row["scenario"]].called)
     if settings.get("optimizer") == "sgd":
         words.append("SGD")
     if settings.get("sample") == 1:

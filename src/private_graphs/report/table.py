@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from itertools import groupby
 from typing import Any
@@ -11,16 +13,22 @@ import numpy as np
 import pandas as pd
 
 from private_graphs.core.markup import escaped, markdown_text, on_one_line
+from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.report.words import missing
 from private_graphs.running.exhibit import NOTHING, Cell, Layout, LayoutCell, Line, Table
+from private_graphs.tasks.tasks import SCENARIOS
 
 FILTERS = ("dataset", "protocol")
 """Row columns by which a page can be filtered."""
 
+_SPREAD = re.compile(r"(\S+) ± (\S+)")
+_NONE: Mapping[str, float] = {}
 _MANY = 10
 """Number of columns from which a paper's layout is set in smaller letters."""
-_LONG = 28
-"""Length in letters from which a first cell may be broken: it stays visible during scrolling."""
+_LONG = 18
+"""Length in letters from which a page may break the text of a cell into lines; ``_SENTENCE``: from
+which it keeps a cell wide enough for words."""
+_SENTENCE = 28
 _TEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
     "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
@@ -212,24 +220,34 @@ Link = Callable[[str], str]
 """Callable: statement identifier → address."""
 
 
-def html(table: Table, statements: Link = str) -> list[str]:
+Largest = Mapping[str, float]
+"""Dataset -> share of its largest class among the test records."""
+
+
+def html(table: Table, statements: Link = str, largest: Largest = _NONE) -> list[str]:
     """Return tables that a script can sort and filter; cells link to their ``statements``.
 
+    Scores that are no better than the ``largest`` class of their dataset are grey.
     Every value of ``Table.panel`` has its own table, without that column. Columns with ``under``
     share the cells of the previous column. All text is escaped.
     """
     rows = list(zip(table.rows, cells(table), strict=True))
     if not table.panel or not rows:
-        return [_html(table, table.title, rows, statements)]
+        return [_html(table, table.title, rows, statements, largest)]
     return [
         _html(table, f"{table.title}: {name}",
-              [(row, line) for row, line in rows if str(row[table.panel]) == name], statements)
+              [(row, line) for row, line in rows if str(row[table.panel]) == name], statements,
+              largest)
         for name in dict.fromkeys(str(row[table.panel]) for row in table.rows)
     ]  # fmt: skip
 
 
 def _html(
-    table: Table, caption: str, rows: list[tuple[dict[str, Any], list[Cell]]], statements: Link
+    table: Table,
+    caption: str,
+    rows: list[tuple[dict[str, Any], list[Cell]]],
+    statements: Link,
+    largest: Largest,
 ) -> str:
     places = [index for index, column in enumerate(table.columns) if column.head != table.panel]
     stacks: list[list[int]] = []
@@ -240,7 +258,17 @@ def _html(
             stacks.append([index])
     leading = [table.columns[stack[0]] for stack in stacks[1:]]
     names = [column.group or column.head for column in leading]
-    filters = [{name: str(row[name]) for name in FILTERS if not missing(row.get(name))}
+    rows = [
+        (
+            row,
+            [
+                replace(cell, text=_named(column.head, cell.text))
+                for column, cell in zip(table.columns, line, strict=True)
+            ],
+        )
+        for row, line in rows
+    ]
+    filters = [{name: _named(name, row[name]) for name in FILTERS if not missing(row.get(name))}
             for row, _ in rows]  # fmt: skip
     common = {name: value for name, value in (filters[0] if filters else {}).items()
               if all(values.get(name) == value for values in filters)}  # fmt: skip
@@ -254,13 +282,21 @@ def _html(
     for (_, line), values in zip(rows, filters, strict=True):
         first, *columns = ([line[index] for index in stack] for stack in stacks)
         heads = [f' data-head="{escape(name)}"' * table.stacked for name in names]
-        wraps = ' class="wraps"' if max(len(cell.text) for cell in first) > _LONG else ""
         data = _data({name: values[name] for name in values if name not in common})
-        lines.append(f"<tr{data}><th scope=\"row\"{wraps}>{_lines(first, statements)}</th>"
-                     + "".join(f"<td{head}>{_lines(column, statements)}</td>"
-                               for head, column in zip(heads, columns, strict=True))
-                     + "</tr>")  # fmt: skip
+        texts = (f"{_wraps(stack)}>{_lines(stack, statements, largest)}" for stack in columns)
+        lines.append(
+            f'<tr{data}><th scope="row"{_wraps(first)}>{_lines(first, statements, largest)}</th>'
+            + "".join(f"<td{head}{text}</td>" for head, text in zip(heads, texts, strict=True))
+            + "</tr>"
+        )
     return "\n".join([*lines, "</tbody>", "</table>"])
+
+
+def _named(column: str, value: Any) -> str:
+    """Return what a page calls a value of a column: protocols and scenarios have names."""
+    if column == "protocol" and value in PROTOCOLS:
+        return PROTOCOLS[value].title
+    return SCENARIOS[value].called if column == "scenario" and value in SCENARIOS else str(value)
 
 
 def _data(values: Mapping[str, str]) -> str:
@@ -283,23 +319,38 @@ def _heads(table: Table, stacks: Sequence[Sequence[int]]) -> tuple[str, str]:
     return first.replace("{span}", ' rowspan="2"' if second else ""), second
 
 
-def _lines(stack: Sequence[Cell], statements: Link) -> str:
+def _wraps(stack: Sequence[Cell]) -> str:
+    """Return the class of a cell whose text may be broken."""
+    longest = max(len(cell.text) for cell in stack)
+    if longest > _LONG:
+        return ' class="wraps long"' if longest > _SENTENCE else ' class="wraps"'
+    return ' class="wraps"' if any(_SPREAD.search(cell.text) for cell in stack) else ""
+
+
+def _lines(stack: Sequence[Cell], statements: Link, largest: Largest) -> str:
     first, *below = stack
     lines = [first, *(cell for cell in below if cell != Cell())]
-    return "<br>".join(_line(cell, statements) for cell in lines)
+    return "<br>".join(_line(cell, statements, largest) for cell in lines)
 
 
-def _line(cell: Cell, statements: Link) -> str:
-    text, tone = escape(on_one_line(cell.text)), escape(cell.tone)
+def _useless(accuracy: tuple[str, float] | None, largest: Largest) -> bool:
+    """Return whether naming the largest class is as good as a score."""
+    return accuracy is not None and accuracy[1] <= largest.get(accuracy[0], -1)
+
+
+def _line(cell: Cell, statements: Link, largest: Largest) -> str:
+    text = _SPREAD.sub("\\1 <small>±\u00a0\\2</small>", escape(on_one_line(cell.text)))
+    tone, useless = escape(cell.tone), " useless" * _useless(cell.accuracy, largest)
     if cell.statement:
         address = escape(statements(cell.statement))
-        return f'<a class="{f"e {tone}" if tone else "soft"}" href="{address}">{text}</a>'
-    kind = tone if tone in ("", "published") else f"e {tone}"
-    return f'<span class="{kind}">{text}</span>' if kind else text
+        kind = (f"e {tone}" if tone else "soft") + useless
+        return f'<a class="{kind}" href="{address}">{text}</a>'
+    kind = (tone if tone in ("", "published") else f"e {tone}") + useless
+    return f'<span class="{kind.strip()}">{text}</span>' if kind else text
 
 
-def layout_html(table: Table, statements: Link = str) -> str:
-    """Return a table in its paper's layout; lines link to their ``statements``."""
+def layout_html(table: Table, statements: Link = str, largest: Largest = _NONE) -> str:
+    """Return a table in its paper's layout; its lines are as the cells of ``html``."""
     layout = table.layout
     grouped = any(group for group, _, _ in layout.columns)
     first, second = "", ""
@@ -320,12 +371,12 @@ def layout_html(table: Table, statements: Link = str) -> str:
     ]
     for row in layout.rows:
         block = ' class="block"' if row[0] is not None else ""
-        entries = (_entry(entry, statements) for entry in row if entry is not None)
+        entries = (_entry(entry, statements, largest) for entry in row if entry is not None)
         lines.append(f"<tr{block}>{''.join(entries)}</tr>")
     return "\n".join([*lines, "</tbody>", "</table>"])
 
 
-def _entry(entry: LayoutCell, statements: Link) -> str:
+def _entry(entry: LayoutCell, statements: Link, largest: Largest) -> str:
     tag, scope = ("th", ' scope="row"') if entry.heading else ("td", "")
     span = f' rowspan="{entry.rows}"' if entry.rows > 1 else ""
     text = escape(on_one_line(entry.text))
@@ -333,16 +384,17 @@ def _entry(entry: LayoutCell, statements: Link) -> str:
         kind = "s" if entry.refuted else "b"
         text = f"<{kind}>{text}</{kind}>"
     note = f"<small>{escape(on_one_line(entry.note))}</small>" if entry.note else ""
-    scores = "".join(_score(line, statements) for line in entry.lines)
+    scores = "".join(_score(line, statements, largest) for line in entry.lines)
     return f"<{tag}{scope}{span}{' class=muted' * entry.muted}>{text}{note}{scores}</{tag}>"
 
 
-def _score(line: Line, statements: Link) -> str:
+def _score(line: Line, statements: Link, largest: Largest) -> str:
     around = f"<small>±{escape(line.spread)}</small>" if line.spread else ""
     label = f"<i>{escape(line.label)}</i> " if line.label else ""
     epsilon, tone = escape(line.epsilon.text), escape(line.epsilon.tone)
     epsilon = f' <b class="{tone}">{epsilon}</b>' if epsilon else ""
     text = f"{label}{escape(line.score)}{around}{epsilon}"
+    kind = ' class="useless"' if _useless(line.accuracy, largest) else ""
     if not line.epsilon.statement:
-        return f"<div>{text}</div>"
-    return f'<div><a href="{escape(statements(line.epsilon.statement))}">{text}</a></div>'
+        return f"<div{kind}>{text}</div>"
+    return f'<div{kind}><a href="{escape(statements(line.epsilon.statement))}">{text}</a></div>'

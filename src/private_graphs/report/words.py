@@ -7,7 +7,7 @@ than a statement does.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -93,6 +93,18 @@ def missing(value: Any) -> bool:
     return value is None or value is pd.NA or value == "" or value != value
 
 
+def enumeration(texts: Sequence[str]) -> str:
+    """Return texts as a list in a sentence: ``A, B and C``."""
+    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
+
+
+def duration(seconds: float) -> str:
+    """Return seconds in words: ``45 s``, ``12 min``, ``3.5 h``."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 def number(value: Any, decimals: int | None = None) -> str:
     """Format a number: infinity as ∞, at most ``decimals`` decimals, missing as a dash."""
     if missing(value):
@@ -123,7 +135,13 @@ def score(point: Mapping[str, Any] | None, decimals: int = 3, times: float = 1) 
         return Cell()
     spread = next((point[name] for name in ("std", "ci95") if name in point), None)
     around = "" if missing(spread) else f" ± {times * spread:.{decimals}f}"
-    return Cell(f"{times * point['mean']:.{decimals}f}{around}{pooled_runs(point)}")
+    text = f"{times * point['mean']:.{decimals}f}{around}{pooled_runs(point)}"
+    return Cell(text, accuracy=accuracy(point))
+
+
+def accuracy(point: Mapping[str, Any]) -> tuple[str, float] | None:
+    """Return dataset and mean of a point (``Cell.accuracy``)."""
+    return (point["dataset"], point["mean"]) if "dataset" in point else None
 
 
 def pooled_runs(point: Mapping[str, Any]) -> str:

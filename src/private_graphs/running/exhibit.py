@@ -25,6 +25,9 @@ class Cell:
     """Identifier of the value's privacy statement."""
     tone: str = ""
     """CSS class on the page: ``published``, ``words.strength`` of a proved ε, ``refuted``."""
+    accuracy: tuple[str, float] | None = field(default=None, compare=False)
+    """Dataset and share of right answers, which a page sets in grey where naming the largest class
+    is as good."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class Line:
     spread: str = ""
     epsilon: Cell = Cell("")
     """Its tone colours the ε; its statement is linked from the line."""
+    accuracy: tuple[str, float] | None = field(default=None, compare=False)
+    """As of ``Cell``."""
 
     @property
     def text(self) -> str:
@@ -223,6 +228,15 @@ class Bar:
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """A small table of scores on the first page: a line per source, a column per dataset."""
+
+    datasets: Sequence[str]
+    lines: Sequence[tuple[str, Sequence[Cell]]]
+    """(source, its scores in the order of ``datasets``)."""
+
+
+@dataclass(frozen=True)
 class StudyAnswer:
     """What the first page says of its first study, beside the verdict."""
 
@@ -230,11 +244,18 @@ class StudyAnswer:
     answer: str
     because: Sequence[str]
     """Why the printed ε is not true, in sentences."""
-    instead: Sequence[str]
-    """What can be had instead, in sentences."""
+    printed: Comparison
+    """What is printed, beside what the same network scores at that ε."""
+    method: str
+    """The method to use instead, by name."""
+    protects: str
+    """What it does and protects, in one sentence."""
+    instead: Comparison
+    """What it scores, beside public data alone."""
+    worth: str
+    """When it is worth it, in one sentence."""
     bars: Mapping[str, Sequence[Bar]]
-    """By dataset: scores from 0 to 1."""
-    caption: str
+    """By dataset: scores from 0 to 1, for README's picture."""
     axis: str
     """Name of the score."""
     numbers: Mapping[str, str]

@@ -168,6 +168,15 @@ class Number(Strict):
     """Column -> value, or a list of values."""
 
 
+class OtherPapers(Strict):
+    """A line on papers that a table compares, in the list of papers."""
+
+    called: str
+    prints: _Texts
+    truth: _Texts
+    """As of ``Sentences``."""
+
+
 class Sentences(Strict):
     """What pages say about a paper: ``{name}`` is one of ``numbers`` or of ``overview.numbers``."""
 
@@ -175,17 +184,36 @@ class Sentences(Strict):
     """The sentence "It prints …"."""
     truth: _Texts = (
         "No: {refuted} of {budgets} printed ε are refuted (an attack shows ε > {shown})",
-        "Larger: {unproved} of {budgets} printed ε have no proof; what is proved is up to {larger}",
-        "No proof of {unproved} of {budgets} printed ε",
+        "Too small: {unproved} of {budgets} printed ε have no proof; up to {larger} is proved",
+        "Not proved: {unproved} of {budgets} printed ε have no proof",
         "Yes: all {hold} printed ε are proved, one by one",
-        "inconclusive: nothing was run that decides it",
+        "Open: nothing was run that decides it",
     )
-    """The answer to "Is that true?"."""
+    """The answer to "Is that true?": a verdict of one to three words, a colon, and the reason."""
     instead: _Texts = ("see its tables and figures",)
     """The answer to "What can I have instead?"."""
     numbers: dict[str, Number] = {}
     findings: dict[str, _Texts] = {}
     """Table or figure -> its finding, which is its title."""
+    others: dict[str, OtherPapers] = {}
+    """Table or figure -> its papers' line in the list of papers; numbers are the study's and those
+    of its ``Exhibit.numbers``."""
+
+
+class Advice(Strict):
+    """An end of the page "Which method?": a method for what is private and public."""
+
+    private: str
+    public: str
+    method: str
+    command: str
+    """For the reader's own data; ``NAME`` is what they declared."""
+    where: dict[str, Any] = Field(min_length=1)
+    """Rows of the method's score: column -> value, or a list of values."""
+    others: dict[str, dict[str, Any]] = Field(min_length=1)
+    """What else one could take -> where its score differs from ``where``."""
+    unlike: str = ""
+    """When to take another method, in a sentence."""
 
 
 class Study(Strict):
@@ -198,6 +226,7 @@ class Study(Strict):
     rank: int = 100
     """Place in the list of papers, the most important one first."""
     says: Sentences = Sentences()
+    advice: tuple[Advice, ...] = ()
     citation: str
     url: str
     datasets: _NamesList

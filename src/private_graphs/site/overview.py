@@ -17,10 +17,11 @@ from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.claims import claims_of
 from private_graphs.report.statement import said, tone, words
-from private_graphs.report.words import bound, budget, missing, number
+from private_graphs.report.words import bound, budget, enumeration, missing, number, unit
 from private_graphs.running.exhibit import NOTHING, Block, Cell, Column, Exhibit, Table
 from private_graphs.running.study import Number
 from private_graphs.site.shelf import Shelf
+from private_graphs.tasks.tasks import SCENARIOS
 
 NOISE_SOURCES = {
     "seeded": "from seeds, so that a run can be repeated; every proved ε supposes that the seeds "
@@ -90,13 +91,24 @@ class StudyVerdict:
     """How many of the printed scores were reproduced."""
     data: str
     """Datasets with runs, and those of the paper without."""
+    called: str = ""
+    """Name of the papers, where they are not the study's."""
+
+    @property
+    def verdict(self) -> str:
+        """The answer to "Is that true?" in a few words."""
+        return self.truth.partition(": ")[0]
+
+    @property
+    def because(self) -> str:
+        """The reason of that answer."""
+        return self.truth.partition(": ")[2]
 
     @property
     def tone(self) -> str:
-        """CSS class of the answer to "Is that true?"."""
-        return {"No": "refuted", "Yes": "e1", "inconclusive": "soft"}.get(
-            re.split(r"\W", self.truth)[0], "e20"
-        )
+        """CSS class of that answer."""
+        first = self.verdict.partition(" ")[0]
+        return {"No": "refuted", "Yes": "e1", "Open": "soft"}.get(first, "e20")
 
     @property
     def parts(self) -> tuple[tuple[str, str], ...]:
@@ -105,8 +117,8 @@ class StudyVerdict:
                 ("What can be had instead?", self.instead))  # fmt: skip
 
     def line(self, name: str) -> str:
-        """Return all in one line, for the terminal."""
-        return f"{name}: it prints {self.prints}; true? {self.truth}; instead: {self.instead}"
+        """Return the verdict in one line, for the terminal."""
+        return f"{name}: {self.prints} is printed. True? {self.verdict}."
 
 
 def study_verdict(
@@ -140,6 +152,20 @@ def finding(
         known |= exhibit.numbers(shelf.results.read_by(exhibit))
     texts = shelf.results.study.says.findings.get(exhibit.name, ())
     return filled(texts, known) or filled(_FINDINGS, known)
+
+
+def other_papers(shelf: Shelf, of_study: Mapping[str, str]) -> list[tuple[Exhibit, StudyVerdict]]:
+    """Return the lines on papers that tables of a study compare; of synthetic data, none."""
+    lines = []
+    for exhibit in shelf.exhibits if not shelf.synthetic else ():
+        texts = shelf.results.study.says.others.get(exhibit.name)
+        if texts is not None and exhibit.numbers:
+            known = {**of_study, **exhibit.numbers(shelf.results.read_by(exhibit))}
+            parts = [filled(text, known) for text in (texts.prints, texts.truth, texts.called)]
+            if all(parts):
+                prints, truth, called = parts
+                lines.append((exhibit, StudyVerdict(prints, truth, "", "", "", called)))
+    return lines
 
 
 _FINDINGS = (
@@ -193,7 +219,7 @@ def study_numbers(shelf: Shelf, claims: pd.DataFrame | None) -> dict[str, str]:
     printed = printed[_private(printed["epsilon"])]
     for where, rows in [("", printed), *printed.groupby("group")]:
         if epsilons := sorted(rows["epsilon"].unique()):
-            known[f"printed {where}".strip()] = _listed(list(map(number, epsilons)))
+            known[f"printed {where}".strip()] = _ends(list(map(number, epsilons)))
     if claims is not None:
         known |= _of_claims(claims[claims["protocol"] == ""] if shelf.synthetic else claims)
     if not shelf.synthetic:
@@ -204,10 +230,8 @@ def study_numbers(shelf: Shelf, claims: pd.DataFrame | None) -> dict[str, str]:
     return known
 
 
-def _listed(texts: Sequence[str]) -> str:
-    if len(texts) > 3:
-        return f"{texts[0]} to {texts[-1]}"
-    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
+def _ends(texts: Sequence[str]) -> str:
+    return f"{texts[0]} to {texts[-1]}" if len(texts) > 3 else enumeration(texts)
 
 
 def _of_claims(claims: pd.DataFrame) -> dict[str, str]:
@@ -403,27 +427,36 @@ def guarantees(shelf: Shelf, method: str = "") -> Table:
             "low": low.get(key), "high": high.get(key),
             "statement": weakest.statement_id, "private": private,
             "tone": "refuted" if refuted else tone(weakest),
-            "unit": f"{words(weakest.unit)}, {words(weakest.relation)}",
+            "unit": f": {unit(weakest.unit)}, {_RELATIONS.get(weakest.relation, weakest.relation)}"
+                    if private else "",
             "claimed": max(entry.epsilon_published or 0 for entry in held) or None,
             "proved": weakest.epsilon_proved,
             "together": max((entry.epsilon_all_runs for entry in held), key=_weakness),
             "shown": max(bounds, default=None), "runs": len(names),
         })  # fmt: skip
-    title = shelf.results.title
-    heads = {"dataset": str, "method": title, "scenario": str, "protocol": str}
+    frame = pd.DataFrame(records)
+    if len(frame):  # at one ε of one unit the best score first
+        order = frame.assign(
+            public=~frame["private"].astype(bool), score=-frame["high"].astype(float).fillna(-1)
+        ).sort_values(["dataset", "public", "unit", "epsilon", "score"], kind="stable")
+        frame = frame.loc[order.index]
+    called = [] if method else [Column("method", lambda row: shelf.results.title(row["method"]))]
     columns = [
-        *(Column(head, lambda row, head=head, say=say: say(row[head]))
-          for head, say in heads.items() if head != "method" or not method),
+        Column("dataset", lambda row: row["dataset"]),
+        *called,
+        Column("scenario", lambda row: f"{SCENARIOS[row['scenario']].called}{row['unit']}",
+               under=not method),
+        Column("protocol", lambda row: row["protocol"]),
         Column("ε asked", lambda row: number(row["epsilon"])),
-        Column("micro-F1" if score == "test_micro_f1" else "accuracy", _range),
-        Column("ε claimed", lambda row: _said(row["claimed"], budget)),
+        Column("micro-F1" if score == "test_micro_f1" else "accuracy", lambda row: Cell(
+            _range(row), accuracy=(row["dataset"], row["high"]))),
         Column("ε proved", lambda row: Cell(
             _said(row["proved"], budget, "none") if row["private"] else "no DP",
             row["statement"], row["tone"])),
+        Column("ε claimed", lambda row: _said(row["claimed"], budget)),
         Column("all runs of a job", lambda row: _said(
             row["together"], budget, "none" if row["private"] else NOTHING)),
         Column("an attack shows", lambda row: _said(row["shown"], lambda e: f"> {bound(e)}")),
-        Column("per", lambda row: row["unit"] if row["private"] else NOTHING),
         Column("runs", lambda row: number(row["runs"])),
     ]  # fmt: skip
     note = (
@@ -432,7 +465,10 @@ def guarantees(shelf: Shelf, method: str = "") -> Table:
         "a row cost more together. Both are rounded up. Scores are means over the seeds, from the "
         "lowest to the highest of all settings."
     )
-    return Table("All privacy guarantees", pd.DataFrame(records), columns, notes=(note,))
+    return Table("All privacy guarantees", frame, columns, notes=(note,), panel="dataset")
+
+
+_RELATIONS = {"replace": "replaced", "add_remove": "added or removed", "zero_out": "emptied"}
 
 
 def _range(row: Mapping[str, Any]) -> str:
@@ -503,6 +539,6 @@ def _settings(rows: pd.DataFrame) -> str:
 
 def _several(values: pd.Series, most: int = 12) -> str:
     known = sorted(values.dropna().unique())
-    listed = ", ".join(number(value) if isinstance(value, int | float) else str(value)
+    enumeration = ", ".join(number(value) if isinstance(value, int | float) else str(value)
                        for value in known[:most])  # fmt: skip
-    return f"{listed} and {len(known) - most} more" if len(known) > most else listed
+    return f"{enumeration} and {len(known) - most} more" if len(known) > most else enumeration

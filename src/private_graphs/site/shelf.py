@@ -83,6 +83,11 @@ class Shelf:
         return [entry for entry in self.results.statistics if entry["name"] in used]
 
     @cached_property
+    def largest(self) -> dict[str, float]:
+        """Share of the largest class among the test records, by dataset."""
+        return self.results.runs.groupby("dataset")["majority_micro_f1"].mean().dropna().to_dict()
+
+    @cached_property
     def own(self) -> Results:
         """Its results without those of other studies."""
         rows = self.results.rows

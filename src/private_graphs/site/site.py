@@ -1,4 +1,4 @@
-"""The site: ``results/index.html`` and its pages in ``results/site``.
+"""The site: ``results/index.html``, its pages in ``results/site``, and the guides beside them.
 
 There is one page per exhibit, dataset, method and privacy statement, and per study one of every ε.
 All are static and need no network. A page holds every set of results that has its subject, and a
@@ -8,7 +8,6 @@ switch shows one of them: the recorded results, or the reader's own run.
 from __future__ import annotations
 
 import inspect
-import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,21 +22,24 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from private_graphs.core.errors import UserError
+from private_graphs.core.errors import UserError, counted
 from private_graphs.core.files import write_json, write_text
 from private_graphs.core.version import __version__
 from private_graphs.datasets.protocols import PROTOCOLS
+from private_graphs.datasets.registry import dataset_spec
 from private_graphs.methods import all_methods, module_of
 from private_graphs.privacy.explain import answers
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report import statement as says
 from private_graphs.report.claims import claims_table, reasons
 from private_graphs.report.curves import learning_curves
-from private_graphs.report.picture import picture, variables
-from private_graphs.report.table import Link, csv, html, layout_html
-from private_graphs.report.words import SCALE
+from private_graphs.report.picture import variables
+from private_graphs.report.table import Largest, Link, csv, html, layout_html
+from private_graphs.report.words import SCALE, duration
 from private_graphs.running.exhibit import Block, Exhibit, Table
 from private_graphs.running.study import study_ids
+from private_graphs.site.advice import advised, grouped
+from private_graphs.site.guides import GUIDES, guides_in_background, linked
 from private_graphs.site.overview import (
     VERDICT_WORDS,
     StudyVerdict,
@@ -45,12 +47,14 @@ from private_graphs.site.overview import (
     finding,
     guarantees,
     notes,
+    other_papers,
     study_numbers,
     study_verdict,
     truth,
     verdicts,
 )
 from private_graphs.site.publish import write_all_texts
+from private_graphs.site.search import search_index
 from private_graphs.site.shelf import (
     Shelf,
     exhibit_files,
@@ -63,6 +67,7 @@ from private_graphs.site.write import draw, wait
 from private_graphs.tasks.tasks import SCENARIOS
 
 SITE, PRIVACY, CLAIMS, VERDICT = "site", "privacy", "claims", "index"
+WHICH, SEARCH = f"{SITE}/which.html", f"{SITE}/search.html"
 RECORDED = "recorded"
 VERDICTS = "verdicts.txt"
 """File below ``site`` with a line on every study, which a finished run prints."""
@@ -76,6 +81,7 @@ _DOCS_LINK = re.compile(r" \(\[[^]]*\]\([^)]*\)\)")
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 _FIGURE = re.compile(r"(?<![\w.§])\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
 _SUBSCRIPT = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+_NO_CLASS: Largest = {}
 _FORMS = ("csv", "md", "tex")
 """Files of recorded exhibits, whose pictures are embedded in the pages only."""
 
@@ -120,6 +126,11 @@ class StudyEntry:
     def numbers(self) -> dict[str, str]:
         """Numbers that sentences about the study may name."""
         return study_numbers(self.judge, self.judge.claims)
+
+    @cached_property
+    def others(self) -> list[tuple[Exhibit, StudyVerdict]]:
+        """Lines on other papers that tables of the study compare."""
+        return other_papers(self.judge, self.numbers)
 
     def finding(self, exhibit: Exhibit) -> str:
         """Return what a table or figure shows, in one sentence; empty if nothing is known."""
@@ -175,7 +186,7 @@ def write_site(
         if shelf.name == scale else shelf
         for shelf in read_shelves(root, Path(recorded))
     ]  # fmt: skip
-    with TemporaryDirectory() as pictures:
+    with TemporaryDirectory() as pictures, guides_in_background(root / GUIDES) as guides_built:
         drawings = []
         for shelf in (shelf for shelf in shelves if shelf.made):
             report(f"tables of {shelf.results.study.id}")
@@ -185,7 +196,8 @@ def write_site(
             drawings += [replace(drawing, stem=target / drawing.stem.name, forms=("svg",))
                          for drawing in batch]  # fmt: skip
         being_drawn = draw(drawings, processes)
-        report("pages and pictures")
+        report("guides, pages and pictures")
+        guides_built()
         return write_pages(root, shelves, being_drawn, Path(pictures))
 
 
@@ -210,7 +222,7 @@ def write_pages(
     fields ``<study>/statements-<shelf>.json.gz``. Downloads and
     pictures are those of ``<shelf>/exhibits/<study>``; pictures of recorded exhibits are those of
     ``<recorded_pictures>/<study>``, after those in ``being_drawn`` are finished. Pages without
-    content any more are removed.
+    content any more are removed. Pages link to the guides in ``docs`` if there are some.
 
     Raises:
         UserError: there is nothing to show, or a picture is missing.
@@ -222,12 +234,14 @@ def write_pages(
         raise UserError(
             f"{root}: no results to show; expected finished or recorded ones: run snakemake"
         )
-    site = _Site(root, _entries(studies.values()), recorded_pictures)
+    guides = (root / GUIDES / "index.html").is_file()
+    site = _Site(root, _entries(studies.values()), recorded_pictures, guides)
     try:
         pages = dict(site.pages())
     finally:
         wait(being_drawn)
     pages |= site.exhibits()
+    pages[root / SITE / "search.js"] = search_index(root, pages)
     for path, held in pages.items():
         (write_text if isinstance(held, str) else write_json)(path, held)
     _write_style(root)
@@ -252,7 +266,8 @@ def write_first_page(root: Path, shelves: Iterable[Shelf], address: Path) -> Pat
     ``shelves`` has one set of results of each study; the page says what it would say at
     ``address``, the folder of a whole site.
     """
-    _, text = _Site(address, _entries([shelf] for shelf in shelves), None).first_page()
+    entries = _entries([shelf] for shelf in shelves)
+    _, text = _Site(address, entries, None, guides=True).first_page()
     write_text(root / "index.html", text)
     _write_style(root)
     return root / "index.html"
@@ -278,8 +293,13 @@ class _Site:
     """All pages of some studies."""
 
     def __init__(
-        self, root: Path, entries: Sequence[StudyEntry], recorded_pictures: Path | None
+        self,
+        root: Path,
+        entries: Sequence[StudyEntry],
+        recorded_pictures: Path | None,
+        guides: bool,
     ) -> None:
+        self.guides = guides
         self.root, self.entries, self.recorded_pictures = root, entries, recorded_pictures
         self.files: dict[Path, str | dict[str, Any]] = {}
         self.places = _places(entries)
@@ -290,6 +310,8 @@ class _Site:
             for graph in shelf.statistics:
                 known = self.statistics.setdefault(graph["name"], [])
                 known += [graph] if graph not in known else []
+            for name in {*shelf.runs["dataset"].dropna()} - self.statistics.keys():
+                self.statistics[name] = [_unmeasured(name)]  # its sizes were not recorded
         used = {name for shelf in self.shelves for name in shelf.own.runs["method"]}
         self.methods = {name: method for name, method in all_methods().items() if name in used}
         self.templates = Environment(
@@ -297,6 +319,8 @@ class _Site:
             trim_blocks=True, lstrip_blocks=True,
         )  # fmt: skip
         self.templates.globals |= {
+            "doors": self.doors, "guides": guides, "alone": False, "which": WHICH,
+            "listed": self.method("index"),
             "studies": entries, "protocols": PROTOCOLS.values(), "scale": SCALE,
             "version": __version__, "sets": _sets(self.shelves),
             "title_of": title_of, "label_of": label_of, "name_of": name_of,
@@ -314,12 +338,13 @@ class _Site:
         """Return the address of a method's page."""
         return f"{SITE}/methods/{name}.html"
 
-    def docs(self, page: str) -> str:
-        """Return the address of a page of the documentation relative to ``index.html``; empty
-        where it is absent."""
-        places = (self.root / "docs" / f"{page}.html", self.root.parent / "docs" / f"{page}.md")
-        return next((Path(os.path.relpath(path, self.root)).as_posix()
-                     for path in places if path.is_file()), "")  # fmt: skip
+    @property
+    def doors(self) -> dict[str, str]:
+        """Addresses and names of the parts of the site, which stand above every page."""
+        parts = {"index.html": "Results", "docs/your-own-graph.html": "Your documents",
+                 WHICH: "Which method?", "docs/index.html": "Documentation"}  # fmt: skip
+        return {address: name for address, name in parts.items()
+                if self.guides or not address.startswith(GUIDES)}  # fmt: skip
 
     def page(
         self, address: str, kind: str, shelves: Iterable[Shelf], **values: Any
@@ -329,29 +354,45 @@ class _Site:
         private = sorted({name for shelf in shelves for name in shelf.private})
         template = self.templates.get_template(f"{kind}.html.j2")
         text = template.render(root=up, address=address, private=private, **values)
-        return self.root / address, text
+        return self.root / address, linked(text, up if self.guides else None)
 
     def first_page(self) -> tuple[Path, str]:
         """Return path and text of the first page."""
         known = (entry for entry in self.entries if not entry.judge.synthetic)
         first = next((entry for entry in known if entry.judge.answer), None)
-        bars = first.judge.answer.bars if first else {}
-        pictures = [Markup(picture({name: group}, first.judge.answer.axis))
-                    for name, group in bars.items()]  # fmt: skip
-        return self.page(
-            "index.html",
-            "index",
-            self.shelves,
-            first=first,
-            pictures=pictures,
-            listed=self.method("index"),
-            own_documents=self.docs("your-own-graph"),
-        )
+        runs: dict[str, list[StudyEntry]] = {}
+        for entry in self.entries:
+            for shelf in entry.shelves:
+                if not shelf.made:
+                    runs.setdefault(shelf.name, []).append(entry)
+        return self.page("index.html", "index", self.shelves, first=first, alone=True,
+                         own_runs=[self.own_run(name, members) for name, members in runs.items()],
+                         )  # fmt: skip
+
+    def own_run(self, name: str, entries: Sequence[StudyEntry]) -> dict[str, Any]:
+        """Return the line on the reader's own run at a scale."""
+        shelves = [shelf for entry in entries for shelf in entry.shelves if shelf.name == name]
+        rows = pd.concat([shelf.own.runs for shelf in shelves])
+        texts = [counted(len(rows), "run"), f"{len(shelves)} of {len(study_ids())} papers"]
+        if rows["seconds"].notna().any():
+            texts.append(f"{duration(rows['seconds'].sum())} of computing")
+        return {"words": self.templates.globals["sets"][name].capitalize(),
+                "counts": ", ".join(texts), "name": name, "address": entries[0].pages[0][0],
+                "synthetic": any(shelf.synthetic for shelf in shelves)}  # fmt: skip
+
+    def choices(self) -> Iterator[tuple[Path, str]]:
+        """Yield the pages "Which method?" and of all methods, and the search."""
+        ends = [end for entry in self.entries for end in advised(entry.judge)]
+        pages = {end.advice.method: self.method(end.advice.method) for end in ends}
+        yield self.page(WHICH, "which", self.shelves, ends=ends, pages=pages, alone=True)
+        yield self.page(self.method("index"), "methods", (),
+                        groups=grouped(self.methods, self.shelves))  # fmt: skip
+        yield self.page(SEARCH, "search", (), alone=True)
 
     def pages(self) -> Iterator[tuple[Path, str | dict[str, Any]]]:
         """Yield path and content of every file, except pages of exhibits, which have pictures."""
         yield self.first_page()
-        yield self.page(self.method("index"), "methods", (), known=self.methods)
+        yield from self.choices()
         for entry in self.entries:
             yield self.page(
                 entry.address(VERDICT), "study", entry.shelves, entry=entry,
@@ -422,7 +463,7 @@ class _Site:
         judgements = [] if shelf.synthetic else verdicts(blocks)
         parts = [_part(truth(judgements), statements)] if judgements else []
         for block in blocks:
-            part = _part(block, statements)
+            part = _part(block, statements, shelf.largest)
             whole = (".md", ".tex") if id(block) in tables else ()  # files of all tables together
             keys = {(exhibit.name, suffix) for suffix in whole}
             for group, suffixes in ((numbered, [".csv"]), (drawn, [".svg", ".png"])):
@@ -490,7 +531,7 @@ class _Site:
         rows; ``folder`` is the one of the page, by default that of the study."""
         study = shelf.results.study.id
         file = f"{page}-{study}-{shelf.name}.csv"
-        part = _part(table, self.link(shelf, folder or study))
+        part = _part(table, self.link(shelf, folder or study), shelf.largest)
         return part | {"files": [(file, f"{SITE}/{study}/{file}")]}
 
     def appendix(
@@ -538,7 +579,7 @@ class _Site:
                 alike=common, rests=_shared(rests), fields=fields,
                 cards=[_card(like, held) for like, held in cards.items()],
                 methods_told={self.method(name): self.methods[name].title for name in methods},
-                dataset=self.dataset(members[0].dataset),
+                dataset=members[0].dataset in self.statistics and self.dataset(members[0].dataset),
             )  # fmt: skip
         self.files[self.root / fields] = documents
 
@@ -563,7 +604,8 @@ class _Site:
         if first.status == "not_private":
             return f"Without DP on {first.dataset}"
         method = self.methods[first.method].title
-        return f"{method} on {first.dataset}, {first.scenario}, {PROTOCOLS[first.protocol].name}"
+        scenario, protocol = SCENARIOS[first.scenario].called, PROTOCOLS[first.protocol].title
+        return f"{method} on {first.dataset}, {scenario}, {protocol}"
 
     def link(self, shelf: Shelf, folder: str) -> Link:
         """Return a function from a set's statements to their addresses on pages of a folder."""
@@ -574,6 +616,12 @@ class _Site:
             return f"{path if path != target else f'../{target}'}#{name}"
 
         return address
+
+
+def _unmeasured(name: str) -> dict[str, Any]:
+    """Return what a dataset's page says where no sizes were recorded."""
+    return {"name": name, "title": dataset_spec(name).title, "citation": "", "licence": "",
+            "sources": ()}  # fmt: skip
 
 
 def _sets(shelves: Iterable[Shelf]) -> dict[str, str]:
@@ -712,18 +760,21 @@ def _reasons(statements: Iterable[PrivacyStatement]) -> list[tuple[str, list[str
             for protocol in PROTOCOLS if any(of == protocol for of, _ in patterns)]  # fmt: skip
 
 
-def _part(block: Block, statements: Link = str) -> dict[str, Any]:
+def _part(block: Block, statements: Link = str, largest: Largest = _NO_CLASS) -> dict[str, Any]:
     """Return a block for the templates; with ``text``, ``tables`` or ``picture``."""
     if isinstance(block, str):
         return {"text": block, "files": ()}
     part = {"title": block.title, "notes": block.notes, "files": ()}
     if isinstance(block, Table):  # each panel scrolls separately
-        part["tables"] = [Markup(text) for text in html(block, statements)]
+        part["tables"] = [Markup(text) for text in html(block, statements, largest)]
         if block.unfolded is not None:
             part["unfolded"] = block.unfolded
             part["panels"] = list(dict.fromkeys(str(row[block.panel]) for row in block.rows))
         if block.layout:
-            part["layout"], part["key"] = Markup(layout_html(block, statements)), block.layout.key
+            part["layout"], part["key"] = (
+                Markup(layout_html(block, statements, largest)),
+                block.layout.key,
+            )
     return part
 
 

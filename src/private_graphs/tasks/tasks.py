@@ -45,6 +45,8 @@ class Scenario:
     """What is protected and what is public."""
 
     name: ScenarioName
+    called: str
+    """Name on pages; files and commands have ``name``."""
     title: str
     unit: Unit
     relation: Relation
@@ -62,6 +64,7 @@ SCENARIOS: dict[str, Scenario] = {
     for scenario in (
         Scenario(
             name="text",
+            called="texts only",
             title="node level, public: the validation documents",
             unit="node",
             relation="replace",
@@ -70,6 +73,7 @@ SCENARIOS: dict[str, Scenario] = {
         ),
         Scenario(
             name="graph",
+            called="with public graph",
             title="node level, texts and edges of the evaluation side public",
             unit="node",
             relation="replace",
@@ -83,6 +87,7 @@ SCENARIOS: dict[str, Scenario] = {
         ),
         Scenario(
             name="edges",
+            called="links",
             title="edge level, texts and training labels public",
             unit="edge_undirected",
             relation="add_remove",
@@ -96,6 +101,7 @@ SCENARIOS: dict[str, Scenario] = {
         ),
         Scenario(
             name="links",
+            called="links, whole graph",
             title="edge level, features of all nodes and labels but those of the test nodes public",
             unit="edge_undirected",
             relation="add_remove",
@@ -110,6 +116,7 @@ SCENARIOS: dict[str, Scenario] = {
         ),
         Scenario(
             name="lists",
+            called="lists of friends",
             title="node level, each node with the list of edges that it owns",
             unit="node_out_list",
             relation="replace",
@@ -124,6 +131,7 @@ SCENARIOS: dict[str, Scenario] = {
         ),
         Scenario(
             name="nodes",
+            called="training nodes",
             title="node level, all nodes public but the training ones",
             unit="node",
             relation="replace",
@@ -133,6 +141,7 @@ SCENARIOS: dict[str, Scenario] = {
         ),
         Scenario(
             name="records",
+            called="single records",
             title="record level, validation and test images public",
             unit="record",
             relation="replace",
@@ -149,6 +158,7 @@ SCENARIOS: dict[str, Scenario] = {
         *(
             Scenario(
                 name=cast("ScenarioName", name),
+                called=called,
                 title=title,
                 unit=cast("Unit", unit),
                 relation="replace",
@@ -162,9 +172,10 @@ SCENARIOS: dict[str, Scenario] = {
                 ),
                 cut="images",
             )
-            for name, title, unit, whose in (
+            for name, called, title, unit, whose in (
                 (
                     "classes",
+                    "whole classes",
                     "class level: all training images of a class at once",
                     "class",
                     "how many training images each class has, and that nobody moves to another "
@@ -173,6 +184,7 @@ SCENARIOS: dict[str, Scenario] = {
                 ),
                 (
                     "subclasses",
+                    "parts of classes",
                     "subclass level: all training images of a part of a class at once",
                     "subclass",
                     "the rule that says to which part of its class an image belongs, how many "

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from pathlib import Path
 
 from private_graphs.core.errors import counted
 from private_graphs.datasets import registry
-from private_graphs.workflow.cost import duration
+from private_graphs.report.words import duration
 from private_graphs.workflow.rules import Workflow
 
 INTERRUPTED = (
@@ -33,6 +35,21 @@ def announcement(work: Workflow) -> list[str]:
             + (f"; {counted(n_kept, 'finished job')} kept" if n_kept else "")
         )
     return lines
+
+
+def summary(work: Workflow, seconds: float) -> str:
+    """Return the first line after a run: what it made, and on what."""
+    runs = sum(job.n_replicas for job in work.jobs.values() if not job.attack)
+    audits = sum(job.attack is not None for job in work.jobs.values())
+    work_done = [counted(runs, "run"), *([counted(audits, "audit")] if audits else [])]
+    synthetic = any(registry.dataset_spec(name).synthetic for name in work.datasets)
+    data = " on synthetic data, which say nothing about a paper" if synthetic else ""
+    return f"Finished: {' and '.join(work_done)}{data}. This time: {duration(seconds)}."
+
+
+def worth_a_line(record: logging.LogRecord) -> bool:
+    """Return whether a message of Snakemake is more than a turn of its scheduler."""
+    return not re.match(r"(Select|Execute \d+) jobs", record.getMessage())
 
 
 def unbounded_lines(work: Workflow) -> list[str]:

@@ -100,10 +100,3 @@ def duration_on(seconds: Iterable[float], cores: int) -> float:
     """Return how long jobs of these seconds take together: no shorter than the longest."""
     seconds = list(seconds)
     return max([sum(seconds) / cores, *seconds], default=0.0)
-
-
-def duration(seconds: float) -> str:
-    """Return seconds in words: ``45 s``, ``12 min``, ``3.5 h``."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

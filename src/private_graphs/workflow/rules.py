@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from private_graphs.core.errors import UsageError, UserError
+from private_graphs.core.errors import UsageError, UserError, counted
 from private_graphs.core.files import resource
 from private_graphs.core.imports import PACKAGE, STUDIES
 from private_graphs.core.manifest import MANIFEST
@@ -33,7 +33,7 @@ from private_graphs.running.memory import COMPILES, megabytes
 from private_graphs.running.plan import Plan
 from private_graphs.running.study import Run, load_study, shown_datasets, study_ids
 from private_graphs.running.views import data_view, has_splits
-from private_graphs.workflow.cost import Costs, recorded_times
+from private_graphs.workflow.cost import Costs, duration_on, recorded_times
 from private_graphs.workflow.kept import finished_jobs, followers, linked, widened
 
 RESULTS = Path("results")
@@ -197,8 +197,13 @@ class Workflow:
         methods = dict.fromkeys(job.method for job in jobs)
         return (
             f"{label}, {one.study}: {dataset}; {', '.join(protocols)}; {', '.join(methods)} "
-            f"({'1 job' if len(jobs) == 1 else f'{len(jobs)} jobs'})"
+            f"({counted(len(jobs), 'job')})"
         )
+
+    def expected_seconds(self, cores: int) -> float:
+        """Return how long the jobs that have not finished are expected to take."""
+        todo = (job for job in self.jobs.values() if self.finished.get(job.id) != job)
+        return duration_on(map(self.costs.seconds, todo), cores)
 
     def noise_source(self, name: str) -> str:
         """Seeds that everybody knows for published data; of a user's graph nobody may know them."""

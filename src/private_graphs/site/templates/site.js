@@ -163,17 +163,35 @@ for (const line of document.querySelectorAll(".cmd")) {
     navigator.clipboard.writeText(line.querySelector("code").textContent).then(() => { press.textContent = "copied"; });
   }));
 }
-for (const label of document.querySelectorAll("[data-finds]")) { // the search of the first page
-  const list = document.getElementById(label.dataset.finds);
-  label.hidden = false;
-  label.querySelector("input").addEventListener("input", (event) => {
-    const words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
-    list.open = words.length > 0;
-    for (const item of list.querySelectorAll("li")) {
-      const text = item.textContent.toLowerCase();
-      item.hidden = !words.every((word) => text.includes(word));
+const hits = document.getElementById("hits");
+if (hits && typeof INDEX !== "undefined") { // the page of the search
+  const words = (asked.get("q") ?? "").toLowerCase().match(/[\p{L}\p{N}-]+/gu) ?? [];
+  document.querySelector(".doors input").value = asked.get("q") ?? "";
+  const known = Object.entries(INDEX.words);
+  let found = words.length ? new Map(INDEX.pages.map((_, page) => [page, 0])) : new Map();
+  for (const word of words) { // a page has every word, or a word that begins with it
+    const scores = new Map();
+    for (const [name, pages] of known.filter(([name]) => name.startsWith(word))) {
+      for (const page of pages) scores.set(page, Math.max(scores.get(page) ?? 0, name === word ? 2 : 1));
     }
-  });
+    const weight = (page) => (INDEX.pages[page][1].toLowerCase().includes(word) ? 8 : 0)
+      + (INDEX.pages[page][2].toLowerCase().includes(word) ? 2 : 0);
+    found = new Map([...found].filter(([page]) => scores.has(page))
+      .map(([page, score]) => [page, score + scores.get(page) + weight(page)]));
+  }
+  const best = [...found].sort((a, b) => b[1] - a[1] || a[0] - b[0]);
+  for (const [page] of best.slice(0, 50)) {
+    const [address, title, lead, kind] = INDEX.pages[page];
+    const item = make("li", "");
+    const link = make("a", title);
+    link.href = `../${address}`;
+    item.append(link, make("small", ` ${kind}`), make("p", lead));
+    hits.append(item);
+  }
+  document.getElementById("found").textContent = !words.length ? "Type words above, and press Enter."
+    : best.length ? `${best.length} ${best.length === 1 ? "page has" : "pages have"} “${asked.get("q")}”`
+      + (best.length > 50 ? ", the first 50:" : ":")
+    : `No page has “${asked.get("q")}”. Try fewer words, or the beginning of one.`;
 }
 const sets = [...document.querySelectorAll("[data-results]")];
 const links = [...document.querySelectorAll("a[href]")].filter((link) =>

@@ -35,7 +35,7 @@ def build(results: Any) -> list[Table]:
     for name, words in SIZES.items():
         columns += [
             Column("printed", lambda row, name=f"printed_{name}": number(row[name]), words),
-            Column("ours", lambda row, name=name: number(row[name]), words),
+            Column("ours", lambda row, name=name: number(row[name]), words, under=True),
         ]
     columns.append(Column("entries stored", lambda row: number(row["entries"])))
     note = (

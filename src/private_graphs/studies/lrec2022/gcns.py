@@ -38,8 +38,8 @@ def across(
 
 def score_cell(point: dict[str, Any], note: str = "", decimals: int = 3, times: float = 1) -> Cell:
     """Format the score of a point with its statement, followed by ``note``."""
-    text = score(point, decimals, times).text
-    return Cell(f"{text}{note}", point["statement_id"], tone(point))
+    cell = score(point, decimals, times)
+    return Cell(f"{cell.text}{note}", point["statement_id"], tone(point), cell.accuracy)
 
 
 def printed_gcns(results: Any) -> pd.DataFrame:

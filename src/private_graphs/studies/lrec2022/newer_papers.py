@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.words import missing, number, printed, score
+from private_graphs.report.words import enumeration, missing, number, printed, score
 from private_graphs.running.exhibit import NOTHING, Block, Cell, Column, Exhibit, Table
 from private_graphs.studies.lrec2022.gcns import score_cell
 
@@ -83,6 +83,31 @@ def build(results: Any) -> list[Block]:
     return [_table(pd.DataFrame(rows))] if rows else []
 
 
+FAULTS = ("released_embedding", "last_step", "shared_scale")
+"""Values of ``PROVES`` that say that a paper's own method lacks noise."""
+
+
+def numbers(results: Any) -> dict[str, str]:
+    """Return the ``papers`` of the table, ``read`` of them, ``faults`` among these and the
+    ``faulty`` ones, those ``without fault``, and the printed ``smallest`` and ``largest`` ε."""
+    rows = results.published("newer_papers")
+    of_authors = rows[[paper.startswith(model.partition("-")[0]) for paper, model in
+                zip(rows["paper"], rows["model"], strict=True)]]  # fmt: skip
+    named = of_authors.assign(name=of_authors["paper"].str.partition(" (")[0]).groupby(
+        "name", sort=False
+    )
+    verdicts = {name: set(group["proves"]) for name, group in named}
+    faulty = [name for name, proofs in verdicts.items() if proofs & {*FAULTS}]
+    sound = [name for name, proofs in verdicts.items() if "no_fault" in proofs]
+    judged = [name for name, proofs in verdicts.items() if proofs != {"not_read"}]
+    return {
+        "papers": number(rows["paper"].nunique()), "read": number(len(judged)),
+        "faults": number(len(faulty)), "faulty": enumeration(faulty),
+        "without fault": enumeration(sound),
+        "smallest": number(rows["epsilon"].min()), "largest": number(rows["epsilon"].max()),
+    }  # fmt: skip
+
+
 def _draws(results: Any) -> dict[tuple[Any, ...], pd.DataFrame]:
     """Return the points of every draw of masks by dataset, method, scenario and ε: with no public
     label where nodes are protected."""
@@ -101,11 +126,11 @@ def _table(frame: pd.DataFrame) -> Table:
     columns = [
         Column("graph", lambda row: row["graph"]),
         Column("paper", lambda row: _text(row["paper"])),
-        Column("method", lambda row: _text(row["model"])),
+        Column("method", lambda row: _text(row["model"]), under=True),
         Column("unit", lambda row: row["unit"]),
         Column("protects", lambda row: _text(row["relation"]), under=True),
         Column("ε", lambda row: number(row["epsilon"])),
-        Column("δ", lambda row: number(row["delta"])),
+        Column("δ", lambda row: number(row["delta"]), under=True),
         Column("split", lambda row: _text(row["split"])),
         Column("place", lambda row: _text(row["place"]), under=True),
         Column("printed", _printed),
@@ -140,6 +165,7 @@ EXHIBIT = Exhibit(
     "Newer papers on these graphs",
     groups=["newer_edges", "newer_nodes"],
     build=build,
+    numbers=numbers,
     meaning="Later papers on the same graphs: the printed score, the ε that their released code "
     "proves, and our score on the same split at the same unit and ε.",
 )

@@ -80,7 +80,7 @@ def build(results: Any) -> list[Table]:
             Column(
                 "noise", lambda row, name=name: number(ours(row, name)["noise_multiplier"]), name
             ),
-            Column("ε, formula", lambda row, name=name: formula(ours(row, name)), name),
+            Column("ε, formula", lambda row, name=name: formula(ours(row, name)), name, under=True),
             Column("ε proved", lambda row, name=name: proved(ours(row, name)), name),
         ]
     notes = (

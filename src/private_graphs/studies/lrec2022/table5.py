@@ -41,7 +41,7 @@ def build(results: Any) -> list[Table]:
     for name, words in SIZES.items():
         columns += [
             Column("published", lambda row, name=f"published_{name}": number(row[name]), words),
-            Column("ours", lambda row, name=name: number(row[name]), words),
+            Column("ours", lambda row, name=name: number(row[name]), words, under=True),
         ]
     columns += [
         Column("nodes", lambda row: number(row["nodes"])),

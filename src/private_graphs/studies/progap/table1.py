@@ -48,7 +48,7 @@ def build(results: Any) -> list[Table]:
     for name, words in SIZES.items():
         columns += [
             Column("printed", lambda row, name=f"printed_{name}": number(row[name]), words),
-            Column("ours", lambda row, name=name: number(row[name]), words),
+            Column("ours", lambda row, name=name: number(row[name]), words, under=True),
         ]
     notes = [
         "directed edges: both directions of every friendship are stored.",
