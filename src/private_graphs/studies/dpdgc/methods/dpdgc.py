@@ -392,6 +392,7 @@ class _OneRun:
             weights /= np.linalg.norm(weights, axis=1, keepdims=True)
             bias = np.zeros(WIDTH)
         query = next(self._planned, None)
+        assert query is None or isinstance(query, GaussianQuery)
         [rows] = self.door.gaussian((self.receiving @ weights)[None], [query], stream="embedding")
         return rows, weights, bias
 
