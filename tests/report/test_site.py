@@ -188,19 +188,19 @@ def test_a_dataset_without_recorded_sizes_has_a_page(tmp_path):
 
 def test_pages_link_to_guides_only_where_these_are_built(tmp_path):
     note = Table("Scores", shelf().results.rows, [Column("x", lambda row: "1")],
-                 notes=("As proved (docs/privacy.md §3.1) and in docs/leaks.md.",))  # fmt: skip
+                 notes=("As proved (docs/privacy.md §16) and in docs/leaks.md.",))  # fmt: skip
     exhibit = replace(TABLE, build=lambda results: [note])
     doors = {"docs/index.html", "docs/your-own-graph.html"}
     index = build(tmp_path, shelf(exhibits=(exhibit,)))
     assert not doors & set(index.links)
-    assert "documentation, privacy §3.1" in exhibit_page(tmp_path).text
+    assert "documentation, privacy §16" in exhibit_page(tmp_path).text
     (tmp_path / "docs").mkdir()
     for name in ("index", "your-own-graph"):
         (tmp_path / "docs" / f"{name}.html").write_text("<title>A guide</title>")
     index = build(tmp_path, shelf(exhibits=(exhibit,)))
     page = exhibit_page(tmp_path)
     assert doors <= set(index.links) and ".md" not in page.text.replace("table1.md", "")
-    assert {"../../docs/privacy.html#s3.1", "../../docs/leaks.html"} <= set(page.links)
+    assert {"../../docs/privacy.html#s16", "../../docs/leaks.html"} <= set(page.links)
     script = (tmp_path / "site" / "search.js").read_text(encoding="utf-8")
     assert "A guide" in script and "Scores of all settings" in script
 

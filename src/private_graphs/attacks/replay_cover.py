@@ -81,11 +81,11 @@ def _replayed(method: str, scenario: str, protocol: str, text: str) -> str:
         return f"a replay on a small graph ends with {type(error).__name__}: {error}"
     replay = audit.replay
     if audit.proves and replay.verdict == "LEAKS":
-        found = [*replay.differs, f"{replay.worst} moves by {replay.largest_ratio:.6g} of what "
+        reasons = [*replay.differs, f"{replay.worst} moves by {replay.largest_ratio:.6g} of what "
                  "is planned"]  # fmt: skip
         raise UserError(
             f"{method} ({scenario}, {protocol}): a replay on neighbours shows that its proof does "
-            f"not hold: {found[0]}; no row is written. 'private-graphs audit --replay --method "
+            f"not hold: {reasons[0]}; no row is written. 'private-graphs audit --replay --method "
             f"{method}' shows all; see docs/audits.md"
         )
     if replay.passed and audit.proves:

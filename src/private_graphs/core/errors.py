@@ -119,9 +119,9 @@ def listed(names: Iterable[str], most: int = 20) -> str:
 
 def suggest(name: str, choices: Iterable[str]) -> str:
     """Return ``"; did you mean 'cora'?"`` for the nearest choice, or ``""`` if none is near."""
-    matches = difflib.get_close_matches(
-        str(name), [str(choice) for choice in choices], n=1, cutoff=0.65
-    )
+    names = [str(choice) for choice in choices]
+    begun = sorted(choice for choice in names if choice.startswith(f"{name}-"))
+    matches = difflib.get_close_matches(str(name), names, n=1, cutoff=0.65) or begun
     return f"; did you mean {matches[0]!r}?" if matches else ""
 
 

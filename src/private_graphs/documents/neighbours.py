@@ -47,21 +47,21 @@ class LinkFacts:
         counts = np.bincount(ends.ravel(), minlength=n_classes) + 1.0
         shares = counts / counts.sum()
         chance = float((shares**2).sum())
-        alike = int((ends[0] == ends[1]).sum())
-        same = (alike + _LINKS_BY_CHANCE * chance) / (links + _LINKS_BY_CHANCE)
+        within = int((ends[0] == ends[1]).sum())
+        same = (within + _LINKS_BY_CHANCE * chance) / (links + _LINKS_BY_CHANCE)
         bound = max(same - chance, 0.0) / (1 - chance)
         odds = np.log1p(bound / ((1 - bound) * shares))
-        return cls(links, alike / max(links, 1), chance, tuple(odds.tolist()))
+        return cls(links, within / max(links, 1), chance, tuple(odds.tolist()))
 
     @property
     def sentence(self) -> str:
         """Return the facts in words."""
-        told = f"{counted(self.links, 'link')} among public documents"
+        head = f"{counted(self.links, 'link')} among public documents"
         if not self.links or not max(self.odds):
-            return f"{told}: they do not tell classes apart, so that links are not used"
+            return f"{head}: they do not tell classes apart, so that links are not used"
         low, high = min(self.odds), max(self.odds)
         return (
-            f"{told}, {100 * self.same:.0f} % within a class ({100 * self.chance:.0f} % by "
+            f"{head}, {100 * self.same:.0f} % within a class ({100 * self.chance:.0f} % by "
             f"chance): a link to a public document adds {low:.1f} to {high:.1f} to the log-odds of "
             "its class"
         )
@@ -100,11 +100,12 @@ class PublicNeighbours:
         known = pa.array(map(seen, self.ids), pa.string())
         names: dict[str, int] = {}
         pairs = np.zeros((2, 0), np.int64)
-        for asked, others in (columns, columns[::-1]):
-            places = pc.fill_null(pc.index_in(pa.array(others, pa.string()), known), -1)
+        for sources, targets in (columns, columns[::-1]):
+            places = pc.fill_null(pc.index_in(pa.array(targets, pa.string()), known), -1)
             votes = np.asarray(places)
-            rows = [row for row in np.flatnonzero(votes >= 0).tolist() if asked[row] != others[row]]
-            codes = [names.setdefault(asked[row], len(names)) for row in rows]
+            rows = np.flatnonzero(votes >= 0).tolist()
+            rows = [row for row in rows if sources[row] != targets[row]]
+            codes = [names.setdefault(sources[row], len(names)) for row in rows]
             pairs = np.hstack([pairs, np.array([codes, votes[rows]], np.int64).reshape(2, -1)])
         pairs = np.unique(pairs, axis=1)  # a link that is given twice is one link
         return LinkVotes(names, self.votes(pairs, len(names)))
@@ -122,14 +123,14 @@ class LinkVotes:
     def of(self, ids: Sequence[str]) -> tuple[np.ndarray, int]:
         """Return (documents, K) votes on documents, and how many of them got one."""
         rows = np.array([self.places.get(seen(name), -1) for name in ids], np.int64)
-        found = rows >= 0
+        linked = rows >= 0
         votes = np.zeros((len(rows), self.scores.shape[1]))
-        votes[found] = self.scores[rows[found]]
-        return votes, int(found.sum())
+        votes[linked] = self.scores[rows[linked]]
+        return votes, int(linked.sum())
 
 
-def votes_of(asked: np.ndarray, classes: np.ndarray, size: int, odds: np.ndarray) -> np.ndarray:
-    """Return (size, K): ``odds`` of a neighbour's class, added up over places that are asked."""
+def votes_of(rows: np.ndarray, classes: np.ndarray, size: int, odds: np.ndarray) -> np.ndarray:
+    """Return (size, K): ``odds`` of a neighbour's class, added up by row."""
     votes = np.zeros((size, len(odds)))
-    np.add.at(votes, (asked, classes), odds[classes])
+    np.add.at(votes, (rows, classes), odds[classes])
     return votes

@@ -76,8 +76,8 @@ class Predictions:
     ) -> None:  # fmt: skip
         model, words = self.model, self.model.features.word_counts(texts)
         sums = scores_of(model.weights, model.features, texts)
-        for more in (self.prior, votes):
-            sums = sums if more is None else sums + more
+        for term in (self.prior, votes):
+            sums = sums if term is None else sums + term
         shares = softmax(sums, axis=1)
         read = words[:, 0] > 0
         if votes is not None:
@@ -180,12 +180,12 @@ def use_words(used: Sequence[ClassUse], empty: int) -> list[str]:
     """Return how often each class was predicted, in words."""
     total = max(1, sum(use.predicted for use in used))
 
-    def shown(use: ClassUse) -> str:
-        beside = "" if use.share is None else f" ({100 * use.share:.0f} %)"
-        return f"{use.name} {100 * use.predicted / total:.0f} %{beside}"
+    def text_of(use: ClassUse) -> str:
+        released = "" if use.share is None else f" ({100 * use.share:.0f} %)"
+        return f"{use.name} {100 * use.predicted / total:.0f} %{released}"
 
-    beside = " (in brackets: released, noisy)" if used[0].share is not None else ""
-    lines = [f"predicted{beside}: {listed(map(shown, used))}"]
+    released = " (in brackets: released, noisy)" if used[0].share is not None else ""
+    lines = [f"predicted{released}: {listed(map(text_of, used))}"]
     if empty:
         lines.append(f"{counted(empty, 'document')} without a word that the model knows: no class")
     return lines

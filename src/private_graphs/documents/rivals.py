@@ -73,9 +73,9 @@ class PublicDocuments:
         """Documents with a class as neighbours; None where links tell nothing."""
         if self.facts is None or not max(self.facts.odds):
             return None
-        places = np.flatnonzero(self.terms.labels >= 0)
+        rows = np.flatnonzero(self.terms.labels >= 0)
         return PublicNeighbours(
-            tuple(self.ids[place] for place in places), self.terms.labels[places],
+            tuple(self.ids[row] for row in rows), self.terms.labels[rows],
             np.array(self.facts.odds),
         )  # fmt: skip
 
@@ -88,18 +88,18 @@ class PublicDocuments:
             taught = self.links[:, (self.folds[self.links] != fold).all(axis=0)]
             odds: np.ndarray = np.array(LinkFacts.of(labels[taught], self.n_classes).odds)
             first, second = self.folds[pairs]
-            asked, neighbours = pairs[:, (first == fold) & (second != fold)]
-            votes += votes_of(asked, labels[neighbours], len(votes), odds)
+            rows, neighbours = pairs[:, (first == fold) & (second != fold)]
+            votes += votes_of(rows, labels[neighbours], len(votes), odds)
         return votes
 
     def crossed(self, scores: Scores) -> np.ndarray:
         """Return (documents, K) scores, of each fold by a classifier that reads the others."""
-        found = np.zeros((len(self.ids), self.n_classes))
+        answers = np.zeros((len(self.ids), self.n_classes))
         for fold in np.unique(self.folds):
-            asked = np.flatnonzero(self.folds == fold)
+            rows = np.flatnonzero(self.folds == fold)
             taught = self.terms.part(np.flatnonzero(self.folds != fold))
-            found[asked] = scores(taught, self.terms.part(asked).texts)
-        return found
+            answers[rows] = scores(taught, self.terms.part(rows).texts)
+        return answers
 
     def rivals(self, sums: ClassSums) -> dict[str, np.ndarray] | None:
         """Return name -> (documents,) classes by public documents alone; None without a class.
@@ -138,9 +138,9 @@ def regression(sums: ClassSums) -> Scores:
         if len(classes) < 2:
             shares[:, classes] = 1.0
             return np.log(shares)
-        rows, asked = _rows(sums, known, texts)
-        fit = LogisticRegression(C=10, max_iter=500).fit(rows, labels)
-        shares[:, fit.classes_] = np.maximum(fit.predict_proba(asked), _LEAST_SHARE)
+        read, answered = _rows(sums, known, texts)
+        fit = LogisticRegression(C=10, max_iter=500).fit(read, labels)
+        shares[:, fit.classes_] = np.maximum(fit.predict_proba(answered), _LEAST_SHARE)
         return np.log(shares)
 
     return scores

@@ -31,8 +31,8 @@ def counts(results: Any) -> pd.DataFrame:
     rows = rows[(rows["group"] == "edges") & rows["edges_read"].notna()]
     names = ["edges", "edges_read", "edges_wrong", "edge_shift",
              *(f"{side}_{name}" for name in DEGREES for side in ("nodes", "read"))]  # fmt: skip
-    told = results.with_rows(rows).points([*KEY, "method"], score="test_accuracy")
-    return told.merge(rows.groupby(KEY, as_index=False)[names].mean(), on=KEY)
+    points = results.with_rows(rows).points([*KEY, "method"], score="test_accuracy")
+    return points.merge(rows.groupby(KEY, as_index=False)[names].mean(), on=KEY)
 
 
 def build(results: Any) -> list[Block]:

@@ -63,14 +63,14 @@ def counted(released: Embedding, adjacency: scipy.sparse.csr_matrix) -> dict[str
     decoded, degrees = read_back(released), np.diff(adjacency.indptr)
     true = {tuple(sorted(pair)) for pair in zip(*map(np.ndarray.tolist, adjacency.nonzero()),
                                                 strict=True)}  # fmt: skip
-    found = {tuple(sorted((node, int(other)))) for node, friends in decoded.items()
-             for other in friends}  # fmt: skip
+    pairs = {tuple(sorted((node, int(friend)))) for node, friends in decoded.items()
+             for friend in friends}  # fmt: skip
     exact = np.array([
         node in decoded and np.array_equal(decoded[node], np.sort(adjacency[[node]].indices))
         for node in range(len(degrees))
     ])  # fmt: skip
-    counts = {"edges": len(true), "edges_read": len(found & true),
-              "edges_wrong": len(found - true)}  # fmt: skip
+    counts = {"edges": len(true), "edges_read": len(pairs & true),
+              "edges_wrong": len(pairs - true)}  # fmt: skip
     for name, (least, most) in DEGREES.items():
         chosen = (least <= degrees) & (degrees <= most)
         counts[f"nodes_{name}"] = int(chosen.sum())

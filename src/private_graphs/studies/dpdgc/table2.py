@@ -66,8 +66,10 @@ def build(results: Any) -> list[Block]:
     """Return the table; with all columns, a panel per dataset."""
     paper = {key_of(row): row for row in results.published("table2").to_dict("records")}
     frame = points(results)
-    found = [paper.get(key_of(row), {}).get("accuracy_percent") for row in frame.to_dict("records")]
-    frame = frame.assign(published=pd.Series(found, frame.index, float) / 100,
+    percent = [
+        paper.get(key_of(row), {}).get("accuracy_percent") for row in frame.to_dict("records")
+    ]
+    frame = frame.assign(published=pd.Series(percent, frame.index, float) / 100,
                          order=frame["level"].map(list(LEVELS).index))  # fmt: skip
     frame = frame.sort_values(["dataset", "order", "title", "protocol"], kind="stable")
     at = {(*(row[name] for name in LINE), row["protocol"]): row for row in frame.to_dict("records")}

@@ -341,8 +341,8 @@ class LinkxClassifier:
 
         values = forward.norm(f"{name}.norm", self.norm, values)
         if forward.training and self.masks is not None:
-            kept = torch.empty_like(values).bernoulli_(1 - DROPOUT, generator=self.masks)
-            values = values * kept / (1 - DROPOUT)
+            mask = torch.empty_like(values).bernoulli_(1 - DROPOUT, generator=self.masks)
+            values = values * mask / (1 - DROPOUT)
         return selu(values)
 
 
