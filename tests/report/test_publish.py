@@ -58,4 +58,4 @@ def test_the_site_of_a_fresh_clone_shows_the_recorded_results(root, tmp_path):
     whole = sum(path.stat().st_size for path in files)
     pictures = [text for page in pages for text in PICTURE.findall(page.read_text())]
     drawn = sum(len(text.encode()) for text in pictures)
-    assert whole - drawn < 100_000 + 6_000 * statements, (whole, drawn, statements)
+    assert whole - drawn < 200_000 + 6_000 * statements, (whole, drawn, statements)
