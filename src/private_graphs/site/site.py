@@ -186,6 +186,8 @@ def write_site(
         if shelf.name == scale else shelf
         for shelf in read_shelves(root, Path(recorded))
     ]  # fmt: skip
+    if not shelves:
+        return write_pages(root, shelves)  # which says that there is nothing
     with TemporaryDirectory() as pictures, guides_in_background(root / GUIDES) as guides_built:
         drawings = []
         for shelf in (shelf for shelf in shelves if shelf.made):
