@@ -90,5 +90,6 @@ def _replayed(method: str, scenario: str, protocol: str, text: str) -> str:
         )
     if replay.passed and audit.proves:
         return ""
-    what = [*replay.not_repeatable, "no neighbour moved anything that passed the door"]
+    what = [*replay.differs, *replay.not_repeatable,
+            "no neighbour moved anything that passed the door"]  # fmt: skip
     return f"a replay on a small graph says nothing of it ({replay.verdict.lower()}: {what[0]})"
