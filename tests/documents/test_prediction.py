@@ -200,7 +200,7 @@ def test_a_table_that_cannot_be_read_is_named_and_not_the_file_that_is_written(
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     def failed(*_, **__):
-        raise OSError("[Errno 5] Error reading bytes from file. Detail: [errno 5] Input/output")
+        raise OSError(errno.EIO, "Error reading bytes from file")  # as pyarrow does
 
     command = ("predict", release, "--out", "p.csv", "--nodes")
     with monkeypatch.context() as patched:
