@@ -126,7 +126,7 @@ GUARDS = (
              "    if secret:\n        write_json(_sources(folder)",
              "    if True:\n        write_json(_sources(folder)",
              "faults::data_source_and_home_may_be_read_only"),
-    _without("No folder for compiled code can be written", "training/__init__.py",
+    _without("No folder for compiled code can be written", "core/compiled.py",
              "        if _writable(cache):\n", "        if cache:\n",
              "training/compiled_code::where_nothing_can_be_written_it_is_kept_for_one_run_and_said"),
     _without("The folder of raw files cannot be written", "datasets/download.py",
