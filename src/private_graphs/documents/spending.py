@@ -31,7 +31,6 @@ from private_graphs.documents.declaration import (
 )
 from private_graphs.documents.earlier import people_of
 from private_graphs.documents.ledger import BudgetLedger, fresh_name
-from private_graphs.documents.payment import paid
 from private_graphs.documents.tables import (
     KNOWN,
     PUBLIC_TEST,
@@ -333,6 +332,8 @@ def add_spending(
     Raises:
         UsageError: numbers that are none, or a δ that is not below that of the declaration.
     """
+    from private_graphs.documents.payment import paid
+
     require_text(sentence=sentence)
     if not sentence.strip():
         raise UsageError("--sentence is empty; say which tool released what, and when")
