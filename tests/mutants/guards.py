@@ -72,9 +72,16 @@ GUARDS = (
              "            error.add_note(words)\n", "            pass\n",
              "documents/payment::an_error_after_the_charge_says_what_is_spent"),
     _without("A release is interrupted or refused a call when its files are whole",
-             "documents/release.py", "            payment.begin(ledger, noise, folder)\n", "",
+             "documents/release.py",
+             "            payment.begin(ledger, lambda: noise.release, folder)\n", "",
              "documents/payment::"
              "an_interruption_at_the_very_end_says_that_the_release_is_whole"),
+    _without("Something fails while the spending of another tool is entered",
+             "documents/spending.py", "        if not release:\n", "        if True:\n",
+             "documents/payment::an_entry_of_another_tool_that_is_interrupted_counts_once"),
+    _without("A word of the command line is no text (bytes that are not UTF-8, a locale of ASCII)",
+             "core/errors.py", "        value.encode()\n", "",
+             "documents/payment::what_is_no_text_is_refused_before_anything_is_charged"),
     _without("Standard output is full", "cli/terminal.py",
              "        _close(sys.stdout)\n", "",
              "documents/payment::"
