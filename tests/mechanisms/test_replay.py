@@ -309,13 +309,12 @@ def test_recorded_settings_with_dropout_and_draws_pass(case):
 
 def test_a_threshold_that_no_single_unit_crosses_is_found(monkeypatch):
     """A schedule, a choice of weights: what one unit moves by a hair, many move far."""
-    answered, sizes = replay_audit.answer, []
+    answered = replay_audit.answer
 
-    def deciding(*arguments):
-        task, answers = answered(*arguments)
-        sizes.append(task.n_train)
-        late = float(task.n_train < sizes[0] - 1)
-        return task, [replace(each, outcome=replace(each.outcome, measured={"late": late}))
+    def deciding(job, dataset, watch, task, context):
+        whole, answers = answered(job, dataset, watch, task, context)
+        late = float((task or whole).n_train < whole.n_train - 1)
+        return whole, [replace(each, outcome=replace(each.outcome, measured={"late": late}))
                       for each in answers]  # fmt: skip
 
     monkeypatch.setattr(replay_audit, "answer", deciding)
