@@ -494,6 +494,8 @@ def accepted(study: Study, run: Run) -> list[str]:
     """Return the datasets named by a run that the study accepts: those that it lists, and those of
     the kind that it reads which no study of the run lists, such as a user's graph."""
     names = listed(study)
+    if all(name in names for name in run.datasets or ()):
+        return list(run.datasets or ())
     known = set().union(*(listed(load_study(name, run.scale)) for name in run.study_names()))
     kinds = {dataset_spec(name).data for name in names}
     return [
