@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -29,7 +30,6 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 from typer.testing import CliRunner
 
-from private_graphs.attacks.replay_audit import in_words
 from private_graphs.attacks.replay_cover import REPLAYS
 from private_graphs.cli import COMMANDS, application
 from private_graphs.core.errors import UserError
@@ -260,16 +260,21 @@ def selection_table() -> str:
 
 
 def replay_table() -> str:
-    """docs/audits.md: what `audit --replay --json` wrote, in attacks/replays.json."""
+    """docs/audits.md: what `audit --replay --json` wrote, a row for all settings of a method."""
+    found = pd.DataFrame(json.loads(REPLAYS.read_text(encoding="utf-8")))
     rows = []
-    for each in json.loads(REPLAYS.read_text(encoding="utf-8")):
-        rest = "equal" if each["rest_equal"] else "differs"
-        ratio = f"{each['largest_ratio']:.6g}" if each["proves"] else "claims nothing"
-        canary = "yes" if isinstance(method_named(each["method"]).canary, Canary) else ""
+    for (method, scenario, protocol), part in found.groupby(
+        ["method", "scenario", "protocol"], sort=False
+    ):
+        proved = part["proves"].all()
+        counts = sorted(set(part["neighbours"]))
         rows.append((
-            f"`{each['method']}`", each["scenario"], each["protocol"], in_words(each["settings"]),
-            each["neighbours"], each["calls"], ratio, rest,
-            ", ".join(f"`{kind}`" for kind in each["mechanisms"]), canary,
+            f"`{method}`", scenario, protocol, len(part), " or ".join(map(str, counts)),
+            f"{part['calls'].sum():,}",
+            f"{part['largest_ratio'].max():.6g}" if proved else "claims nothing",
+            "equal" if part["rest_equal"].all() else "differs",
+            ", ".join(f"`{kind}`" for kind in sorted(set(chain(*part["mechanisms"])))),
+            "yes" if isinstance(method_named(method).canary, Canary) else "",
         ))  # fmt: skip
     header = (
         "method", "scenario", "protocol", "settings", "neighbours", "calls", "largest ratio",

@@ -2,17 +2,19 @@
 
 A patch replaces one piece of text, which occurs once, in one file. A catcher is a test that fails
 where the bug is planted.
-``python tests/mutants/bugs.py`` writes the table of docs/audits.md.
+``python tests/mutants/bugs.py`` writes docs/planted-bugs.csv and what docs/audits.md says of it.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "audits.md"
+PAGE, TABLE = ROOT / "docs" / "audits.md", ROOT / "docs" / "planted-bugs.csv"
 BEGIN, END = "<!-- begin: bugs -->", "<!-- end: bugs -->"
 
 
@@ -878,32 +880,51 @@ BUGS = (
 )  # fmt: skip
 
 
+EXAMPLES = ("1", "4", "8", "15", "V4")
+"""Names of the bugs that docs/audits.md shows."""
+
+
+def catcher_in_words(catcher: str) -> str:
+    """Return a catcher as a command of audits, or as the name of its test."""
+    if audited := re.search(r"as_claimed\[(\w+)\]", catcher):
+        return f"audit --mechanisms, {audited[1]}"
+    if replayed := re.search(r"methods_pass\[(\w+)-(\w+)-sound\]", catcher):
+        return f"audit --replay --method {replayed[1]}, {replayed[2]}"
+    return catcher.rpartition("::")[2].removeprefix("test_")
+
+
 def table() -> str:
-    """Return the bugs and what catches each, as Markdown."""
-    lines = ["| bug | planted in | caught by |", "| --- | --- | --- |"]
+    """Return docs/planted-bugs.csv: every bug and what catches it."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(("bug", "what is wrong", "planted in", "caught by"))
     for bug in BUGS:
-        found = []
-        for catcher in bug.catchers:
-            audited = re.search(r"as_claimed\[(\w+)\]", catcher)
-            replayed = re.search(r"methods_pass\[(\w+)-(\w+)-sound\]", catcher)
-            if audited:
-                found.append(f"`audit --mechanisms`, {audited[1]}")
-            elif replayed:
-                found.append(f"`audit --replay --method {replayed[1]}`, {replayed[2]}")
-            else:
-                found.append("`" + catcher.rpartition("::")[2].removeprefix("test_") + "`")
-        lines.append(f"| {bug.name}: {bug.words} | `{bug.path}` | {'; '.join(found)} |")
+        found = "; ".join(map(catcher_in_words, bug.catchers))
+        writer.writerow((bug.name, bug.words, f"{bug.folder}/{bug.path}", found))
+    return file.getvalue()
+
+
+def summary() -> str:
+    """Return their number, some of them, and what a method cannot do, as Markdown."""
+    by_name = {bug.name: bug for bug in BUGS}
+    files = len({bug.folder + bug.path for bug in BUGS})
+    lines = [f"{len(BUGS)} bugs in {files} files. Some of them:", ""]
+    lines += ["| bug | planted in | caught by |", "| --- | --- | --- |"]
+    for bug in map(by_name.__getitem__, EXAMPLES):
+        found = "; ".join(f"`{catcher_in_words(each)}`" for each in bug.catchers)
+        lines.append(f"| {bug.words} | `{bug.path}` | {found} |")
     lines += ["", "| what a method cannot do | why |", "| --- | --- |"]
     lines += [f"| {words} | {why} |" for words, why in BY_DESIGN]
     return "\n".join(lines)
 
 
 def page(text: str) -> str:
-    """Return the text of docs/audits.md with the present table."""
+    """Return the text of docs/audits.md with the present summary."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+    return f"{before}{BEGIN}\n{summary()}\n{END}{after}"
 
 
 if __name__ == "__main__":
     PAGE.write_text(page(PAGE.read_text()))
+    TABLE.write_text(table())

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from bugs import BUGS, PAGE, ROOT, Bug, page
+from bugs import BUGS, PAGE, ROOT, TABLE, Bug, page, table
 from guards import GUARDS
 from lent_kernels import lend_kernels
 
@@ -31,6 +31,7 @@ def test_the_patch_fits_the_present_code(bug: Bug):
 def test_the_page_lists_every_bug_and_its_catchers():
     text = PAGE.read_text()
     assert text == page(text), "run python tests/mutants/bugs.py"
+    assert TABLE.read_text() == table(), "run python tests/mutants/bugs.py"
 
 
 def test_every_fault_has_a_guard_and_a_test_that_exists():
