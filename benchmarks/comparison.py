@@ -463,13 +463,14 @@ to tests. A dash: not measured, or the method promises nothing there.
   where a class has thousands of documents of few distinct words.
 - Public documents that resemble the private ones are a second observation. These cells
   were measured when half of them tested and half taught; now all teach
-  ([with links](benchmarks/neighbours.md)). The public model beside them, which costs nobody
+  ([with links](benchmarks.md#links-of-declared-documents)).
+  The public model beside them, which costs nobody
   anything and learns from all {CHOOSING}, is better {better_on}.
 - The same methods have other scores on PubMed in the [recorded results](results.md), from the same
   division of its documents: there they read the dataset's own features, 500 TF-IDF weights; here
   which words a document has. Scores are comparable within a table.
 - The constants of `word_sums` were set on invented letters, Cora and PubMed, those of `dp_linear`
-  [on other letters and PubMed](benchmarks/unit_steps.md).
+  [on other letters and PubMed](benchmarks.md#constants-of-classify---method-dp_linear).
 - diffprivlib gives each class a share of ε, and its δ is 0: a stronger promise, which costs more.
 - A graph convolution mixes documents, so that Opacus's clipping of single examples proves nothing
   for it: the column clips the gradient of the whole graph, as can be proved. Methods that are made

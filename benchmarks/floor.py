@@ -128,22 +128,18 @@ class Rates:
             self._pass[what, parameters] = fastest(run, self.seconds) / length
         return self._pass[what, parameters]
 
-    def table(self) -> list[str]:
-        """Markdown rows: every rate that was asked for."""
-        rows = [
-            "| rate | measured |",
-            "|---|---:|",
-            f"| sparse product, data in the first cache | {self.flops / 1e9:.1f} GFLOP/s |",
-        ]
+    def rows(self, dataset: str) -> list[dict[str, object]]:
+        """Return every rate that was asked for, as rows of a file."""
+        rates = [("sparse product, data in the first cache", self.flops / 1e9, "GFLOP/s")]
         for power, rate in sorted(self._bandwidth.items()):
             size = f"{2**power // 1024:,} KiB"
-            rows.append(f"| sparse product, {size} to select from | {rate / 1e9:.0f} GB/s |")
+            rates.append((f"sparse product, {size} to select from", rate / 1e9, "GB/s"))
         titles = {"draw": "Gaussian draw", "sgd": "SGD pass", "adam": "Adam pass"}
         for (what, parameters), rate in sorted(self._pass.items()):
-            rows.append(
-                f"| {titles[what]}, {parameters:,} parameters | {rate * 1e9:.2f} ns per number |"
-            )
-        return rows
+            what = f"{titles[what]}, {parameters:,} parameters"
+            rates.append((what, rate * 1e9, "ns per number"))
+        names = ("dataset", "rate", "measured", "unit")
+        return [dict(zip(names, (dataset, *rate), strict=True)) for rate in rates]
 
 
 def _nonzeros(pointers: np.ndarray, rows: np.ndarray) -> int:

@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 from batched import Batched, Training
 from floor import Rates, floor_of
-from growth_page import draw, growth_page
-from pages import write_index, write_page
+from growth_picture import draw
+from pages import write_rows
 from PIL import Image
 from synthetic import Size, citation_like
 from threadpoolctl import threadpool_limits
-from timing import command, in_turns, machine
+from timing import in_turns, machine
 
 from private_graphs.core.files import atomic_path
 from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND
@@ -109,14 +109,14 @@ def measure_line(
 
 
 def main() -> None:
-    """Measure every line; write the page, its picture and its numbers."""
+    """Measure every line; write its points and their picture."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.1, help="per point and round")
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies the base graph")
     parser.add_argument("--replicas", default="1,2,4,8,16,30", help="the axis of replicas")
     parser.add_argument("--factors", default="0.25,0.5,1,2,4", help="of the other axes")
-    parser.add_argument("--out", type=Path, help="folder for the page, its picture and numbers")
+    parser.add_argument("--out", type=Path, help="folder for the points and their picture")
     options = parser.parse_args()
     replicas = tuple(int(each) for each in options.replicas.split(","))
     factors = tuple(float(each) for each in options.factors.split(","))
@@ -131,15 +131,12 @@ def main() -> None:
                     f"{line[0]['axis']}: {training.title}: slope {line[0]['slope']:.2f}",
                     file=sys.stderr, flush=True,
                 )  # fmt: skip
-    page = growth_page(rows, command(parser, options, out="docs/benchmarks"))
     if options.out is None:
-        print(page)
         return
     with atomic_path(options.out / "growth.png") as temporary:
         draw(rows).savefig(temporary, format="png", dpi=140)
         Image.open(temporary).convert("RGB").quantize(64).save(temporary, "png", optimize=True)
-    write_page(options.out, "growth", page, rows)
-    write_index(options.out)
+    write_rows(options.out, "growth", rows)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from batched import Batched
 from cases import Case
 from floor import Floor, Rates, floor_of, products_alone
-from phases import phases
+from phases import NAMES, phases
 from timing import in_turns
 
 from private_graphs.datasets.graph_dataset import GraphDataset
@@ -74,6 +74,14 @@ def records(measured: list[Measured], dataset: str, where: str) -> list[dict[str
                     "ratio": ratio,
                     "aim": aim,
                     "reached": None if aim is None else ratio >= aim,
+                    "mflop": each.floor.flops / 1e6,
+                    "mb_moved": each.floor.bytes / 1e6,
+                    "products_ms": each.floor.products,
+                    "products_alone_ms": each.products_alone,
+                    "draws": each.floor.draws,
+                    "noise_ms": each.floor.noise,
+                    "update_ms": each.floor.update,
+                    **{f"{key.replace(' ', '_')}_ms": each.phases[key] for key in NAMES},
                     "machine": where,
                 }
             )

@@ -3,7 +3,7 @@
     python benchmarks/neighbours.py --data cora,pubmed
     python benchmarks/neighbours.py    # what the CSV has not yet
 
-measures, adds to docs/benchmarks/neighbours.csv, and writes docs/benchmarks/neighbours.md from it.
+measures, and adds to docs/benchmarks/neighbours.csv; docs/benchmarks.md and the guide show it.
 
 Papers as words, in the parts of ``comparison.py``, at ε = 1. *Labelled*: the first documents of the
 part that chooses (and then of the training part) are public, with class and links; what remains of
@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse
 from comparison import Texts, papers
+from pages import links_table, put
 from sklearn.feature_extraction.text import CountVectorizer
 
 from private_graphs.core.streams import Streams
@@ -47,7 +48,6 @@ from private_graphs.tasks.tasks import SCENARIOS
 
 ROOT = Path(__file__).resolve().parents[1]
 CELLS = ROOT / "docs" / "benchmarks" / "neighbours.csv"
-PAGE = ROOT / "docs" / "benchmarks" / "neighbours.md"
 DATA, DRAWS, EPSILON = ("cora", "citeseer", "cora-ml", "pubmed"), 3, 1.0
 LABELLED = (20, 100, 500, 1500)
 ASKED = ((0, 100), (0, 500), (0, 1000), (100, 1000), (500, 1000))
@@ -192,56 +192,12 @@ def measure(names: Sequence[str]) -> None:
             table.to_csv(CELLS, index=False, float_format="%.4g")
 
 
-def shown(kind: str, methods: Sequence[str]) -> str:
-    """Return a table of one kind of cells."""
-    table = pd.read_csv(CELLS)
-    table = table[table["kind"] == kind]
-    lines = [["", "public with class", "without", "private", *(METHODS[name] for name in methods)],
-             ["---", *["---:"] * (3 + len(methods))]]  # fmt: skip
-    places = ["data", "labelled", "unlabelled", "private"]
-    for place, cell in table.groupby(places, sort=False):
-        by = cell.set_index("method")
-        lines.append([*map(str, place), *(
-            "–" if name not in by.index else f"{by.at[name, 'score']:.3f}"
-            + (f" ± {by.at[name, 'spread']:.3f}" if by.at[name, "spread"] >= 5e-4 else "")
-            for name in methods
-        )])  # fmt: skip
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def page() -> str:
-    """Return docs/benchmarks/neighbours.md."""
-    return f"""# Links of declared documents
-
-Made by `python benchmarks/neighbours.py`, from [its cells](neighbours.csv): papers as words, share
-of right answers at ε = 1, mean ± standard deviation over {DRAWS} draws of the noise. 1,000 asked
-documents make about ± .015 by themselves.
-
-## Public documents with a class: their votes
-
-What `declare --edges`, `classify` and `predict --edges` do: no link of a private document is read
-to train. Then the two models of public documents alone that a release has to beat, with these
-votes.
-
-{shown("labelled", ("words", "links", "alone", "regression"))}
-
-## Public documents without a class, which are asked themselves
-
-*and links*: votes of public documents with a class, as above. *Under `graph`* is the study's
-method, which is not open to declared documents: a private document's row reads its own links to
-public ones, the asked ones among them, and answers are averaged over public links. Its read-out is
-another one too: what that gains apart from links was not measured.
-
-{shown("asked", ("word_sums", "class_sums", "graph"))}
-"""
-
-
 def main() -> None:
-    """Measure what is asked for, and write the page."""
+    """Measure what is asked for, and write what the page says of it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default=",".join(DATA))
     measure(parser.parse_args().data.split(","))
-    PAGE.write_text(page(), encoding="utf-8")
+    put("links", links_table())
 
 
 if __name__ == "__main__":

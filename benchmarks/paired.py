@@ -98,14 +98,14 @@ def main() -> None:
         for tree, runs in taken.items():
             runs.append(measure(tree, list(wanted.values())))
         print(f"round {number + 1} of {arguments.times}", file=sys.stderr)
-    print("| method, protocol | old, s | new, s | old / new |\n| --- | --- | --- | --- |")
+    print("method,protocol,old_s,new_s,ratio")
     for name, old, new in zip(wanted, *(zip(*runs, strict=True) for runs in taken.values()),
                               strict=True):  # fmt: skip
         if math.isnan(sum(old) + sum(new)):
             print(f"{name}: not in both trees", file=sys.stderr)
             continue
         ratio = median(old) / median(new)
-        print(f"| {name} | {median(old):.3f} | {median(new):.3f} | {ratio:.2f} |")
+        print(f"{name.replace(' ', ',')},{median(old):.3f},{median(new):.3f},{ratio:.2f}")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@
 Every recorded run of the compiled engine under ``paper`` and ``released`` (its settings, its
 learning rate, its seed) is made again by ``training/reference.py``, whose noise, dropout, partition
 and first weights are other draws. Each replica is written as it ends, and those that are there are
-not made again: the command may be stopped and started. The page is written after each one.
+not made again: the command may be stopped and started. The page is
+renewed after each one.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from pages import FOLDER, put
 from threadpoolctl import threadpool_limits
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.files import atomic_path, write_text
+from private_graphs.core.files import atomic_path
 from private_graphs.datasets import registry, sources
 from private_graphs.running.jobs import Job
 from private_graphs.running.run import execute
@@ -85,19 +87,11 @@ def compared(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
     return both.assign(errors=difference / np.sqrt(variance / both["compiled_size"]))
 
 
-def page(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
-    """Return the page: a row per finished cell, and what is missing."""
+def table(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
+    """Return a row per finished cell, and what is missing."""
     cells = compared(ours, theirs)
     within, hours = (cells["errors"].abs() <= LIMIT).sum(), ours["seconds"].sum() / 3600
     lines = [
-        "# Table 1's Cora with PyTorch Geometric and Opacus alone",
-        "",
-        "Micro-F1 on the test nodes, mean (standard deviation) over seeds. *Reference*: the engine "
-        "of `training/reference.py`: `GCNConv`, `subgraph`, the optimizer of Opacus, one replica "
-        "after the other. *Compiled*: the recorded runs of the compiled engine, with the same "
-        "settings and learning rates and other draws. *Difference*: of the means, in standard "
-        "errors.",
-        "",
         "| protocol | optimizer | splits | ε | reference | compiled | difference |",
         "|---|---|---:|---:|---:|---:|---:|",
         *(
@@ -111,10 +105,6 @@ def page(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
         f"{within} of {len(cells)} means are within {LIMIT} standard errors; "
         f"{len(ours)} of {len(theirs)} replicas are made, in {hours:.2f} hours of one thread; rows "
         "of which replicas are missing are not shown.",
-        "",
-        "Command: `python benchmarks/reference.py --mirror DIR`; it goes on where it was stopped. "
-        "The replicas are in [reference.csv](reference.csv).",
-        "",
     ]
     return "\n".join(lines)
 
@@ -123,14 +113,11 @@ def main() -> None:
     """Make the replicas that are missing, and write their rows and the page after each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mirror", help="folder with the raw files")
-    parser.add_argument(
-        "--out", type=Path, default=ROOT / "docs" / "benchmarks", help="folder of the page"
-    )
     parser.add_argument("--most", type=int, help="replicas to make at most")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    table, theirs = options.out / "reference.csv", recorded()
-    rows = pd.read_csv(table).to_dict("records") if table.is_file() else []
+    file, theirs = FOLDER / "reference.csv", recorded()
+    rows = pd.read_csv(file).to_dict("records") if file.is_file() else []
     there = {tuple(row[key] for key in [*CELL, "seed"]) for row in rows}
     missing = [row for _, row in theirs.iterrows() if tuple(row[[*CELL, "seed"]]) not in there]
     try:
@@ -143,9 +130,9 @@ def main() -> None:
             rows.append(replica(row, dataset))
         print(rows[-1], file=sys.stderr, flush=True)
         frame = pd.DataFrame(rows).sort_values([*CELL, "seed"])
-        with atomic_path(table) as temporary:
+        with atomic_path(file) as temporary:
             frame.to_csv(temporary, index=False, float_format="%.6g")
-        write_text(options.out / "reference.md", page(frame, theirs))
+        put("reference", table(frame, theirs))
 
 
 if __name__ == "__main__":

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numba
 import torch
@@ -86,18 +84,3 @@ def machine() -> str:
         f"{machine_words()}, one thread used, load {os.getloadavg()[0]:.1f} at the start; "
         f"Python {platform.python_version()}, torch {torch.__version__}, numba {numba.__version__}"
     ).replace("+cpu", " (CPU build)")
-
-
-def command(parser: argparse.ArgumentParser, options: argparse.Namespace, **told: str) -> str:
-    """The command that measures the same again: what was asked for beyond the defaults.
-
-    ``told`` are options whose values here say nothing elsewhere, such as folders.
-    """
-    found = [f"python benchmarks/{Path(parser.prog).name}"]
-    asked = {
-        name: value for name, value in vars(options).items() if value != parser.get_default(name)
-    }
-    for name, value in {**asked, **told}.items():
-        text = str(value)
-        found.append(f"--{name} '{text}'" if " " in text else f"--{name} {text}")
-    return " ".join(found)

@@ -14,13 +14,14 @@ import argparse
 import sys
 from pathlib import Path
 
+import pandas as pd
 import torch
 from cases import cases
 from floor import Rates
 from measure import measure, records
-from pages import training_page, write_index, write_page
+from pages import write_rows
 from threadpoolctl import threadpool_limits
-from timing import command, machine
+from timing import machine
 
 from private_graphs.core.errors import UserError
 from private_graphs.datasets import registry, sources
@@ -28,10 +29,10 @@ from private_graphs.datasets import registry, sources
 RAW = Path("data/raw")
 
 
-def run(name: str, again: str, options: argparse.Namespace) -> None:
-    """Measure every case of a dataset; write its page and its numbers, or print the page.
+def run(name: str, options: argparse.Namespace) -> None:
+    """Measure every case of a dataset; write its rows, and the rates of its floors.
 
-    ``again`` is the command that the page names. Raises UserError where no case is left.
+    Raises UserError where no case is left.
     """
     where = machine()
     wanted = [
@@ -57,13 +58,13 @@ def run(name: str, again: str, options: argparse.Namespace) -> None:
             f"{name}: {case.training.title}: {each.ours:.3f} ms, {each.over_floor:.2f} floors; "
             f"{ratios}", file=sys.stderr, flush=True,
         )  # fmt: skip
-    rows = records(measured, name, where)
-    page = training_page(name, options.replicas, again, rows, measured, rates)
     if options.out is None:
-        print(page)
         return
-    write_page(options.out, f"training_{name}", page, rows)
-    write_index(options.out)
+    write_rows(options.out, f"training_{name}", records(measured, name, where))
+    path = options.out / "rates.csv"
+    others = pd.read_csv(path).to_dict("records") if path.is_file() else []
+    kept = [row for row in others if row["dataset"] != name]
+    write_rows(options.out, "rates", [*kept, *rates.rows(name)])
 
 
 def main() -> None:
@@ -79,14 +80,13 @@ def main() -> None:
         help="seconds of a plain loop's epoch above which a tenth of its steps is measured",
     )  # fmt: skip
     parser.add_argument("--only", default="", help="cases whose name contains this")
-    parser.add_argument("--out", type=Path, help="folder for the pages and their numbers")
+    parser.add_argument("--out", type=Path, help="folder for the rows; without it: printed ratios")
     options = parser.parse_args()
     torch.set_num_threads(1)
     with threadpool_limits(limits=1):
         for name in options.dataset.split(","):
-            again = command(parser, options, dataset=name, mirror="DIR", out="docs/benchmarks")
             try:
-                run(name, again, options)
+                run(name, options)
             except UserError as error:
                 sys.exit(f"error: {error}")
 

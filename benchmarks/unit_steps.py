@@ -1,7 +1,7 @@
 """Constants of ``classify --method dp_linear``, chosen on documents that docs/comparison.md never
 scores.
 
-    python benchmarks/unit_steps.py --write    # writes docs/benchmarks/unit_steps.md
+    python benchmarks/unit_steps.py    # writes docs/benchmarks/unit_steps.csv
 
 Letters of another seed, and the papers of PubMed without the test documents of the comparison: four
 fifths train, as where nobody is public, and the others are scored. Every constant is varied around
@@ -14,18 +14,17 @@ import itertools
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
 from comparison import CHOOSING, EPSILONS, Texts, letters, papers
+from pages import FOLDER, constants_table, put, write_rows
 
 from private_graphs.core.streams import Streams
 from private_graphs.documents import unit_steps, unit_sums
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import class_sums
 
-ROOT = Path(__file__).resolve().parents[1]
 DRAWS, SEED = 3, 777
 NAMES = ("STEPS", "RATE", "COLUMNS_PER_SIGNAL", "COUNT_SHARE", "BIAS", "RATES", "CLIP_NORM")
 NOW = {name: getattr(unit_steps, name) for name in NAMES}
@@ -35,7 +34,7 @@ ALONE = {
     "CLIP_NORM": (0.25, 1.0),
 }  # fmt: skip
 WITH_PUBLIC = {"STEPS": (32, 128), "RATE": (0.75, 3.0)}
-AS_NOW = "**as in the code**"
+AS_NOW = "as in the code"
 
 
 def candidates() -> Iterator[tuple[dict, bool]]:
@@ -119,30 +118,14 @@ def rows_of_grid() -> Iterator[list[str]]:
         yield row
 
 
-def page() -> str:
-    """Return docs/benchmarks/unit_steps.md."""
+def main() -> None:
+    """Score every candidate; write the rows and what the page says of them."""
     heads = [f"{name}, ε = {epsilon:g}" for name in ("letters", "pubmed") for epsilon in EPSILONS]
-    rows = list(rows_of_grid())
-    means = {tuple(row[:2]): float(row[-1]) for row in rows}
-    now, slower = ((words, "nobody") for words in (AS_NOW, "STEPS = 128, RATE = 0.75"))
-    lines = [["", "public", *heads, "mean"], ["---", "---", *["---:"] * 5], *rows]
-    table = "\n".join("| " + " | ".join(each) + " |" for each in lines)
-    return f"""# Constants of `classify --method dp_linear`
-
-Made by `python benchmarks/unit_steps.py --write`. The constants of `documents/unit_steps.py` were
-chosen on documents that [the comparison](../comparison.md) never scores: letters of another seed,
-and the papers of PubMed without its test documents. Four fifths train and the others are scored;
-shares of right answers, mean over {DRAWS} draws of the noise, the same for every candidate.
-
-{table}
-
-The values in the code stay: 128 steps at half the rate change the mean by
-{100 * (means[slower] - means[now]):+.1f} points, for twice the time.
-"""
+    names = ("constants", "public", *heads, "mean")
+    rows = [dict(zip(names, row, strict=True)) for row in rows_of_grid()]
+    write_rows(FOLDER, "unit_steps", rows)
+    put("constants", constants_table())
 
 
 if __name__ == "__main__":
-    text = page()
-    if "--write" in sys.argv:
-        (ROOT / "docs" / "benchmarks" / "unit_steps.md").write_text(text, encoding="utf-8")
-    print(text)
+    main()

@@ -35,6 +35,7 @@ from private_graphs.cli import COMMANDS, application
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import write_text
 from private_graphs.datasets import registry
+from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.datasets.sources import DatasetSources, load_models, load_sources, supply
 from private_graphs.methods import method_named
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu, pld_epsilon
@@ -53,7 +54,13 @@ from private_graphs.privacy.moments import (
     moments_noise,
 )
 from private_graphs.privacy.rounding import at_most
-from private_graphs.report.claims import SOURCES, claims_of, claims_table, reasons, write_claims
+from private_graphs.report.claims import (
+    VERDICTS,
+    claims_of,
+    claims_table,
+    reasons,
+    write_claims,
+)
 from private_graphs.report.leaks import blocks as leak_blocks
 from private_graphs.report.picture import picture
 from private_graphs.report.table import markdown
@@ -605,21 +612,32 @@ def counts(mirror: str) -> str:
 
 
 def claims_in_text(study: str, page: str) -> str:
-    """What a source says in its text, and what its recorded rows say; reasons of artefacts.
+    """Verdicts on what a source says in its text: their numbers, those that fail, and why.
 
-    ``page`` is where the table stands, below docs/.
+    ``page`` is where they stand, below docs/. All others stand on the site and in a file.
     """
     frame = prose.shelf(study).claims
-    tables = (
-        markdown(
-            claims_table(part, f"{load_study(study).title}: {heading[0].lower()}{heading[1:]}")
-        )
-        for source, heading in SOURCES.items()
-        if len(part := frame[frame["source"] == source])
-    )
     up = "../" * page.count("/")
-    whys = (f"- *{claim}*: {why.replace('](', f']({up}')}" for claim, why in reasons(frame))
-    return "\n".join([*tables, *whys])
+    said = frame[frame["source"] == "text"]
+    protocols = [name for name in (*PROTOCOLS, "") if name in set(said["protocol"])]
+    titles = [PROTOCOLS[name].title if name else "by calculation" for name in protocols]
+    counts = pd.crosstab(said["verdict"], said["protocol"])
+    rows = [(words, *counts.loc[verdict, protocols]) for verdict, words in VERDICTS.items()
+            if verdict in counts.index]  # fmt: skip
+    parts = [
+        f"What the text says, by verdict; [all claims]({up}../results/site/{study}/claims.html), "
+        f"with our own questions, and [their file]({up}../recorded/{study}/{CLAIMS}):",
+        _markdown(("verdict", *titles), rows),
+    ]
+    failed = frame[frame["id"].isin(said.loc[said["verdict"] == "fails", "id"])]
+    if len(failed):
+        parts.append(markdown(claims_table(failed, f"{load_study(study).title}: what fails")))
+    whys = pd.DataFrame(reasons(frame), columns=["claim", "why"])
+    items = []
+    for why, claims in whys.groupby("why", sort=False)["claim"]:
+        others = f" and {len(claims) - 1} more" if len(claims) > 1 else ""
+        items.append(f"- *{claims.iloc[0]}*{others}: {why.replace('](', f']({up}')}")
+    return "\n\n".join([*(part.strip() for part in parts), "\n".join(items)]).strip()
 
 
 def commands_text() -> str:
@@ -849,7 +867,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/commands.md": {"commands": commands_text},
     "docs/your-own-graph.md": {"neighbours": neighbours_table},
     "docs/running.md": {"studies": studies_table},
-    "docs/benchmarks/gpu.md": {"gpu": gpu_table},
+    "docs/benchmarks.md": {"gpu": gpu_table},
     **{prose.page_of(each).relative_to(ROOT).as_posix(): {} for each in prose.templates()},
     **claim_pages(),
 }

@@ -1,52 +1,53 @@
-"""Benchmarks in their smallest form: pages are whole; nothing here judges speed."""
+"""Benchmarks in their smallest form: files and page are whole; nothing here judges speed."""
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
+import full_size
+import pages
 import pandas as pd
 import pytest
 import training as training_command
 from batched import Batched, Training
 from small_graphs import random_graph
 
+from private_graphs.core.errors import UserError
 from private_graphs.methods.gcn_protocols import PAPER, SOUND
 
 
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory) -> Path:
-    """Folder with the page of two cases; one of their baselines is measured in part."""
-    folder = tmp_path_factory.mktemp("benchmarks")
+def test_the_rows_have_every_case_with_its_floor_and_phases(tmp_path, monkeypatch) -> None:
+    """Two cases; one of their baselines is measured in part."""
+    monkeypatch.chdir(tmp_path)
     options = argparse.Namespace(
         replicas=2, longest=0.02, rounds=1, seconds=0.0, only="100 splits, paper", mirror=None,
-        out=folder / "pages",
+        out=tmp_path,
     )  # fmt: skip
-    with pytest.MonkeyPatch.context() as patched:
-        patched.chdir(folder)
-        training_command.run("synthetic-planetoid", "python benchmarks/training.py", options)
-    return folder / "pages"
+    pd.DataFrame([{"dataset": "cora", "rate": "a"}]).to_csv(tmp_path / "rates.csv", index=False)
+    training_command.run("synthetic-planetoid", options)
+    rows = pd.read_csv(tmp_path / "training_synthetic-planetoid.csv")
+    assert len(rows) == 4 and rows["case"].nunique() == 2
+    parts = rows[["products_ms", "noise_ms", "update_ms"]].sum(axis=1)
+    assert parts.to_numpy() == pytest.approx(rows["floor_ms"].to_numpy(), rel=1e-3)
+    assert (rows[["forward_ms", "validation_ms", "mflop"]] > 0).all(axis=None)
+    assert set(pd.read_csv(tmp_path / "rates.csv")["dataset"]) == {"cora", "synthetic-planetoid"}
+    shown = [line.split(" | ") for line in pages.training_table(tmp_path).splitlines()[2:4]]
+    assert [cells[2] for cells in shown] == ["2", "2"]
 
 
-def table_rows(page: str, header: str) -> list[list[str]]:
-    """Cells of the rows below the table header that starts with ``header``."""
-    lines = page[page.index(header) :].splitlines()[2:]
-    rows = []
-    for line in lines:
-        if not line.startswith("|"):
-            break
-        rows.append([cell.strip() for cell in line.strip("|").split("|")])
-    return rows
+@pytest.mark.parametrize("name", pages.TABLES)
+def test_the_page_says_what_the_files_say(name: str) -> None:
+    text = pages.PAGE.read_text(encoding="utf-8")
+    made = pages.TABLES[name](pages.FOLDER)
+    assert pages.inserted(text, name, made) == text, "run: python benchmarks/pages.py"
 
 
-def test_the_training_page_shows_every_case_with_its_floor_and_phases(pages: Path) -> None:
-    page = (pages / "training_synthetic-planetoid.md").read_text()
-    numbers = pd.read_csv(pages / "training_synthetic-planetoid.csv")
-    names = numbers["case"].drop_duplicates().tolist()
-    assert len(names) == 2 and len(numbers) == 4
-    assert len(table_rows(page, "| case | ours |")) == len(numbers)
-    for header in ("| case | MFLOP |", "| case | forward |"):
-        assert [row[0] for row in table_rows(page, header)] == names
+@pytest.mark.parametrize("name", full_size.PARTS)
+def test_the_page_has_a_place_for_what_is_measured_at_full_size(name: str) -> None:
+    text = pages.PAGE.read_text(encoding="utf-8")
+    assert f"begin: {name} -->\nnew\n<!-- end: {name}" in pages.inserted(text, name, "new")
+    with pytest.raises(UserError, match="once each"):
+        pages.inserted(text.replace(f"<!-- end: {name} -->", ""), name, "")
 
 
 @pytest.mark.parametrize(("protocol", "draws"), [(PAPER, 4), (SOUND, 1)])

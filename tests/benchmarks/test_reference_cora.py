@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pages
 import pandas as pd
 import pytest
 import reference
@@ -27,5 +28,6 @@ def test_replicas_have_the_noise_and_seeds_of_the_recorded_runs(both):
     )
 
 
-def test_the_page_is_that_of_its_replicas(both, root):
-    assert (root / "docs" / "benchmarks" / "reference.md").read_text() == reference.page(*both)
+def test_the_page_is_that_of_its_replicas(both):
+    text = pages.PAGE.read_text(encoding="utf-8")
+    assert pages.inserted(text, "reference", reference.table(*both)) == text

@@ -8,7 +8,7 @@ documents, or zero, hence of norm at most C: replacing a unit moves the sum of a
 the largest class, and how many units have a label.
 
 Settings follow from public sizes and the counts by a fixed rule, whose constants were chosen on
-public papers of PubMed and on invented letters (docs/benchmarks/unit_steps.md).
+public papers of PubMed and on invented letters (docs/benchmarks.md).
 """
 
 from __future__ import annotations
