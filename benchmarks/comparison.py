@@ -466,8 +466,9 @@ to tests. A dash: not measured, or the method promises nothing there.
   ([with links](benchmarks.md#links-of-declared-documents)).
   The public model beside them, which costs nobody
   anything and learns from all {CHOOSING}, is better {better_on}.
-- The same methods have other scores on PubMed in the [recorded results](results.md), from the same
-  division of its documents: there they read the dataset's own features, 500 TF-IDF weights; here
+- The same methods have other scores on PubMed in the [recorded results](studies/lrec2022.md),
+  from the same division of its documents: there they read the dataset's own features, 500 TF-IDF
+  weights; here
   which words a document has. Scores are comparable within a table.
 - The constants of `word_sums` were set on invented letters, Cora and PubMed, those of `dp_linear`
   [on other letters and PubMed](benchmarks.md#constants-of-classify---method-dp_linear).

@@ -129,6 +129,29 @@ def list_titles(
     context["toctree"] = lambda **given: whole(**given | {"maxdepth": 1})
 
 
+MOVED = {
+    "published-results": "studies/lrec2022", "results": "studies/lrec2022",
+    **{f"benchmarks/{name}": "benchmarks" for name in (
+        "README", "door", "gpu", "growth", "neighbours", "reference", "training_citeseer",
+        "training_cora", "training_pubmed", "unit_steps")},
+}  # fmt: skip
+"""Pages of earlier versions, to which links may lead, and where their words are now."""
+
+
+def forward_moved(app: Sphinx, error: Exception | None) -> None:
+    """Write at the address of every moved page one that leads on."""
+    for old, new in MOVED.items():
+        path = Path(app.outdir, f"{old}.html")
+        to = f"{'../' * old.count('/')}{new}.html"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(
+            f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Moved</title>'
+            f'<meta http-equiv="refresh" content="0; url={to}"></head>'
+            f'<body><p>This page is now <a href="{to}">here</a>.</p></body></html>\n',
+            encoding="utf-8",
+        )
+
+
 WORD = re.compile(r'<span class="(?:pre|n|p|w)">([^<]*)</span>')
 """A word of code, of which each has an element of its own: most of what a page weighs."""
 
@@ -170,3 +193,4 @@ def setup(app: Sphinx) -> None:
     app.connect("html-page-context", list_titles, priority=100)
     app.connect("html-page-context", finish_page, priority=900)
     app.connect("build-finished", leave_out_maps)
+    app.connect("build-finished", forward_moved)

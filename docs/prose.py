@@ -1,7 +1,8 @@
 """Pages whose sentences hold numbers: every number is a value of a table of recorded results.
 
-A page ``docs/NAME.md`` with numbers of results is made from the template ``docs/NAME.md.j2``, whose
-expressions call the functions of ``NAMES``: ``{{ at("lrec2022/table1", dataset="cora", ...) }}``.
+A page ``docs/NAME.md`` with numbers of results is made from the template
+``docs/templates/NAME.md.j2``, whose expressions call the functions of ``NAMES``:
+``{{ at("lrec2022/table1", dataset="cora", ...) }}``.
 ``python docs/tables.py`` makes the pages.
 """
 
@@ -30,6 +31,7 @@ from private_graphs.site.write import write_texts
 
 DOCS = Path(__file__).resolve().parent
 ROOT = DOCS.parent
+TEMPLATES = DOCS / "templates"
 ENDING = ".md.j2"
 
 _recorded = cache(read_recorded)
@@ -177,13 +179,13 @@ INF = float("inf")
 
 
 def templates() -> Iterable[Path]:
-    """Return the templates below docs/."""
-    return sorted(DOCS.rglob(f"*{ENDING}"))
+    """Return the templates of pages."""
+    return sorted(TEMPLATES.rglob(f"*{ENDING}"))
 
 
 def page_of(template: Path) -> Path:
     """Return the page that a template makes."""
-    return template.with_name(template.name.removesuffix(".j2"))
+    return DOCS / template.relative_to(TEMPLATES).with_suffix("")
 
 
 def made(template: Path) -> str:

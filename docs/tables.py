@@ -872,8 +872,8 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     **claim_pages(),
 }
 PAGES["README.md"]["newer papers"] = partial(newer_papers_table, "docs/")
-PAGES["docs/published-results.md"] |= {
-    "newer papers": newer_papers_table,
+PAGES["docs/studies/lrec2022.md"] |= {
+    "newer papers": partial(newer_papers_table, "../"),
     "twins": twins_table,
     "read back": read_back_table,
 }
@@ -890,8 +890,8 @@ NOISE = "docs/noise.svg"
 
 def text_of(page: str) -> str:
     """Return what a page is made of: its template with all numbers, else itself."""
-    template = (ROOT / page).with_suffix(prose.ENDING)
-    if template.is_file():
+    templates = {prose.page_of(template): template for template in prose.templates()}
+    if template := templates.get(ROOT / page):
         return prose.made(template)
     return (ROOT / page).read_text(encoding="utf-8")
 

@@ -16,7 +16,7 @@ from private_graphs.cli import application
 from private_graphs.methods import all_methods
 from private_graphs.running.study import Run
 
-PAGES = ("docs/published-results.md", "docs/privacy.md")
+PAGES = ("docs/studies/lrec2022.md", "docs/privacy.md")
 ROW = re.compile(r"\| `private-graphs ((?:epsilon|noise) [^`]+)` \| (-?[\d.]+) \|")
 """A row of a table: a command, and the number that it prints, rounded."""
 ROOT = Path(__file__).parents[1]

@@ -329,11 +329,11 @@ MNIST_FALLS = {"larger_lots": (1.26, 4.24, 15.13), "more_noise": (15.13, 0.98, 0
 QUARTER = {"epsilon": 2, "train_fraction": 0.25}
 NOT_TAKEN = (
     "The flag of the published file selects the other branch, and no ε holds for either "
-    "([§12](#12-table-4-two-branches-of-the-code))."
+    "([§12](studies/lrec2022.md#12-table-4-two-branches-of-the-code))."
 )
 UNCLIPPED = (
     "Nothing bounds an unclipped gradient: it grows with the weights that noise makes grow, and "
-    "outruns the noise at every ε ([§9](#9-why-the-unclipped-gradient-won))."
+    "outruns the noise at every ε ([§9](studies/lrec2022.md#9-why-the-unclipped-gradient-won))."
 )
 WRONG_ANYWAY = (
     "A run that is wrong nearly everywhere is wrong on hard cases too: beside them the error on "
@@ -341,8 +341,8 @@ WRONG_ANYWAY = (
 )
 VANISHES = (
     "The formula is for add/remove neighbouring, in the paper a neighbour is replaced "
-    "([§3](#3-replace-neighbouring-priced-as-addremove)); the released code clips "
-    "nothing ([§1](#1-nothing-is-clipped))."
+    "([§3](studies/lrec2022.md#3-replace-neighbouring-priced-as-addremove)); the released code "
+    "clips nothing ([§1](studies/lrec2022.md#1-nothing-is-clipped))."
 )
 LEARNS_NOTHING = (
     "A model that learns nothing errs anywhere: where DP-SGD does not score above the majority "
@@ -350,11 +350,11 @@ LEARNS_NOTHING = (
 )
 SHUFFLED = (
     "The formula takes shuffled visits for Poisson samples "
-    "([§4](#4-shuffling-is-not-poisson-sampling))."
+    "([§4](studies/lrec2022.md#4-shuffling-is-not-poisson-sampling))."
 )
 FACTOR = (
     "More is proved of ten splits than of the full graph: the formula takes shuffled visits for "
-    "Poisson samples ([§4](#4-shuffling-is-not-poisson-sampling))."
+    "Poisson samples ([§4](studies/lrec2022.md#4-shuffling-is-not-poisson-sampling))."
 )
 IN_PRINT = "The printed scores of Pokec on the full graph contradict it (Table 1)."
 NOT_HERE = (
@@ -363,10 +363,11 @@ NOT_HERE = (
 )
 CANCELLING = (
     "Numerical cancellation in the authors’ accountant (float64) "
-    "([§5](#5-numerical-cancellation-in-the-accountant))."
+    "([§5](studies/lrec2022.md#5-numerical-cancellation-in-the-accountant))."
 )
 ADDS_UP = (
-    "Every run that a choice looks at is a release ([§8](#8-seeds-and-learning-rates-add-up))."
+    "Every run that a choice looks at is a release "
+    "([§8](studies/lrec2022.md#8-seeds-and-learning-rates-add-up))."
 )
 
 CLAIMS = (
