@@ -29,7 +29,7 @@ def write_rows(folder: Path, name: str, rows: Iterable[Mapping[str, object]]) ->
         pd.DataFrame(rows).to_csv(temporary, index=False, float_format="%.5g")
 
 
-def inserted(text: str, name: str, table: str) -> str:
+def with_part(text: str, name: str, table: str) -> str:
     """Return the text of a page with the part between the markers of ``name`` replaced.
 
     Raises UserError where the page has no such markers.
@@ -43,7 +43,7 @@ def inserted(text: str, name: str, table: str) -> str:
 
 def put(name: str, table: str) -> None:
     """Write a part of docs/benchmarks.md anew."""
-    write_text(PAGE, inserted(PAGE.read_text(encoding="utf-8"), name, table))
+    write_text(PAGE, with_part(PAGE.read_text(encoding="utf-8"), name, table))
 
 
 def as_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -1,4 +1,4 @@
-"""Line numbers in ``docs/path.md``: the place of every function, class or line that it names."""
+"""Line numbers in pages: the place of every function, class or line that they name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def line_of(path: str, name: str) -> int:
         places = [number for number, line in enumerate(lines.splitlines(), 1) if name in line]
         found = places[0] if places else None
     if found is None:
-        raise UserError(f"docs/path.md: {path} has no {name!r}; expected a name that it has")
+        raise UserError(f"docs/: {path} has no {name!r}; expected a name that it has")
     return found
 
 

@@ -458,13 +458,16 @@ def one_run_table() -> str:
     return _markdown(("canaries", "guesses", "right", "ε"), rows)
 
 
-def leaks_table() -> str:
-    """docs/leaks.md: a recorded attack on every model; the pages of results have all columns."""
+def leaks_table(most: int | None = None) -> str:
+    """docs/leaks.md: a recorded attack on every model, of each table the ``most`` first rows; the
+    pages of results have all."""
     shelves = (
         prose.shelf(path.parent.name) for path in sorted(ROOT.glob("recorded/*/rows.parquet"))
     )
     return "\n\n".join(
-        markdown(replace(block, notes=(), columns=narrow(block.columns)))
+        markdown(
+            replace(block, notes=(), columns=narrow(block.columns), lines=block.shown.head(most))
+        )
         for shelf in shelves
         for block in (leak_blocks(shelf.own) if len(shelf.own.leaks) else ())
         if isinstance(block, Table) and "on every model" in block.title
@@ -518,26 +521,17 @@ def audited_table(gcn: bool) -> str:
 FIRST_USE = "trust on first use"
 
 
-MANY_FILES = 50
-
-
 def sources_table(listed: Mapping[str, DatasetSources]) -> str:
-    """Return a table with one row per file of the datasets or models ``listed``; one for many."""
-    lines = ["| of | file | bytes | sha256 |", "|---|---|---:|---|"]
+    """Return a table with one row for each of the datasets or models ``listed``."""
+    rows = []
     for name, each in listed.items():
-        if len(each.files) > MANY_FILES:
-            first, size = each.files[0], sum(source.bytes or 0 for source in each.files)
-            lines.append(
-                f"| `{name}` | {len(each.files)} files like [{first.file}]({first.url}) | "
-                f"{size:,} | of every file in `data/sources.yaml` |"
-            )
-            continue
-        for source in each.files:
-            size = "-" if source.bytes is None else f"{source.bytes:,}"
-            sha256 = FIRST_USE if source.sha256 is None else f"`{source.sha256}`"
-            link = f"[{source.file}]({source.url})" if source.url else f"{source.file} (no address)"
-            lines.append(f"| `{name}` | {link} | {size} | {sha256} |")
-    return "\n".join(lines)
+        first, sizes = each.files[0], [source.bytes for source in each.files]
+        known = sum(source.sha256 is not None for source in each.files)
+        checked = {len(each.files): "all", 0: FIRST_USE}.get(known, f"{known}")
+        link = f"[{first.file}]({first.url})" if first.url else f"{first.file} (no address)"
+        size = "-" if None in sizes else f"{sum(sizes):,}"
+        rows.append((f"`{name}`", len(each.files), link, size, checked))
+    return _markdown(("of", "files", "the first", "bytes", "known sha256"), rows)
 
 
 _COLUMNS = {
@@ -861,7 +855,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/methods.md": {"audited": partial(audited_table, gcn=False), "bars": bars_table},
     "docs/audits.md": {"replay": replay_table},
     "docs/expected.md": {"rerun": rerun_table},
-    "docs/leaks.md": {"leaks": leaks_table},
+    "docs/leaks.md": {"leaks": partial(leaks_table, 3)},
     "docs/noise.md": {"certificates": certificates_table},
     "docs/data.md": {"sources": sources},
     "docs/commands.md": {"commands": commands_text},
@@ -881,7 +875,8 @@ PAGES["docs/studies/lrec2022.md"] |= {
 
 
 PATH = "docs/path.md"
-"""The page that names files with the numbers of their lines."""
+LINED = (PATH, "docs/privacy.md")
+"""Pages that name files with the numbers of their lines."""
 PICTURE = "docs/overview.svg"
 """The picture of the finding."""
 NOISE = "docs/noise.svg"
@@ -926,7 +921,8 @@ def main() -> None:
         write_text(ROOT / page, refreshed(text_of(page), tables))
     write_text(ROOT / PICTURE, overview_picture())
     write_text(ROOT / NOISE, newer_papers.profiles())
-    write_text(ROOT / PATH, lines.with_lines(text_of(PATH)))
+    for page in LINED:
+        write_text(ROOT / page, lines.with_lines(text_of(page)))
     write_schemas(ROOT / "workflow" / "schemas")
     print(screenshot.renew())
 

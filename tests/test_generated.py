@@ -148,10 +148,11 @@ def test_without_a_browser_the_picture_and_its_words_are_kept(
     assert picture.read_bytes() == b"earlier" and words.read_text() == "earlier words\n"
 
 
-def test_the_path_of_one_number_names_lines_that_are_there(tables) -> None:
-    text = tables.text_of(tables.PATH)
-    assert tables.lines.with_lines(text) == text, "run: make docs"
-    assert len(tables.lines.PLACE.findall(text)) >= 20
+def test_pages_name_lines_that_are_there(tables) -> None:
+    for page in tables.LINED:
+        text = tables.text_of(page)
+        assert tables.lines.with_lines(text) == text, f"{page}: run: make docs"
+        assert len(tables.lines.PLACE.findall(text)) >= 20, page
     with pytest.raises(UserError, match="no_such_function"):
         tables.lines.line_of("src/private_graphs/running/plan.py", "no_such_function")
 

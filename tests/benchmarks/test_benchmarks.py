@@ -39,15 +39,15 @@ def test_the_rows_have_every_case_with_its_floor_and_phases(tmp_path, monkeypatc
 def test_the_page_says_what_the_files_say(name: str) -> None:
     text = pages.PAGE.read_text(encoding="utf-8")
     made = pages.TABLES[name](pages.FOLDER)
-    assert pages.inserted(text, name, made) == text, "run: python benchmarks/pages.py"
+    assert pages.with_part(text, name, made) == text, "run: python benchmarks/pages.py"
 
 
 @pytest.mark.parametrize("name", full_size.PARTS)
 def test_the_page_has_a_place_for_what_is_measured_at_full_size(name: str) -> None:
     text = pages.PAGE.read_text(encoding="utf-8")
-    assert f"begin: {name} -->\nnew\n<!-- end: {name}" in pages.inserted(text, name, "new")
+    assert f"begin: {name} -->\nnew\n<!-- end: {name}" in pages.with_part(text, name, "new")
     with pytest.raises(UserError, match="once each"):
-        pages.inserted(text.replace(f"<!-- end: {name} -->", ""), name, "")
+        pages.with_part(text.replace(f"<!-- end: {name} -->", ""), name, "")
 
 
 @pytest.mark.parametrize(("protocol", "draws"), [(PAPER, 4), (SOUND, 1)])

@@ -30,4 +30,4 @@ def test_replicas_have_the_noise_and_seeds_of_the_recorded_runs(both):
 
 def test_the_page_is_that_of_its_replicas(both):
     text = pages.PAGE.read_text(encoding="utf-8")
-    assert pages.inserted(text, "reference", reference.table(*both)) == text
+    assert pages.with_part(text, "reference", reference.table(*both)) == text
