@@ -132,11 +132,13 @@ def test_documents_compile_and_nothing_leaves_the_page(folder, tmp_path):
         assert re.findall(r"Overfull.*|Missing character.*", log) == []
 
 
+@pytest.mark.parametrize("rows", ["recorded", "tests/golden"])
 @pytest.mark.parametrize("study", STUDIES)
-def test_the_document_of_every_recorded_study_compiles(request, root, tmp_path, study):
+def test_the_document_of_every_study_compiles(request, root, tmp_path, study, rows):
+    """Of its recorded results, and of those of the demo."""
     if not request.config.getoption("--demo"):
         pytest.skip("draws every picture of a study: make test-all")
-    [main] = [path for path in paper.write_paper(tmp_path, root / "recorded", tmp_path, study=study)
+    [main] = [path for path in paper.write_paper(tmp_path, root / rows, tmp_path, study=study)
               if path.name == "main.tex"]  # fmt: skip
     log = compiled(main.parent)
     assert re.findall(r"Overfull.*|Missing character.*", log) == []

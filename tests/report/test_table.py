@@ -116,3 +116,16 @@ def test_panels_are_tables_of_their_own_and_lines_stand_for_the_frame():
     seen = Table("title", frame, columns, lines=frame[:1])
     assert "".join(tables.html(seen)).count("<td>") == 1
     assert tables.csv(seen.frame).count("\n") == 4
+
+
+def test_a_column_above_heads_the_rows_that_share_its_text_and_takes_no_width():
+    frame = pd.DataFrame({"unit": ["edge", "edge", "node"], "epsilon": ["1", "2", "2"],
+                          "method": ["a", "b", "c"]})  # fmt: skip
+    columns = [Column(name, lambda row, name=name: row[name], above=name != "method")
+               for name in frame]  # fmt: skip
+    [text] = tables.html(Table("title", frame, [*columns, Column("score", lambda row: ".5")]))
+    heads = re.findall(r'<tr class="head"><th scope="rowgroup" colspan="2">(.*?)</th></tr>', text)
+    assert heads == ["edge, epsilon 1", "edge, epsilon 2", "node, epsilon 2"]
+    assert text.count("<tbody>") == text.count("</tbody>") == 3
+    assert re.findall(r'<th scope="col">(.*?)</th>', text) == ["method", "score"]
+    assert "unit" in tables.markdown(Table("title", frame, columns)), "files keep the column"

@@ -15,7 +15,7 @@ import pandas as pd
 from private_graphs.core.markup import markdown_text, on_one_line
 from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.report.words import missing
-from private_graphs.running.exhibit import NOTHING, Cell, LayoutCell, Line, Table
+from private_graphs.running.exhibit import NOTHING, Cell, Column, LayoutCell, Line, Table
 from private_graphs.tasks.tasks import SCENARIOS
 
 FILTERS = ("dataset", "protocol")
@@ -25,6 +25,8 @@ _SPREAD = re.compile(r"(\S+) ± (\S+)")
 _NONE: Mapping[str, float] = {}
 _MANY = 10
 """Number of columns from which a paper's layout is set in smaller letters."""
+_WIDE = 12
+"""Number of columns up to which any other table is set in letters of full size."""
 _LONG = 18
 """Length in letters from which a page may break the text of a cell into lines; ``_SENTENCE``: from
 which it keeps a cell wide enough for words."""
@@ -110,7 +112,8 @@ def html(table: Table, statements: Link = str, largest: Largest = _NONE) -> list
 
     Scores that are no better than the ``largest`` class of their dataset are grey.
     Every value of ``Table.panel`` has its own table, without that column. Columns with ``under``
-    share the cells of the previous column. All text is escaped.
+    share the cells of the previous column, and those with ``above`` are headings over the rows of a
+    body of its own. All text is escaped.
     """
     rows = list(zip(table.rows, cells(table), strict=True))
     if not table.panel or not rows:
@@ -130,7 +133,9 @@ def _html(
     statements: Link,
     largest: Largest,
 ) -> str:
-    places = [index for index, column in enumerate(table.columns) if column.head != table.panel]
+    above = [index for index, column in enumerate(table.columns) if column.above]
+    places = [index for index, column in enumerate(table.columns)
+              if column.head != table.panel and not column.above]  # fmt: skip
     stacks: list[list[int]] = []
     for index in places:
         if table.columns[index].under:
@@ -153,14 +158,22 @@ def _html(
             for row, _ in rows]  # fmt: skip
     common = {name: value for name, value in (filters[0] if filters else {}).items()
               if all(values.get(name) == value for values in filters)}  # fmt: skip
+    kind = f"sortable{' stacked' * table.stacked}{' many' * (len(stacks) > _WIDE)}"
     lines = [
-        f'<table class="sortable{" stacked" * table.stacked}"{_data(common)}>',
+        f'<table class="{kind}"{_data(common)}>',
         f"<caption><span>{escape(caption)}</span></caption>",
         "<thead>",
     ]
     lines += [f"<tr>{heads}</tr>" for heads in _heads(table, stacks) if heads]
     lines += ["</thead>", "<tbody>"]
+    heading = ""
     for (_, line), values in zip(rows, filters, strict=True):
+        words = ", ".join(_heading(table.columns[index], line[index]) for index in above)
+        if words != heading:
+            heading = words
+            lines += ["</tbody>", "<tbody>"] if lines[-1] != "<tbody>" else []
+            lines.append(f'<tr class="head"><th scope="rowgroup" colspan="{len(stacks)}">'
+                         f"{escape(words)}</th></tr>")  # fmt: skip
         first, *columns = ([line[index] for index in stack] for stack in stacks)
         heads = [f' data-head="{escape(name)}"' * table.stacked for name in names]
         data = _data({name: values[name] for name in values if name not in common})
@@ -171,6 +184,11 @@ def _html(
             + "</tr>"
         )
     return "\n".join([*lines, "</tbody>", "</table>"])
+
+
+def _heading(column: Column, cell: Cell) -> str:
+    """Return the part of a heading for a column: a number has the name of its column."""
+    return f"{column.head} {cell.text}" if cell.text[:1].isdigit() else cell.text
 
 
 def _named(column: str, value: Any) -> str:
