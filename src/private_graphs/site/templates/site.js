@@ -151,6 +151,10 @@ for (const figure of document.querySelectorAll("figure")) { // a picture without
   link.href = URL.createObjectURL(new Blob([new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" }));
   figure.append(link);
 }
+document.addEventListener("click", ({ target }) => { // a mark of a picture leads to the statement of its numbers
+  const mark = target.closest("[data-statement]");
+  if (mark) location.href = mark.dataset.statement;
+});
 const wide = () => {
   for (const box of document.querySelectorAll(".scroll")) {
     box.querySelector("caption")?.classList.toggle("more", box.scrollWidth > box.clientWidth + 1);
