@@ -88,6 +88,7 @@ addEventListener("load", async () => {
     const first = (row) => row.cells[0].textContent;
     told.grouped = [...grouped.tBodies].map((group) => [...group.rows].map(first));
   }
+  told.struck = [...new Set(all("s").map((each) => getComputedStyle(each, "::before").content))];
   told.stops = all("a[href], button, input, summary").filter((each) => each.tabIndex >= 0
     && each.checkVisibility() && each.getBoundingClientRect().right < 0
     && !(each.matches(".skip") || innerWidth < 832 && each.matches("#menu"))).length;
@@ -267,3 +268,27 @@ def test_tables_in_the_layout_of_their_papers_are_not_cut_and_fit_a_screen_and_a
 
 def test_a_picture_that_is_in_no_file_can_be_saved(told):
     assert told[FIGURE, 1280, ""]["saved"] == ["Curves.svg", "More_curves.svg"]
+
+
+def test_a_print_has_what_stands_open_and_the_notes_alone(site, tmp_path):
+    """A fold of five pages, a list of pages and a search are not on paper; the notes are."""
+    lines = "<br>".join(["a line"] * 300)
+    text = (
+        '<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="site.css"><body>'
+        f'<header class="doors">{lines}</header><nav>{lines}</nav><main><p>A page.</p>'
+        f"<details><summary>All columns</summary>{lines}</details>"
+        f'<details class="notes"><summary>Notes</summary>{lines}</details></main></body>'
+    )
+    pages = {}
+    for name, part in (("all", text), ("no notes", text.replace('class="notes"', ""))):
+        (site / "site" / "printed.html").write_text(part, encoding="utf-8")
+        out = tmp_path / f"{name}.pdf"
+        command = [CHROMIUM, *QUIET[:-1], f"--user-data-dir={tmp_path / 'profile'}",
+                   f"--print-to-pdf={out}", (site / "site" / "printed.html").as_uri()]  # fmt: skip
+        subprocess.run(command, capture_output=True, timeout=120, check=True)
+        pages[name] = len(re.findall(rb"/Type /Page\b", out.read_bytes()))
+    assert pages["no notes"] == 1 and 2 <= pages["all"] <= 6
+
+
+def test_what_is_struck_is_spoken(told):
+    assert told[TABLES, 1280, ""]["struck"] == ['"refuted: "']

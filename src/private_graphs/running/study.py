@@ -273,7 +273,12 @@ class _StudyFile(Study):
 
 def study_ids() -> list[str]:
     """Return the identifiers of all studies: the folders with a ``study.yaml``."""
-    return sorted(path.parent.name for path in STUDIES.glob("*/study.yaml"))
+    return list(_folders(STUDIES))
+
+
+@cache
+def _folders(studies: Path) -> tuple[str, ...]:
+    return tuple(sorted(path.parent.name for path in studies.glob("*/study.yaml")))
 
 
 def load_study(study_id: str, scale: str = "full") -> Study:
@@ -488,6 +493,8 @@ def accepted(study: Study, run: Run) -> list[str]:
     """Return the datasets named by a run that the study accepts: those that it lists, and those of
     the kind that it reads which no study of the run lists, such as a user's graph."""
     names = listed(study)
+    if set(run.datasets or ()) <= set(names):
+        return list(run.datasets or ())
     known = set().union(*(listed(load_study(name, run.scale)) for name in run.study_names()))
     kinds = {dataset_spec(name).data for name in names}
     return [

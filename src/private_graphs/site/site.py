@@ -133,12 +133,12 @@ class StudyEntry:
         """Lines on other papers that tables of the study compare."""
         return other_papers(self.judge, self.numbers)
 
-    def finding(self, exhibit: Exhibit) -> str:
-        """Return what a table or figure shows, in one sentence; empty if nothing is known."""
-        if exhibit.name not in {entry.name for entry in self.judge.exhibits}:
-            return ""
-        judgements = verdicts(self.judge.blocks(exhibit))
-        return finding(self.judge, exhibit, self.judge.claims, judgements, self.numbers)
+    @cached_property
+    def findings(self) -> dict[str, str]:
+        """What each table or figure shows, in one sentence, by name; empty if nothing is known."""
+        return {entry.name: finding(self.judge, entry, self.judge.claims,
+                                    verdicts(self.judge.blocks(entry)), self.numbers)
+                for entry in self.judge.exhibits}  # fmt: skip
 
     @cached_property
     def claims(self) -> dict[str, pd.DataFrame]:
@@ -449,7 +449,8 @@ class _Site:
         address = entry.address(exhibit.name)
         return self.page(
             address, "exhibit", shelves, entry=entry, title=title_of(exhibit),
-            label=name_of(exhibit), finding=entry.finding(exhibit), meaning=exhibit.meaning,
+            label=name_of(exhibit), finding=entry.findings.get(exhibit.name, ""),
+            meaning=exhibit.meaning,
             sections=sections, beside=entry.beside(address),
             occurring=_occurring(sections, [shelf.rows_of(exhibit) for shelf in shelves]),
         )  # fmt: skip

@@ -244,9 +244,3 @@ const reveal = () => { // unfold what the address names
 };
 addEventListener("hashchange", reveal);
 if (location.hash) reveal();
-let folded = [];
-addEventListener("beforeprint", () => {
-  folded = [...document.querySelectorAll("details:not([open]):not([hidden])")];
-  for (const each of folded) each.open = true;
-});
-addEventListener("afterprint", () => { for (const each of folded) each.open = false; });
