@@ -304,7 +304,7 @@ def test_a_release_and_a_declaration_at_once_keep_the_newer_budget(data, monkeyp
         monkeypatch.setattr(ledgers, "note_ledger", note)
         spec = declaration.needed("x", data)
         later.start()
-        later.join(0.5)
+        later.join(4)
         keep(spec.model_copy(update={"ledger": given[2]}), data)
 
     note, keep = ledgers.note_ledger, declaration.keep
