@@ -297,24 +297,16 @@ def test_a_declaration_that_cannot_be_written_costs_nothing(data, monkeypatch):
 
 def test_a_release_and_a_declaration_at_once_keep_the_newer_budget(data, monkeypatch):
     texts()
-    charged = BudgetLedger._append
     later = threading.Thread(target=declared, args=("x", Path("n.csv")), kwargs={"budget": 2})
+    keep = declaration.keep
 
-    def read(*given):  # between what a charge reads of a declaration and what it writes
-        monkeypatch.setattr(ledgers, "note_ledger", note)
-        spec = declaration.needed("x", data)
+    def slow(spec, folder):  # between what a charge reads of a declaration and what it writes
+        monkeypatch.setattr(declaration, "keep", keep)
         later.start()
         later.join(4)
-        keep(spec.model_copy(update={"ledger": given[2]}), data)
+        return keep(spec, folder)
 
-    note, keep = ledgers.note_ledger, declaration.keep
-
-    def started(*given):
-        monkeypatch.setattr(ledgers, "note_ledger", read)
-        monkeypatch.setattr(BudgetLedger, "_append", charged)
-        charged(*given)
-
-    monkeypatch.setattr(BudgetLedger, "_append", started)
+    monkeypatch.setattr(declaration, "keep", slow)
     classify("x", epsilon=1, out="R")
     later.join()
     assert declaration.needed("x", data).budget == 2
