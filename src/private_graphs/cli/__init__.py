@@ -23,6 +23,7 @@ from private_graphs.core.errors import (
     UsageError,
     UserError,
     lacks_memory,
+    naming,
     system_code,
     system_error_text,
 )
@@ -121,7 +122,9 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         given = _renamed(sys.argv[1:] if arguments is None else arguments)
         app = application(_needed(given))
-        app(args=given, prog_name="private-graphs")
+        helps = not given or {"-h", "--help"} & {*given}
+        with naming("standard output") if helps else contextlib.nullcontext():
+            app(args=given, prog_name="private-graphs")
     except UserError as error:
         say(f"error: {error}{_notes(error)}")
         sys.exit(getattr(error, "exit_code", 2 if isinstance(error, UsageError) else 1))
