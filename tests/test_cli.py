@@ -89,8 +89,8 @@ def test_unknown_flags_and_commands_are_wrong_usage(run):
 @pytest.mark.parametrize(("old", "new"), cli.RENAMED.items())
 @pytest.mark.parametrize("form", ["{} nonsense", "{}=nonsense"])
 def test_old_names_of_flags_are_understood_with_one_line(run, old, new, form):
-    refusal = run("classify", "synthetic-npz", *form.format(new).split())
-    again = run("classify", "synthetic-npz", *form.format(old).split())
+    refusal = run("classify", "letters", *form.format(new).split())
+    again = run("classify", "letters", *form.format(old).split())
     refused(again, 2, f"Invalid value for '{new}'")
     first, rest = again.err.split("\n", 1)
     assert first.startswith(f"{old} is now {new}") and rest == refusal.err

@@ -55,7 +55,7 @@ GROUPS = {
 the list of commands says of it."""
 COMMANDS = {name: module for group in GROUPS.values() for name, (module, _) in group.items()}
 """Command -> its module."""
-RENAMED = {"--setting": "--scenario", "--tuning-labels": "--validation-labels"}
+RENAMED = {"--setting": "--scenario"}
 """Flags of the previous version, still accepted."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as in shells."""
@@ -90,7 +90,7 @@ def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:
-            app.command(cls=getattr(module, "COMMAND_CLASS", None))(command)
+            app.command()(command)
     return app
 
 
@@ -120,7 +120,7 @@ def main(arguments: list[str] | None = None) -> None:
                 stream.reconfigure(errors="backslashreplace")
     try:
         given = _renamed(sys.argv[1:] if arguments is None else arguments)
-        app = application(given[:1] if given[:1] and given[0] in COMMANDS else COMMANDS)
+        app = application(_needed(given))
         app(args=given, prog_name="private-graphs")
     except UserError as error:
         say(f"error: {error}{_notes(error)}")
@@ -146,6 +146,14 @@ def main(arguments: list[str] | None = None) -> None:
         if not isinstance(error, SystemExit) or error.code == INTERRUPTED or notes:
             say(f"interrupted{notes or '; no result was saved'}")
         sys.exit(error.code if isinstance(error, SystemExit) else INTERRUPTED)
+
+
+def _needed(arguments: list[str]) -> Iterable[str]:
+    """Return the commands that arguments need: the help of all of them needs none."""
+    first = arguments[:1]
+    if first in (["-h"], ["--help"], ["--version"]):
+        return ()
+    return first if first and first[0] in COMMANDS else COMMANDS
 
 
 def _notes(error: BaseException | None) -> str:
