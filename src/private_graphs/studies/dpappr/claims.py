@@ -194,9 +194,9 @@ def classes_separate(runs: Results) -> Parts:
     ]
 
 
-def _ends(runs: Results, group: str, method: str, name: str, *ends: float) -> pd.Series:
-    low, high = (_scores(runs, group, method, **{name: end}) for end in ends)
-    return high - low
+def _ends(runs: Results, group: str, method: str, name: str, low: float, high: float) -> pd.Series:
+    lower, upper = (_scores(runs, group, method, **{name: end}) for end in (low, high))
+    return upper - lower
 
 
 def batch_size(runs: Results) -> Parts:
