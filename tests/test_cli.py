@@ -102,6 +102,17 @@ def test_an_unknown_dataset_lists_the_others_and_suggests_the_nearest(run, tmp_p
     refused(answer, 2, "'coar'", "citeseer", "did you mean 'cora'?")
 
 
+def test_the_shell_completes_commands(root):
+    """Completion gives no argument, and needs every command."""
+    asked = {"_PRIVATE_GRAPHS_COMPLETE": "complete_bash", "COMP_WORDS": "private-graphs tr",
+             "COMP_CWORD": "1"}  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "private_graphs"], capture_output=True, text=True,
+        env={**os.environ, **asked, "PYTHONPATH": str(root / "src")},
+    )  # fmt: skip
+    assert done.stdout.split() == ["train"], done.stderr
+
+
 def test_the_installed_command_keeps_its_streams_and_exit_codes_apart(root):
     """The one test in processes of its own: exit codes as a shell sees them."""
     environment = {**os.environ, "PYTHONPATH": str(root / "src")}

@@ -149,7 +149,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _needed(arguments: list[str]) -> Iterable[str]:
-    """Return the commands that arguments need: the help of all of them needs none."""
+    """Return the commands that arguments need: the list of all names none, completion all."""
     first = arguments[:1]
     if first in (["-h"], ["--help"], ["--version"]):
         return ()
