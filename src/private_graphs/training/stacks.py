@@ -666,6 +666,29 @@ def train_whole(network: Network, stack: Stack, fit: Fit) -> torch.Tensor:
     return _best_kept(network, stack, fit, epochs())
 
 
+def train_lots(
+    network: Network, stack: Stack, fit: Fit, lot: int, orders: Sequence[np.random.Generator]
+) -> torch.Tensor:
+    """Train by Adam on the mean loss of ``lot`` rows; scores as ``_best_kept``.
+
+    An epoch takes each replica's rows in a random order, without a last, smaller lot.
+    """
+    adam, labels, n = Adam(fit.rates), torch.from_numpy(fit.labels), len(fit.labels)
+    lot = min(lot, n)
+
+    def epochs() -> Iterator[None]:
+        for _ in range(fit.epochs):
+            rows = torch.from_numpy(np.stack([order.permutation(n) for order in orders]))
+            for start in range(0, n - lot + 1, lot) if n else ():
+                index = rows[:, start : start + lot].contiguous()
+                view = fit.train.view(index)
+                steps, _ = _steps(network, stack, view, labels[index], None, 1 / lot)
+                adam.step(stack.flat, _added(stack, view, steps))
+            yield
+
+    return _best_kept(network, stack, fit, epochs())
+
+
 @dataclass(frozen=True, eq=False)
 class Noisy:
     """DP-SGD settings: minibatches of ``lot`` rows on average, clipped gradients, noise."""
@@ -678,6 +701,10 @@ class Noisy:
     lots: Literal["poisson", "whole", "fixed"] = "poisson"
     """Sampling of minibatches, see ``dpsgd.Order``."""
     clip_norm: float = 1.0
+    whole: int | None = None
+    """Steps of an epoch; None: the whole lots that the population has."""
+    after_step: Callable[[Stack], object] = lambda stack: None
+    """Called after every step with public parameters, which it may change."""
     clipped: Callable[[Stack, Sequence[np.ndarray]], torch.Tensor] | None = None
     """Callable: rows of all minibatches → (R, P) sums of clipped gradients; None: each row is an
     example."""
@@ -718,10 +745,10 @@ def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> torch
         return add(torch.where(torch.from_numpy(present), clip, 0.0))
 
     def epochs() -> Iterator[None]:
-        whole = max(1, population // noisy.lot)
+        whole = noisy.whole or max(1, population // noisy.lot)
         for _ in range(fit.epochs):
             for _ in descend(stack.flat, clipped, noisy.descent, adam, whole, lots, population):
-                pass
+                noisy.after_step(stack)
             yield
 
     scores = _best_kept(network, stack, fit, epochs())
