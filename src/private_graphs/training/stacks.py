@@ -108,7 +108,7 @@ class View:
         """(R, n) row indices of the inputs, or (1, n) shared by all replicas."""
         if self.index is None:
             return np.arange(len(self.inputs.rows))[None]
-        return self.index.numpy()
+        return _indices("rows", self.index.numpy(), len(self.inputs.rows))
 
     @property
     def squares(self) -> torch.Tensor:
@@ -149,6 +149,19 @@ class View:
 def lanes(width: int) -> tuple[int, ...]:
     """Encode the row width as the length of a tuple, so that Numba specialises on it."""
     return (0,) * width
+
+
+def _indices(name: str, indices: np.ndarray, size: int) -> np.ndarray:
+    """Return ``indices`` for compiled code, which checks none and would read and write elsewhere.
+
+    Raises:
+        IndexError: one is outside 0 to ``size`` - 1, as where a replay gives those of another run.
+    """
+    if indices.size and not (0 <= indices.min() and indices.max() < size):
+        raise IndexError(
+            f"{name} from {indices.min()} to {indices.max()}; expected them from 0 to {size - 1}"
+        )
+    return indices
 
 
 def _array(values: torch.Tensor) -> np.ndarray:
@@ -473,11 +486,10 @@ def _steps(
     forward = Forward(stack, view, training=True)
     logits = network(forward)
     grad = stack.keep("residuals", logits.shape)
-    chosen = np.arange(logits.shape[1]) if rows is None else rows.numpy()
-    layers.residuals(
-        _array(logits), labels.view(-1, len(chosen)).numpy(), chosen, np.float32(weight),
-        grad.numpy(),
-    )  # fmt: skip
+    n, classes = logits.shape[1:]
+    chosen = np.arange(n) if rows is None else _indices("rows", rows.numpy(), n)
+    targets = _indices("classes", labels.view(-1, len(chosen)).numpy(), classes)
+    layers.residuals(_array(logits), targets, chosen, np.float32(weight), grad.numpy())
     given = {id(record.outputs): record.outputs for record in forward.recorded}
     grads = dict(zip(given, torch.autograd.grad(logits, list(given.values()), grad), strict=True))
     steps = []
