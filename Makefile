@@ -13,7 +13,7 @@ help:
 	@echo "make site        write all pages without computing anything: recorded results, your own, documentation"
 	@echo "make paper       write a LaTeX folder with every table and figure: paper/"
 	@echo "make test        install, then run every test"
-	@echo "make test-all    also plant every known bug, remove every guard, kill a run at 50 places,"
+	@echo "make test-all    also run the longest tests, plant every known bug, remove every guard, kill a run at 50 places,"
 	@echo "                 disturb classify at each of its system calls,"
 	@echo "                 compute the whole demo, audit mechanisms, replay methods, compute recorded jobs"
 	@echo "                 again (with PRIVATE_GRAPHS_MIRROR, the raw files), and run on Slurm if installed"
@@ -42,6 +42,7 @@ test: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(SUITES)
 
 test-all: test
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m long --long $(SUITES)
 	$(BIN)/python -m pytest tests/mutants tests/mechanisms --all-mutants
 	$(BIN)/python -m pytest tests/test_faults.py tests/documents/test_payment.py --all-faults
 	$(BIN)/python -m pytest tests/workflow/test_demo.py tests/report/test_restate.py tests/test_docs_site.py --demo

@@ -36,8 +36,19 @@ def pytest_addoption(parser) -> None:
         "--demo", action="store_true", help="compute the whole demo and compare it with golden rows"
     )
     parser.addoption(
+        "--long", action="store_true", help="run the tests that take longest, marked `long`, too"
+    )
+    parser.addoption(
         "--renew", action="store_true", help="compute the whole demo and write the golden results"
     )
+
+
+def pytest_collection_modifyitems(config, items) -> None:
+    """Leave the longest tests to ``make test-all``."""
+    if not config.getoption("--long"):
+        for item in items:
+            if item.get_closest_marker("long"):
+                item.add_marker(pytest.mark.skip(reason="takes long: make test-all, or --long"))
 
 
 def pytest_make_parametrize_id(config, val, argname: str) -> str | None:

@@ -66,6 +66,22 @@ def test_what_fails_after_a_file_was_opened_names_it(tmp_path, monkeypatch):
     assert f"{tmp_path}: cannot be written" in system_error_text(error.value)
 
 
+@pytest.mark.parametrize(("code", "remedy"), [
+    (errno.ENOSPC, "make room"), (errno.EFBIG, "ulimit -f"), (errno.EMFILE, "ulimit -n"),
+    (errno.EISDIR, "move it away"), (errno.EEXIST, "move it away"), (errno.EIO, "another disk"),
+])  # fmt: skip
+def test_a_system_error_has_the_remedy_of_its_reason(code, remedy):
+    told = system_error_text(OSError(code, os.strerror(code), "a/b"))
+    assert told.startswith("a/b: cannot be ") and remedy in told
+
+
+def test_a_manifest_that_cannot_be_read_is_not_said_to_be_damaged(tmp_path):
+    (tmp_path / manifest.MANIFEST).symlink_to("/proc/self/mem")  # can be opened, and not be read
+    assert "manifest.json: cannot be read or written (Input/output" in manifest.changed_file(
+        tmp_path
+    )
+
+
 def test_a_killed_process_leaves_nothing_under_the_final_name(tmp_path):
     code = (
         "import os, signal, sys\n"

@@ -97,3 +97,17 @@ def test_attacks_are_no_part_of_what_runs_reach() -> None:
     for name in ("run", "features"):
         reached = import_closure(scripts / f"{name}.py")
         assert not [path for path in reached if path.parent.name == "attacks"], name
+
+
+@pytest.mark.parametrize("text", [
+    "import demo.lonely", "x = 1; import demo.lonely", "if True: from demo import lonely",
+    "from demo import (  # one (of many)\n    lonely,\n)", "from demo import \\\n    lonely",
+    "try:\n\timport os, demo.lonely as other  # why\nexcept ImportError: pass",
+    "match 1:\n    case 1:\n        from demo import (\n            lonely,\n        )",
+    '"""Who writes\nimport this and that\nmeans it."""\nimport demo.lonely',
+    "def f():\n    from .. import lonely",
+])  # fmt: skip
+def test_an_import_is_seen_in_whatever_form_it_is_written(package: Path, text: str) -> None:
+    (package / "plain" / "form.py").write_text(text + "\n")
+    expected = {"demo/__init__.py", "demo/lonely.py", "demo/plain/form.py"}
+    assert names(import_closure("demo.plain.form", package), package) == expected

@@ -284,6 +284,7 @@ def test_published_classes_that_read_private_edges_are_found(generator):
     )
 
 
+@pytest.mark.long
 def test_class_sums_without_noise_but_with_a_proof_end_the_run(dataset, monkeypatch):
     job = job_of("class_sums", "text", "sound", shadows=6, targets=12)
     context, trainer, trained = Context(), shadow_models.trainer, []

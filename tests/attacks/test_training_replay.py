@@ -182,10 +182,14 @@ def test_the_divisor_of_opacus_needs_a_public_number_of_records():
         line.startswith("expected_batch_size depends on the data: step 1: 16, then 15")
         for line in report.leaks
     ), report
+    assert len(report.leaks) == 1 and any("n counts as public" in note for note in report.notes)
+    assert 0 < report.largest <= 1 + 1e-4, "other sums are compared all the same"
     assert any(
         line.startswith("learning rate 0 depends on the data")
         for line in replayed("logistic", "rate by n", 2, relation="add_remove").leaks
     )
+    both = replayed("logistic", "batch statistics", 2, relation="add_remove").leaks
+    assert any(line.startswith("a sum moves too far") for line in both), both
     report = replayed("logistic", "rate by n", 2, relation="zero_out")
     assert report.passed, report
 

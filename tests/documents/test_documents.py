@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import multiprocessing
 import os
 import re
@@ -1164,6 +1165,18 @@ def test_formula_cells_are_escaped_and_damaged_models_refused(data, tmp_path):
         ({}, {"directions": np.ones((3, 4))}, "for 2 words"),
         ({}, {"directions": np.ones(2)}, "for 2 words"),
         ({}, {"directions": np.full((2, 4), np.nan)}, "not finite"),
+        *[({"columns": 4}, {"weights": np.ones((5, 2), kind)}, f"weights of type {kind}")
+          for kind in ("int8", "bool", "complex64")],
+        ({}, {"centre": np.zeros(2, bool)}, "arrays of words of type bool"),
+        ({}, {"words": np.ones(11)}, "words of type float64, expected bytes"),
+        ({}, {"words": np.frombuffer(b"chain\nchain", np.uint8)}, "words with a name that stands"),
+        ({"columns": 4, "classes": ["a", "a"]}, {}, "classes with a name that stands twice"),
+        ({"columns": 4, "text": ["body", "id"]}, {}, "columns with a name that stands twice"),
+        ({"columns": 4, "shares": [1, 1], "epsilon": 1}, {}, "shares"),
+        ({"columns": 4, "shares": [0.5, 0.5], "epsilon": math.nan}, {}, "epsilon nan"),
+        ({"columns": 4}, {"neighbours": np.frombuffer(b'["d", "d"]', np.uint8)}, "stands twice"),
+        ({"columns": 4}, {"neighbours": np.frombuffer(b'["d"]', np.uint8), "odds": np.ones(2),
+                          "neighbour_classes": np.zeros(1)}, "of type float64"),
     ],
 )  # fmt: skip
 def test_a_model_whose_parts_do_not_fit_is_refused_before_it_predicts(
@@ -1191,6 +1204,28 @@ def test_a_model_whose_parts_do_not_fit_is_refused_before_it_predicts(
     with pytest.raises(UserError, match=words) as error:
         private_graphs.load(saved(about, arrays))
     assert str(path) in str(error.value)
+
+
+def test_a_release_for_vectors_of_another_length_is_refused_before_it_predicts(
+    data, tmp_path, monkeypatch
+):
+    (tmp_path / "m.bin").write_bytes(b"model")
+    monkeypatch.setitem(vectors._READERS, "fasttext", reader)
+    features = vectors.ModelVectors.find("m.bin", tmp_path)
+    nodes = write(tmp_path / "n.csv", rows_of(4))
+    for columns, fits in ((5, True), (6, False), (4, False)):
+        weights = np.zeros((columns + 1, 2))
+        ReleasedModel(features, weights, ("a", "b"), ("body",), "id", "x").save(
+            tmp_path / "model.safetensors"
+        )
+        given = dict(nodes=nodes, model="m.bin", out=tmp_path / "p.csv")
+        if fits:
+            assert len(private_graphs.predict(tmp_path, **given).ids) == 4
+            (tmp_path / "p.csv").unlink()
+            continue
+        with pytest.raises(UserError, match=f"for vectors of {columns} numbers.*vectors of 5; "):
+            private_graphs.predict(tmp_path, **given)
+        assert not (tmp_path / "p.csv").exists()
 
 
 def test_the_package_and_its_help_import_little():

@@ -5,6 +5,7 @@ The proof is in docs/privacy.md §16: one key, one computation, one release.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -20,13 +22,16 @@ from command_line import refused
 from document_tables import declared, linked, public_rows, rows_of, write
 
 import private_graphs
-from private_graphs import classify
+from private_graphs import classify, cli
 from private_graphs.core import entropy, imports
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.manifest import changed_file
-from private_graphs.documents import files, noise
+from private_graphs.documents import files, noise, spending
+from private_graphs.documents import ledger as ledgers
 from private_graphs.documents import release as releases
+from private_graphs.documents.hashing import HashedWords
 from private_graphs.documents.ledger import BudgetLedger, OverBudget
+from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.noise import NoiseKey, computation_of
 from private_graphs.mechanisms.door import Door
 
@@ -404,6 +409,95 @@ def test_where_standard_output_is_full_the_release_is_whole_and_said_to_be(
     assert done.returncode == 0 and b"spent" in done.stdout
 
 
+FULL = [
+    ["ledger", "add", "x", "--mu", ".1", "--sentence", "Opacus"],
+    ["declare", "y", "--nodes", "n.csv", "--text", "body", "--label", "topic", "--classes",
+     "bikes,gardens,radios"],
+    ["predict", "m.safetensors", "--nodes", "n.csv", "--out", "p.csv"],
+]  # fmt: skip
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_where_standard_output_is_full_nothing_that_is_done_is_repeated(data, monkeypatch, capfd):
+    texts()
+    words = HashedWords(4)
+    ReleasedModel(words, np.zeros((5, 2)), ("a", "b"), ("body",), "id", "x").save(
+        Path("m.safetensors")
+    )
+
+    def printed_nowhere(command: list[str]) -> tuple[int, str]:
+        with (
+            suppress(OSError), open("/dev/full", "w") as full, monkeypatch.context() as patched,
+            pytest.raises(SystemExit) as end,
+        ):  # fmt: skip
+            patched.setattr(sys, "stdout", full)
+            cli.main(command)
+        return end.value.code, capfd.readouterr().err
+
+    for command, words in zip(
+        FULL, ("is entered: there is nothing to repeat", "y.json is written", "p.csv is whole"),
+        strict=True,
+    ):  # fmt: skip
+        code, told = printed_nowhere(command)
+        assert code == 0 and words in told and "standard output cannot be written" in told
+    assert spent()[2] == ["finished"] and Path("p.csv").exists()
+    for command in (["ledger", "x"], ["ledger", "x", "--json"], ["--version"]):
+        code, told = printed_nowhere(command)
+        assert code == 1 and "standard output: cannot be written" in told
+
+
+@pytest.mark.parametrize("call", ["sync", "finish", "read"])
+def test_an_entry_of_another_tool_that_is_interrupted_counts_once(run, data, monkeypatch, call):
+    texts()
+    where, name = {"sync": (ledgers, "sync"), "finish": (BudgetLedger, "finish"),
+                   "read": (spending._Book, "spent")}[call]  # fmt: skip
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "some file")
+
+    command = ("ledger", "add", "x", "--mu", ".1", "--sentence", "Opacus")
+    with monkeypatch.context() as patched:
+        patched.setattr(where, name, property(full) if call == "read" else full)
+        answer = run(*command)
+    refused(answer, 1, "epsilon 0.45", "of 'x' is spent")
+    if call == "read":
+        assert "its entry in the ledger is whole: there is nothing to repeat" in answer.err
+        assert spent()[2] == ["finished"]
+        return
+    assert "the same command continues this entry at no further cost" in answer.err
+    once = spent()[0]
+    assert 0.4 < once < 0.5 and spent()[2] == ["started"]
+    private_graphs.add_spending("x", "Opacus, of May", mu=0.1)  # another one
+    assert spent()[2] == ["started", "finished"]
+    assert run(*command).code == 0 and spent()[2] == ["finished", "finished"]
+    twice = spent()[0]
+    assert twice > once
+    write(Path("n.csv"), rows_of(62))  # the entry of other people is another one
+    with monkeypatch.context() as patched:
+        patched.setattr(where, name, full)
+        run(*command)
+    write(Path("n.csv"), rows_of(64))
+    assert run(*command).code == 0
+    assert spent()[2] == ["finished", "finished", "started", "finished"]
+
+
+def test_what_is_no_text_is_refused_before_anything_is_charged(run, data):
+    texts()
+    classify("x", epsilon=1, out="R")
+    before = Path("data/ledgers/releases.jsonl").read_bytes()
+    ascii_locale = os.fsencode("J\u00fcrgen").decode("ascii", "surrogateescape")
+    for command, option in (
+        (("classify", "x", "--epsilon", 1, "--out", "S", "--contact"), "--contact"),
+        (("ledger", "add", "x", "--mu", ".1", "--sentence"), "--sentence"),
+        (("ledger", "--id"), "--id"),
+        (("predict", "R", "--nodes", "n.csv", "--out", "p.csv", "--label"), "--label"),
+    ):
+        refused(run(*command, "d\udcff"), 2, option, "bytes that are not UTF-8")
+        refused(run(*command, ascii_locale), 2, option, "locale of this shell", "PYTHONUTF8=1")
+    assert Path("data/ledgers/releases.jsonl").read_bytes() == before
+    assert not Path("S").exists()
+
+
 # --- the ledger is lost -------------------------------------------------------------------------
 
 
@@ -432,6 +526,11 @@ def test_a_ledger_that_was_lost_or_is_an_old_copy_is_no_new_one(run, data):
         classify("x", epsilon=1, out="T")
     assert not Path("data/ledgers/key").exists()
     shutil.copytree("newest", "data/ledgers", dirs_exist_ok=True)
+    key = Path("data/ledgers/key").read_bytes()
+    Path("data/ledgers/key").unlink()
+    with pytest.raises(UserError, match="ledgers/key: is gone or cut off"):
+        private_graphs.ledger("x")
+    Path("data/ledgers/key").write_bytes(key)
     assert 1.5 < private_graphs.ledger("x").spent < 1.52
     read = Path("data/ledgers/README.md").read_text()
     assert "It is no cache" in read and "leave out the folder `noise`" in read

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import csv
+import errno
+import io
+import os
 import re
 import stat
 import subprocess
@@ -179,3 +182,31 @@ def test_a_release_stands_alone(data, tmp_path):
     run = subprocess.run([sys.executable, "-c", python], cwd="A/release", capture_output=True,
                          text=True)  # fmt: skip
     assert run.returncode == 0 and "bikes" in run.stdout, run.stderr
+
+
+def test_a_table_that_cannot_be_read_is_named_and_not_the_file_that_is_written(
+    run, data, release, tmp_path, monkeypatch
+):
+    """A disk may fail under a table of any kind while its predictions are written."""
+    rows = rows_of(3)
+    write(tmp_path / "n.csv", rows)
+    pd.DataFrame(rows).to_parquet(tmp_path / "n.parquet")
+
+    class Failing(io.BytesIO):
+        def __init__(self, *_):
+            super().__init__()
+
+        def read(self, *_):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def failed(*_, **__):
+        raise OSError(errno.EIO, "Error reading bytes from file")  # as pyarrow does
+
+    command = ("predict", release, "--out", "p.csv", "--nodes")
+    with monkeypatch.context() as patched:
+        patched.setattr(own_tables, "open", Failing, raising=False)
+        refused(run(*command, "n.csv"), 1, "n.csv: cannot be read", "its disk or network drive")
+    with monkeypatch.context() as patched:
+        patched.setattr(own_tables.pyarrow.parquet, "ParquetFile", failed)
+        refused(run(*command, "n.parquet"), 1, "n.parquet: cannot be read", "its disk or network")
+    assert not (tmp_path / "p.csv").exists() and run(*command, "n.csv").code == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import torch
 
+from private_graphs.attacks import replay_audit
 from private_graphs.attacks.replay_audit import audit_case, cases_of
 from private_graphs.attacks.replay_cover import REPLAYS
 from private_graphs.attacks.small_jobs import (
@@ -305,6 +306,21 @@ def test_recorded_settings_with_dropout_and_draws_pass(case):
     found = audit_case(*case, count=6, seeds=1)
     assert found.passed, found.replay.differs or found.replay.worst
     assert found.replay.calls and found.proves and found.replay.largest_ratio > 0.1
+
+
+def test_a_threshold_that_no_single_unit_crosses_is_found(monkeypatch):
+    """A schedule, a choice of weights: what one unit moves by a hair, many move far."""
+    answered = replay_audit.answer
+
+    def deciding(job, dataset, watch, task, context):
+        whole, answers = answered(job, dataset, watch, task, context)
+        late = float((task or whole).n_train < whole.n_train - 1)
+        return whole, [replace(each, outcome=replace(each.outcome, measured={"late": late}))
+                      for each in answers]  # fmt: skip
+
+    monkeypatch.setattr(replay_audit, "answer", deciding)
+    report = audit_case("class_sums", "text", "sound", count=4, seeds=1)
+    assert not report.passed and any("late" in line for line in report.replay.differs)
 
 
 def test_the_epoch_chosen_by_validation_scores_is_named():

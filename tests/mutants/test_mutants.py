@@ -50,7 +50,7 @@ def planted(bug: Bug, project: Path) -> Path:
     project.mkdir()
     for each in ROOT.iterdir():
         if each.name in PATCHED:
-            ignored = shutil.ignore_patterns("__pycache__")
+            ignored = shutil.ignore_patterns("compiled-*")  # bytecode is valid: times are kept
             shutil.copytree(each, project / each.name, ignore=ignored)
         elif not each.name.startswith(".") and each.name not in ("results", "build"):
             (project / each.name).symlink_to(each)
@@ -67,7 +67,7 @@ def assert_caught(bug: Bug, folder: Path) -> None:
     ended = subprocess.run(
         [
             sys.executable, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider",
-            "--all-mutants", *bug.catchers,
+            "--all-mutants", "--long", *bug.catchers,
         ],
         cwd=project,
         env={**os.environ, "PYTHONPATH": str(project / "src"), "OMP_NUM_THREADS": "1",

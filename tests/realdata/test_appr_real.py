@@ -62,6 +62,7 @@ def test_scores_on_cora_ml_are_those_of_a_prototype(graphs):
     assert gaussian == pytest.approx(0.515, abs=0.05)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["cora-ml", "pubmed"])
 def test_proved_at_one_all_nodes_beat_the_sample_without_dp(graphs, name):
     settings = {"pubmed": {"sample": 0.01, "roots": 60}}.get(name, {})

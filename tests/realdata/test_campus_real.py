@@ -21,6 +21,7 @@ def campus(mirror, tmp_path_factory):
     return build(NAME, folder)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "scenario, protocol, settings, epsilon, delta, score, within, n_runs",
     [
@@ -45,6 +46,7 @@ def test_scores_are_those_of_a_prototype(
         assert proved > 1.4 * epsilon
 
 
+@pytest.mark.long
 def test_label_counts_are_right_about_seven_of_eight_at_an_epsilon_of_one(campus):
     job = Job(
         study="s", group="g", name="n", dataset=NAME, method="label_counts", scenario="edges",

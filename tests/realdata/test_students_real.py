@@ -42,6 +42,7 @@ def first_of(dataset: ImageDataset, *sizes: int) -> ImageDataset:
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_noisy_steps_on_few_images_learn_what_their_budget_allows(dataset: ImageDataset) -> None:
     """A tenth of the images, at twice the ε: computing features of all of them takes minutes."""
     few = first_of(dataset, 6000, 1000, 1000)

@@ -141,6 +141,7 @@ def contradictions(held, blocks) -> tuple[list[str], int]:
     return alone, together
 
 
+@pytest.mark.long
 def test_no_two_exhibits_show_different_numbers_for_one_job():
     blocks = [(f"{study}.{name}", block) for study in study_ids()
               for name in load_study(study, "demo").exhibits

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from small_shelves import TABLE, shelf
 
 from private_graphs.site.publish import write_all
@@ -35,6 +36,7 @@ def test_labels_and_titles_say_the_name_once():
     assert title_of(TABLE) == "Table 1. Scores of all settings"
 
 
+@pytest.mark.long
 def test_the_site_of_a_fresh_clone_shows_the_recorded_results(root, tmp_path, monkeypatch):
     """Of the smallest study; the other ones have more pages of the same kinds."""
     monkeypatch.chdir(tmp_path)  # no guides are built there

@@ -18,7 +18,7 @@ def CLOSED(name, got):
     if writes and any(path.startswith(each) for each in sys.argv[1:]):
         raise PermissionError(13, "Permission denied", path)
 import numba
-import private_graphs.training
+import private_graphs.core.compiled
 print(numba.config.CACHE_DIR)
 """
 """Prints the folder of compiled code where nothing can be written below the arguments."""

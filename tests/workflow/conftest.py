@@ -137,7 +137,7 @@ def copy_of(root: Path, path: Path) -> Project:
     path.mkdir(parents=True)
     for part in PARTS:
         if (root / part).is_dir():
-            ignored = shutil.ignore_patterns("__pycache__", ".snakemake")
+            ignored = shutil.ignore_patterns("compiled-*", ".snakemake")  # bytecode stays valid
             shutil.copytree(root / part, path / part, ignore=ignored)
         else:
             shutil.copy2(root / part, path / part)
@@ -219,8 +219,7 @@ def project(root: Path, first_run: FirstRun) -> Iterator[Project]:
     """A project in which nothing has run; one dataset, two jobs of three epochs."""
     shutil.rmtree(first_run.place, ignore_errors=True)
     made = _make(root, first_run.place)
-    for compiled in first_run.project.path.glob("src/**/__pycache__/compiled-*"):
-        target = made.path / compiled.relative_to(first_run.project.path)
-        shutil.copytree(compiled, target, dirs_exist_ok=True)
+    kernels = "src/private_graphs/core/__pycache__"
+    shutil.copytree(first_run.project.path / kernels, made.path / kernels, dirs_exist_ok=True)
     yield made
     _end(made)

@@ -36,6 +36,7 @@ def project(root: Path, tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_a_study_of_three_files_and_a_csv_goes_from_yaml_to_its_page(project: Path) -> None:
     done = subprocess.run(
         [str(Path(sys.executable).parent / "snakemake"), "--config", "studies=tiny"],

@@ -77,6 +77,7 @@ def held(project: Project) -> Iterator[tuple[Project, subprocess.Popen[str]]]:
     (project.path / "gate").unlink(missing_ok=True)  # jobs of a killed run end by themselves
 
 
+@pytest.mark.long
 def test_a_run_that_was_killed_or_interrupted_continues_and_repeats_nothing_else(
     held: tuple[Project, subprocess.Popen[str]],
 ) -> None:

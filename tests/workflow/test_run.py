@@ -126,6 +126,7 @@ def test_damage_is_found_by_its_reader_and_healed_by_the_same_command(finished: 
     assert finished.jobs() == {"run": 1, "exhibits": 1, "site": 1}
 
 
+@pytest.mark.long
 def test_a_job_that_fails_loses_none_of_its_batch(finished: Project) -> None:
     package = finished.path / "src" / "private_graphs"
     runner = package / "running" / "run.py"
@@ -172,6 +173,7 @@ def test_edits_of_code_and_grids_rerun_what_depends_on_them_and_nothing_else(
     assert finished.jobs() == {"run": 1, "exhibits": 1, "site": 1}
 
 
+@pytest.mark.long
 def test_a_wrong_raw_file_is_refused_and_the_good_ones_stay_when_it_is_mended(
     finished: Project, tmp_path: Path, mirror: Path
 ) -> None:
@@ -198,6 +200,7 @@ def test_a_wrong_raw_file_is_refused_and_the_good_ones_stay_when_it_is_mended(
     assert jobs == {"run": 1, "exhibits": 1, "site": 1}, "nothing of the first dataset"
 
 
+@pytest.mark.long
 def test_a_broken_proof_fails_the_run_and_a_mended_one_adds_its_jobs_to_the_others(
     finished: Project,
 ) -> None:
@@ -227,6 +230,7 @@ def test_a_broken_proof_fails_the_run_and_a_mended_one_adds_its_jobs_to_the_othe
     assert finished.jobs(*asked, "exhibits=lrec2022.table1,audit") == {}
 
 
+@pytest.mark.long
 def test_a_users_own_graph_has_noise_that_nobody_can_rebuild_and_no_times(
     root: Path, project: Project
 ) -> None:
@@ -252,6 +256,7 @@ def test_a_users_own_graph_has_noise_that_nobody_can_rebuild_and_no_times(
     assert again.returncode != 0 and "edges.csv" in again.stdout and "no-such-post" in again.stdout
 
 
+@pytest.mark.long
 def test_profiles_become_features_in_the_view_of_each_protocol(project: Project) -> None:
     asked = ("--config", "exhibits=lrec2022.table2,leak", "protocols=paper,sound", "features=bow")
     wanted = [f"data/processed/pokec_demo/bow/{view}/manifest.json"

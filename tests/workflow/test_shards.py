@@ -61,6 +61,7 @@ def test_a_seeded_release_is_that_of_classify(release, tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "release").exists()
 
 
+@pytest.mark.long
 def test_a_secret_release_is_made_once(release, tmp_path: Path) -> None:
     in_shards(DATA, job_of("text", "class_sums"), tmp_path / "graph", [0.3, 1.0])
     ended = release()

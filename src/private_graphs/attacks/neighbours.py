@@ -48,6 +48,21 @@ def neighbours(task: Task, count: int, seed: int, settings: Any = None) -> Itera
         yield neighbour if isinstance(neighbour, Neighbour) else Neighbour(neighbour)
 
 
+def far_task(task: Task, count: int, seed: int, settings: Any = None) -> Task:
+    """Return the task at the end of a chain of ``count`` neighbours, drawn from ``seed``.
+
+    What is equal to the bit for all neighbours is so for every task that such a chain reaches, and
+    a threshold that one unit hardly moves is crossed. Neighbours whose answers to one unit are
+    excepted (``Neighbour``) are no link of it.
+    """
+    generator = np.random.default_rng([seed, 1])
+    for number in range(count):
+        changed = _CHANGES[task.scenario.name](task, number, generator, settings)
+        if not isinstance(changed, Neighbour):
+            task = changed
+    return task
+
+
 def with_members(task: Task, mask: np.ndarray) -> Task:
     """Return the task in which labelled training records outside ``mask`` (n,) contribute nothing.
 

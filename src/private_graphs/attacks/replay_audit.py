@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from private_graphs.attacks.mechanism_audit import tape_findings
-from private_graphs.attacks.neighbours import Neighbour, neighbours
+from private_graphs.attacks.neighbours import Neighbour, far_task, neighbours
 from private_graphs.attacks.small_jobs import (
     OTHERS,
     all_cases,
@@ -50,6 +50,10 @@ from private_graphs.tasks.tasks import SCENARIOS, Task
 
 _TERM_STEPS = (2,)
 """Recorded steps; in the first step weights may still be zero."""
+
+
+_FAR = 12
+"""Units that differ in the task on which nothing but the noisy values may depend either."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +203,8 @@ def audit(job: Job, dataset: Any, count: int, seed: int = 0) -> ReplayAudit:
 
     The noise of the first tape must be fresh and as large as planned. Runs are also replayed under
     the same tape with other secret coins; with made-up tapes; and with other noisy values in every
-    second replica, which the others must not read.
+    second replica, which the others must not read. A task in which many units differ gets the tape
+    too: its noisy values are those of the first run, so all else has to be.
     """
     method = method_named(job.method)
     settings = method.settings.model_validate(dict(job.settings))
@@ -235,6 +240,9 @@ def audit(job: Job, dataset: Any, count: int, seed: int = 0) -> ReplayAudit:
             replay.differs += tape_findings([recording])
             replayed(Replaying(recording, relation, redrawn=True), first, Neighbour(task))
             replay.differs += _read_by_others(job, dataset, first)
+            if not replay.differs:
+                far = Neighbour(far_task(task, _FAR, seed, settings))
+                replayed(Replaying(recording, relation, perturbed=True), first, far)
     tape = MadeUp()
     first = _answers(job, dataset, tape)
     for neighbour in sample[:2]:

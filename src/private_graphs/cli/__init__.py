@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from private_graphs.cli.terminal import say
+from private_graphs.cli.terminal import print_text, say
 from private_graphs.core.errors import (
     UsageError,
     UserError,
@@ -98,7 +98,7 @@ def _print_version(flag: bool) -> None:
     if flag:
         from private_graphs.core.version import __version__
 
-        typer.echo(f"private-graphs {__version__}")
+        print_text(f"private-graphs {__version__}")
         raise typer.Exit
 
 

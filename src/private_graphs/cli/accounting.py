@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from private_graphs.cli.options import Delta
-from private_graphs.cli.terminal import print_json
+from private_graphs.cli.terminal import print_json, print_text
 from private_graphs.core.errors import UsageError
 
 _ACCOUNTANTS = (
@@ -120,7 +120,7 @@ def epsilon(
                 "--group and --relation out"
             )
         words = composition.paragraph(noise_multiplier, steps, sampling_rate, delta, shuffled)
-        typer.echo(words)
+        print_text(words)
         return
     print_json(
         composition.priced(

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from private_graphs.cli.options import AsJson, Delta, Protocols, Seed, Threads, Visits
-from private_graphs.cli.terminal import ProgressBar, print_json
+from private_graphs.cli.terminal import ProgressBar, print_json, print_text
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.limits import MOST_RUNS
 
@@ -201,7 +201,7 @@ def _replay_script(flags: dict[str, Any]) -> None:
                 claim=flags["claim"], progress=progress,
                 delta=None if flags["claim"] is None else flags["delta"],
             )  # fmt: skip
-    print_json(report.document()) if flags["as_json"] else typer.echo(str(report))
+    print_json(report.document()) if flags["as_json"] else print_text(str(report))
     if not report.passed:
         raise typer.Exit(1)
 
@@ -218,7 +218,7 @@ def _bound_of_scores(
         print_json(one_run_bound(*files, delta))
         return
     bound = bound_of(*files, delta, claim)
-    print_json(bound.document()) if as_json else typer.echo(bound.sentence)
+    print_json(bound.document()) if as_json else print_text(bound.sentence)
 
 
 def _refuse_other_flags(flags: dict[str, Any]) -> None:
@@ -258,7 +258,7 @@ def _attack(flags: dict[str, Any]) -> None:
         )
         with ProgressBar("auditing", "epoch") as progress:
             answer = audits.run_audit(design, threads=flags["threads"], progress=progress)
-    print_json(answer.document()) if flags["as_json"] else typer.echo(audits.describe(answer))
+    print_json(answer.document()) if flags["as_json"] else print_text(audits.describe(answer))
     audits.require_unbroken(answer)
 
 
@@ -269,7 +269,7 @@ def _audit_mechanisms(as_json: bool) -> None:
     with ProgressBar("auditing", "mechanism") as progress:
         audits = list(mechanism_audit.audit_mechanisms(progress))
     documents = [audit.document() for audit in audits]
-    print_json(documents) if as_json else typer.echo(mechanism_audit.describe(audits))
+    print_json(documents) if as_json else print_text(mechanism_audit.describe(audits))
     failed = [audit for audit in audits if not audit.passed]
     if failed:
         names = ", ".join(audit.mechanism for audit in failed)
@@ -286,7 +286,7 @@ def _replay(method: str | None, protocol: str | None, neighbours: int, as_json: 
     with ProgressBar("replaying", "method") as progress:
         audits = replay_audit.audit_methods(rows, method, protocol, neighbours, progress=progress)
     documents = [audit.document() for audit in audits]
-    print_json(documents) if as_json else typer.echo(replay_audit.describe(audits))
+    print_json(documents) if as_json else print_text(replay_audit.describe(audits))
     failed = [audit for audit in audits if not audit.passed]
     if failed:
         names = ", ".join(f"{audit.method} {audit.scenario} {audit.protocol}" for audit in failed)

@@ -38,7 +38,7 @@ from private_graphs.cli.run import (
     refuse_without_memory,
     statement_text,
 )
-from private_graphs.cli.terminal import json_text, number, print_json, report, say
+from private_graphs.cli.terminal import json_text, number, print_json, print_text, report, say
 from private_graphs.core.errors import UsageError, counted, suggest
 
 if TYPE_CHECKING:
@@ -406,7 +406,7 @@ def _report(
     if majority is not None:
         lines.append(f"{'majority':<32}test micro-F1 {majority:.3f}")
     lines += ["", compared.sentence] if compared else []
-    typer.echo("\n".join([*lines, "", statement_text(statement)]))
+    print_text("\n".join([*lines, "", statement_text(statement)]))
 
 
 def _score(result: JobResult) -> dict[str, Any]:

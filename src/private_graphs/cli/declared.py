@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from private_graphs.cli.options import DATA, AsJson, DataFolder, Seed
-from private_graphs.cli.terminal import ProgressBar, print_json, say
+from private_graphs.cli.terminal import ProgressBar, json_text, report, say
 from private_graphs.core.errors import UsageError
 
 Name = Annotated[str, typer.Argument(help="Name for the documents: lower-case letters, digits.")]
@@ -119,7 +119,7 @@ def declare(
     declaration = keep_declaration(**flags)
     for warning in declaration.warnings:
         say(f"warning: {warning}")
-    typer.echo("\n".join(declaration.lines()))
+    report(lambda: "\n".join(declaration.lines()), f"{declaration.file} is written")
 
 
 def predict(
@@ -180,16 +180,20 @@ def predict(
             data=data, shares=_shares(shares), progress=progress, edges=edges, source=source,
             target=target,
         )  # fmt: skip
-    if as_json:
-        print_json({"documents": len(batch.ids), "linked": batch.linked, "unknown": batch.unknown,
-                    "accuracy": batch.accuracy, "protected": batch.protected,
-                    "empty": batch.empty, "classes": list(map(vars, batch.used)),
-                    "warning": batch.warning, "out": str(out)})  # fmt: skip
-        return
-    lines = batch.lines()
-    if label is not None and batch.accuracy is None:
-        lines.append(f"no label in {label!r} is a class of the model: nothing to count")
-    typer.echo("\n".join(lines))
+
+    def text() -> str:
+        if as_json:
+            return json_text({
+                "documents": len(batch.ids), "linked": batch.linked, "unknown": batch.unknown,
+                "accuracy": batch.accuracy, "protected": batch.protected, "empty": batch.empty,
+                "classes": list(map(vars, batch.used)), "warning": batch.warning, "out": str(out),
+            })  # fmt: skip
+        lines = batch.lines()
+        if label is not None and batch.accuracy is None:
+            lines.append(f"no label in {label!r} is a class of the model: nothing to count")
+        return "\n".join(lines)
+
+    report(text, f"{out} is whole")
 
 
 def _shares(text: str | None) -> dict[str, float] | None:
@@ -230,8 +234,11 @@ def attack(
     """
     from private_graphs.documents import api
 
-    report = api.attack(folder, data=data, models=models, seed=seed)
-    if as_json:
-        print_json(dataclasses.asdict(report) | {"file": str(report.file)})
-        return
-    typer.echo("\n".join(report.lines()))
+    attacked = api.attack(folder, data=data, models=models, seed=seed)
+
+    def text() -> str:
+        if as_json:
+            return json_text(dataclasses.asdict(attacked) | {"file": str(attacked.file)})
+        return "\n".join(attacked.lines())
+
+    report(text, f"{attacked.file} is whole")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from private_graphs.cli.options import AsJson
-from private_graphs.cli.terminal import print_json
+from private_graphs.cli.terminal import print_json, print_text
 
 
 def explain(
@@ -72,4 +72,4 @@ def explain(
             else f"All together, for somebody who is in each: ε = {at_most(report.epsilon)} at δ = "
             f"{report.delta:g}"
         )
-    typer.echo("\n\n".join(texts))
+    print_text("\n\n".join(texts))

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from private_graphs.cli.options import DATA, AsJson, DataFolder
-from private_graphs.cli.terminal import print_json
+from private_graphs.cli.terminal import json_text, print_text, report
 
 _SHOW = "show"
 
@@ -34,17 +34,16 @@ ledger = typer.Typer(
 Declared = Annotated[str, typer.Argument(help="Declaration.")]
 
 
-def _print(books: Sequence[Any], as_json: bool, alone: bool) -> None:
-    """Print results: as JSON one by itself, or a list."""
+def _text(books: Sequence[Any], as_json: bool, alone: bool) -> str:
+    """Return results as text: as JSON one by itself, or a list."""
     if not as_json:
-        typer.echo("\n".join(line for book in books for line in book.lines()))
-        return
+        return "\n".join(line for book in books for line in book.lines())
     found = [
         {key: "inf" if value == math.inf else value
          for key, value in dataclasses.asdict(book).items()}
         for book in books
     ]  # fmt: skip
-    print_json(found[0] if alone else found)
+    return json_text(found[0] if alone else found)
 
 
 @ledger.command()
@@ -74,13 +73,14 @@ def show(
     from private_graphs.documents import spending
 
     if id is not None:
-        _print(spending.spent_on(id, name, data=data), as_json, alone=False)
+        print_text(_text(spending.spent_on(id, name, data=data), as_json, alone=False))
         return
     books = spending.ledger(name, data=data)
     if not books:
-        typer.echo("[]" if as_json else "nothing is declared")
+        print_text("[]" if as_json else "nothing is declared")
         return
-    _print(books if isinstance(books, list) else [books], as_json, name is not None)
+    several = books if isinstance(books, list) else [books]
+    print_text(_text(several, as_json, name is not None))
 
 
 @ledger.command()
@@ -99,7 +99,8 @@ def plan(
     """
     from private_graphs.documents import spending
 
-    _print([spending.plan_releases(name, releases, data=data)], as_json, alone=True)
+    plans = [spending.plan_releases(name, releases, data=data)]
+    print_text(_text(plans, as_json, alone=True))
 
 
 @ledger.command()
@@ -140,4 +141,5 @@ def add(
     book = spending.add_spending(
         name, sentence, mu=mu, epsilon=epsilon, delta=delta, relation=relation, data=data
     )
-    _print([book], as_json, alone=True)
+    done = f"the spending of {name!r} is entered: there is nothing to repeat"
+    report(lambda: _text([book], as_json, alone=True), done)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from private_graphs.cli.options import DATA, AsJson, DataFolder, Mirror, Seed, Threads
-from private_graphs.cli.terminal import ProgressBar, print_json, say
+from private_graphs.cli.terminal import ProgressBar, print_json, print_text, say
 from private_graphs.core.errors import UsageError, UserError, counted
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def rerun(
     if as_json:
         print_json(summary(repeats, machines))
     elif len(repeats) > 1:
-        typer.echo(_sum(repeats))
+        print_text(_sum(repeats))
     if broken := [repeat.job.id for repeat in repeats if repeat.verdict == "differs"]:
         raise UserError(f"{', '.join(broken)}: rows differ by more than is expected")
 
@@ -139,10 +139,10 @@ def _sampled(
 
 
 def _print(repeat: JobComparison) -> None:
-    typer.echo(f"{repeat.job.id}")
+    print_text(f"{repeat.job.id}")
     for row in repeat.rows:
         mark = {"within": "equal within tolerance", "unjudged": "not judged"}
-        typer.echo(f"  {row.name}  {mark.get(row.verdict, row.verdict)}  {row.words}")
+        print_text(f"  {row.name}  {mark.get(row.verdict, row.verdict)}  {row.words}")
 
 
 def _sum(repeats: Iterable[JobComparison]) -> str:

@@ -106,7 +106,7 @@ def _compiled() -> bool:
     """Return whether the CPU training kernels are already compiled on this machine."""
     import numba
 
-    import private_graphs.training  # noqa: F401  (it sets the cache folder)
+    import private_graphs.core.compiled  # noqa: F401  (it sets the cache folder)
 
     return any(Path(numba.config.CACHE_DIR).rglob("kernels.train_step-*.nbi"))
 

@@ -14,13 +14,21 @@ from typing import Any, TextIO
 
 import typer
 
+from private_graphs.core.errors import naming
+
 UNTIMED = "{l_bar}{bar}| {n_fmt}/{total_fmt}"
 """Format of a tqdm bar without times and rates."""
 
 
+def print_text(text: str) -> None:
+    """Print a result on standard output; an error names it."""
+    with naming("standard output"):
+        typer.echo(text)
+
+
 def print_json(value: Any) -> None:
     """Print a result as JSON on standard output."""
-    typer.echo(json_text(value))
+    print_text(json_text(value))
 
 
 def json_text(value: Any) -> str:

@@ -39,7 +39,7 @@ from private_graphs.cli.run import (
     save,
     statement_text,
 )
-from private_graphs.cli.terminal import number, print_json, say
+from private_graphs.cli.terminal import number, print_json, print_text, say
 from private_graphs.core.errors import UsageError, counted, suggest
 from private_graphs.core.limits import MOST_SEEDS
 from private_graphs.privacy.checks import check_noise
@@ -308,10 +308,10 @@ def _report(result: JobResult, as_json: bool) -> None:
         )
         return
     for score in scores:
-        typer.echo(_line(**score))
+        print_text(_line(**score))
     means = _means(rows)
-    typer.echo(f"{means}\n" if means else "")
-    typer.echo(statement_text(statement))
+    print_text(f"{means}\n" if means else "")
+    print_text(statement_text(statement))
 
 
 def _score(row: Mapping[str, Any]) -> dict[str, Any]:

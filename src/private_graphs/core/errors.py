@@ -6,8 +6,9 @@ import difflib
 import errno
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 _LONGEST_VALUE = 400
@@ -36,8 +37,16 @@ _LOCK = "locked", (
 )  # fmt: skip
 _FULL = "written", "make room on its disk, or choose a folder on another one"
 _CLOSED = "read or written", "change its permissions, or choose a folder of your own"
+_OPEN = "opened", "raise the limit on open files (ulimit -n), or end other programs"
+_OTHER_KIND = "used", (
+    "a file stands in the place of a folder, or a folder in that of a file: move it away"
+)  # fmt: skip
 _REMEDIES = {
-    errno.ENOSPC: _FULL, errno.EDQUOT: _FULL, errno.EFBIG: _FULL,
+    errno.ENOSPC: _FULL, errno.EDQUOT: _FULL,
+    errno.EFBIG: ("written", "its file system, or a limit of this shell (ulimit -f), allows no "
+                  "file of this size: raise the limit, or choose a folder on another disk"),
+    errno.EMFILE: _OPEN, errno.ENFILE: _OPEN,
+    errno.EISDIR: _OTHER_KIND, errno.ENOTDIR: _OTHER_KIND, errno.EEXIST: _OTHER_KIND,
     errno.ENOLCK: _LOCK, errno.ENOSYS: _LOCK, errno.EOPNOTSUPP: _LOCK,
     errno.EIO: ("read or written", "its disk or network drive reports a fault: copy what is there "
                 "to another disk, and run again"),
@@ -88,6 +97,30 @@ def system_error_text(error: BaseException) -> str:
     file = getattr(error, "filename", None) or "a file that the system does not name"
     reason = getattr(error, "strerror", None) or (os.strerror(code) if code else error)
     return f"{file}: cannot be {operation} ({reason}); {remedy}"
+
+
+def why_no_text(value: str) -> str | None:
+    """Return why a word of the command line cannot be stored as text, and the remedy; None if it
+    can."""
+    with suppress(UnicodeError):
+        value.encode()
+        return None
+    try:
+        os.fsencode(value).decode()
+    except UnicodeError:
+        return "has bytes that are not UTF-8; write it in UTF-8"
+    return (
+        f"is UTF-8, and the locale of this shell reads {sys.getfilesystemencoding()} alone; set "
+        "PYTHONUTF8=1 or a locale such as LC_ALL=C.UTF-8"
+    )
+
+
+def require_text(**options: str | None) -> None:
+    """Raise UsageError for the value of an option that is no text: it would fail to be written, and
+    no id or column could equal it."""
+    for name, value in options.items():
+        if value is not None and (reason := why_no_text(value)):
+            raise UsageError(f"--{name}: found {value!r}, which {reason}")
 
 
 @contextmanager

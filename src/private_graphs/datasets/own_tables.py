@@ -16,6 +16,7 @@ import shlex
 import zipfile
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from private_graphs.core.bounded_files import read_bounded
-from private_graphs.core.errors import UsageError, UserError, suggest
+from private_graphs.core.errors import UsageError, UserError, naming, suggest, system_code
 from private_graphs.core.limits import MOST_LINE_BYTES, MOST_TABLE_BYTES
 from private_graphs.datasets.spelling import NOT_SEEN, looks
 
@@ -148,6 +149,13 @@ def read_blocks(
 
     Memory is that of a block, whatever the length of a CSV or Parquet file. See ``read_table``.
     """
+    with nullcontext() if is_frame(path) else naming(path):
+        yield from _blocks(path, roles, encoding)
+
+
+def _blocks(
+    path: Path | Any, roles: Mapping[str, str], encoding: str
+) -> Iterator[tuple[OwnTable, float]]:
     size = 0 if is_frame(path) or not Path(path).is_file() else Path(path).stat().st_size
     with open(path, "rb") if size else io.BytesIO() as stream:
         head = stream.read(4)
@@ -176,6 +184,8 @@ def _parquet_blocks(path: Path, roles: Mapping[str, str]) -> Iterator[tuple[OwnT
             table = pa.Table.from_batches([batch]).select(list(meant.values()))
             yield _text_table(path, "", table.rename_columns(list(meant))), done / total
     except (pa.ArrowException, OSError, ValueError) as error:
+        if system_code(error):
+            raise
         raise UserError(
             f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]}); write it again"
         ) from error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from private_graphs.core.errors import UsageError, UserError, counted
+from private_graphs.core.errors import UsageError, UserError, counted, require_text
 from private_graphs.datasets.own_tables import is_frame
 from private_graphs.documents.declaration import DATA, Declared
 from private_graphs.documents.intake import declare
@@ -148,6 +148,7 @@ def predict(
     from private_graphs.documents.ledger import BudgetLedger
     from private_graphs.documents.tables import read_new
 
+    require_text(label=label, source=source, target=target, shares=",".join(shares or ()))
     released = load(release, model=model, data=data)
     nodes = nodes if is_frame(nodes) else Path(nodes)
     links = None

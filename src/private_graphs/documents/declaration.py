@@ -8,7 +8,6 @@ document's own text, and numbers of units from the ids (docs/privacy.md, "Docume
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,15 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from private_graphs.core.bounded_files import parsed_json
-from private_graphs.core.errors import UsageError, UserError, counted, listed, suggest, wrong_fields
+from private_graphs.core.errors import (
+    UsageError,
+    UserError,
+    counted,
+    listed,
+    suggest,
+    why_no_text,
+    wrong_fields,
+)
 from private_graphs.core.files import content_of, sha256_of, write_text
 from private_graphs.core.limits import MOST_COUNT, MOST_EDGES, SMALLEST_DELTA
 from private_graphs.core.private_files import hide_from_git
@@ -31,18 +38,6 @@ LINK = "link"
 """Name of the unit where all documents are public."""
 FOLDER = "declared"
 """Folder of the declarations beside the folder of raw files: ``data/raw`` -> ``data/declared``."""
-
-
-def _why_no_text(name: str) -> str:
-    """Return why a word of the command line cannot be stored as text, and the remedy."""
-    try:
-        os.fsencode(name).decode()
-    except UnicodeError:
-        return "has bytes that are not UTF-8; rename it"
-    return (
-        f"is UTF-8, and the locale of this shell reads {sys.getfilesystemencoding()} alone; set "
-        "PYTHONUTF8=1 or a locale such as LC_ALL=C.UTF-8"
-    )
 
 
 class LedgerState(BaseModel):
@@ -111,10 +106,8 @@ class Declaration(BaseModel):
     def _text(cls, value: Any) -> Any:
         """Refuse bytes of the command line that are no text: JSON cannot hold them."""
         for entry in value if isinstance(value, list | tuple) else (value,):
-            try:
-                str(entry).encode()
-            except UnicodeEncodeError:
-                raise ValueError(_why_no_text(str(entry))) from None
+            if reason := why_no_text(str(entry)):
+                raise ValueError(reason)
         return value
 
     @field_validator("name")
@@ -210,7 +203,7 @@ def declared(name: str, data: Path) -> Declaration | None:
         UserError: a declaration that cannot be read, with its path.
     """
     path = folder_of(data) / f"{name}.json"
-    if os.sep in name or not path.is_file():
+    if os.sep in name or not os.path.lexists(path):
         return None
     try:
         return Declaration.model_validate_json(content_of(path))

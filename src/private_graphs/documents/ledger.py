@@ -102,12 +102,12 @@ class BudgetLedger:
         key = content_of(path) if path.exists() else b""
         if len(key) == _KEY_BYTES:
             return key
-        self._check_states([])
         if self._path.exists():
             raise UserError(
                 f"{path}: is gone or cut off, and without it the ids in {self._path} mean nothing; "
                 "restore it from a copy"
             )
+        self._check_states([])
         with private_path(path) as temporary, open(temporary, "wb") as file:
             file.write(key := fresh_bytes(_KEY_BYTES))
             file.flush()
@@ -239,7 +239,7 @@ class BudgetLedger:
     def start(
         self, people: People, costs: dict[int, Cost], budget: float | None, epsilon: float,
         check: Callable[[list[RecordedRelease]], object] = lambda entries: None,
-        links: Cost | None = None, noise: NoiseKey | None = None, **about: Any,
+        links: Cost | None = None, noise: NoiseKey | None = None, release: str = "", **about: Any,
     ) -> str:  # fmt: skip
         """Enter a release if every unit's budget allows it, and return its name.
 
@@ -248,6 +248,7 @@ class BudgetLedger:
         stricter rule: the sum of μ² of each unit, this release included, stays within the budget's.
         ``check`` raises if the entries before forbid the release. The key
         ``noise`` is stored before the line, so that no release is charged that cannot be continued.
+        ``release`` is the name, if the caller has one.
 
         Raises:
             OverBudget: some unit has too little left; nothing is written.
@@ -275,7 +276,7 @@ class BudgetLedger:
                     f"'private-graphs ledger {about['graph']}'"
                 )
             note_ledger(about["graph"], self.data)  # what refuses it now has cost nothing
-            release = fresh_bytes(6).hex()
+            release = release or fresh_name()
             if noise is not None:
                 noise.release, about["mark"] = release, noise.mark
                 self._store(noise)
@@ -424,6 +425,11 @@ class BudgetLedger:
         finally:
             with naming(self.folder / _LOCK):
                 os.close(file)
+
+
+def fresh_name() -> str:
+    """Return a name for a release that none has yet."""
+    return fresh_bytes(6).hex()
 
 
 def _hashes_of_documents(key: bytes, ids: Sequence[str]) -> np.ndarray:

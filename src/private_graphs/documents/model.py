@@ -53,12 +53,28 @@ class ReleasedModel:
         """Class names, as in scikit-learn."""
         return np.array(self.classes)
 
+    def scores(self, texts: Sequence[str]) -> np.ndarray:
+        """Return (texts, K) scores of the classes, without votes.
+
+        Raises:
+            UserError: the model that reads texts makes vectors of another length than the weights
+                are for; it is loaded at the first text.
+        """
+        columns = self.features.columns
+        if len(self.weights) != columns + 1:
+            raise UserError(
+                f"the release of {self.graph!r}: its weights are for vectors of "
+                f"{len(self.weights) - 1:,} numbers, and its texts are read as vectors of "
+                f"{columns:,}; take the folder anew from who made it"
+            )
+        return scores_of(self.weights, self.features, list(texts))
+
     def predict_proba(self, texts: Sequence[str], votes: np.ndarray | None = None) -> np.ndarray:
         """Return (texts, K) shares of the classes; a text is its columns, joined by line breaks.
 
         ``votes`` (texts, K) of linked public documents, as ``neighbours`` reads them, are added.
         """
-        scores = scores_of(self.weights, self.features, list(texts))
+        scores = self.scores(texts)
         return softmax(scores if votes is None else scores + votes, axis=1)
 
     def predict(self, texts: Sequence[str], votes: np.ndarray | None = None) -> np.ndarray:
@@ -162,7 +178,9 @@ def load(
             columns = features.columns
         if weights.shape != (columns + 1, len(classes)):
             raise ValueError(f"weights of shape {weights.shape} for {len(classes)} classes")
-        _require_finite("weights", weights)
+        _require_numbers("weights", weights)
+        _require_distinct("classes", classes)
+        _require_distinct("columns", (name, *_names(about["text"])))
         shares, epsilon = _numbers(about, len(classes))
         return ReleasedModel(
             features, weights, classes, _names(about["text"]), name, graph, shares=shares,
@@ -180,9 +198,11 @@ def _numbers(about: dict[str, Any], n_classes: int) -> tuple[tuple[float, ...], 
     if "shares" not in about:
         return (), None
     shares = np.array(about["shares"], float)
-    if shares.shape != (n_classes,) or not ((shares > 0) & (shares <= 1)).all():
+    if shares.shape != (n_classes,) or not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
         raise ValueError(f"shares {about['shares']} of {n_classes} classes")
-    return tuple(shares.tolist()), float(about["epsilon"])
+    if not 0 < (epsilon := float(about["epsilon"])) < np.inf:
+        raise ValueError(f"epsilon {epsilon}")
+    return tuple(shares.tolist()), epsilon
 
 
 def _names(value: Any) -> tuple[str, ...]:
@@ -199,13 +219,16 @@ def _neighbours(tensors: dict[str, np.ndarray], n_classes: int) -> PublicNeighbo
         return None
     from private_graphs.documents.neighbours import PublicNeighbours
 
-    ids = _names(parsed_json(tensors["neighbours"].tobytes()))
+    ids = _names(parsed_json(_bytes(tensors, "neighbours")))
+    _require_distinct("public neighbours", ids)
     labels, odds = tensors["neighbour_classes"], tensors["odds"]
+    if labels.dtype.kind not in "iu":
+        raise ValueError(f"classes of public neighbours of type {labels.dtype}")
     if labels.shape != (len(ids),) or not np.isin(labels, np.arange(n_classes)).all():
         raise ValueError(f"classes of public neighbours of shape {labels.shape} for {len(ids)}")
     if odds.shape != (n_classes,):
         raise ValueError(f"odds of links of shape {odds.shape} for {n_classes} classes")
-    _require_finite("odds of links", odds)
+    _require_numbers("odds of links", odds)
     return PublicNeighbours(ids, labels, odds)
 
 
@@ -217,7 +240,8 @@ def _features(
         return ModelVectors.released(name, digest, model, data)
     words: tuple[str, ...] = ()
     if "words" in tensors:
-        words = tuple(tensors["words"].tobytes().decode().split("\n"))
+        words = tuple(_bytes(tensors, "words").decode().split("\n"))
+        _require_distinct("words", words)
     if "columns" in about:
         columns, signed = about["columns"], about.get("signed", True)
         if type(columns) is not int or columns < 1 or not isinstance(signed, bool):
@@ -227,12 +251,27 @@ def _features(
     shapes, size = (weights.shape, centre.shape, directions.shape), len(words)
     if shapes != ((size,), (size,), (size, *directions.shape[-1:])):
         raise ValueError(f"arrays of shapes {shapes} for {size} words")
-    _require_finite("arrays of words", weights, centre, directions)
+    _require_numbers("arrays of words", weights, centre, directions)
     return PublicWords(words, weights, centre, directions)
 
 
-def _require_finite(what: str, *arrays: np.ndarray) -> None:
-    """Raise ValueError unless the arrays are finite, and what is added up of each is."""
+def _bytes(tensors: dict[str, np.ndarray], name: str) -> bytes:
+    """Return the bytes of an array of bytes; ValueError for one of numbers."""
+    if tensors[name].dtype != np.uint8:
+        raise ValueError(f"{name} of type {tensors[name].dtype}, expected bytes")
+    return tensors[name].tobytes()
+
+
+def _require_distinct(what: str, names: Sequence[str]) -> None:
+    """Raise ValueError for a name that stands twice: nobody knows which one is meant."""
+    if len(set(names)) < len(names):
+        raise ValueError(f"{what} with a name that stands twice")
+
+
+def _require_numbers(what: str, *arrays: np.ndarray) -> None:
+    """Raise ValueError unless the arrays have real, finite numbers, whose sum is finite too."""
+    if wrong := [array.dtype for array in arrays if array.dtype.kind != "f"]:
+        raise ValueError(f"{what} of type {wrong[0]}, expected floating-point numbers")
     with np.errstate(over="ignore"):
         if not all(np.isfinite(np.abs(array.astype(float)).sum()) for array in arrays):
             raise ValueError(f"{what} that are not finite")

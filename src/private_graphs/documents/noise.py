@@ -14,12 +14,14 @@ import json
 import platform
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from private_graphs.core.entropy import fresh_bytes
-from private_graphs.core.streams import Streams
+
+if TYPE_CHECKING:
+    from private_graphs.core.streams import Streams
 
 _LIBRARIES = ("numba", "numpy", "randomgen", "scipy", "tokenizers", "torch", "transformers")
 """Libraries that compute or draw what is released."""
@@ -51,6 +53,8 @@ class NoiseKey:
 
     def streams(self, graph: str) -> Streams:
         """Return the streams of the noise."""
+        from private_graphs.core.streams import Streams
+
         fields = {"graph": graph, "computation": self.derived("noise").hex()}
         return Streams.of(fields, self.secret)
 

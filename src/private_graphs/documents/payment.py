@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,31 +111,38 @@ class Payment:
     name: str
     epsilon: float
     ledger: BudgetLedger | None = None
-    noise: NoiseKey | None = None
-    folder: Path = Path()
+    release: Callable[[], str] = str
+    """Returns the name in the ledger; empty before the charge."""
+    folder: Path | None = None
+    """Folder of the files; None where the line of the ledger is all that is written."""
 
-    def begin(self, ledger: BudgetLedger, noise: NoiseKey, folder: Path) -> None:
-        """Note the ledger, key and folder of the release, which may be charged from now on."""
-        self.ledger, self.noise, self.folder = ledger, noise, folder
+    def begin(
+        self, ledger: BudgetLedger, release: Callable[[], str], folder: Path | None = None
+    ) -> None:
+        """Note the ledger, name and folder of a release, which may be charged from now on."""
+        self.ledger, self.release, self.folder = ledger, release, folder
 
     def words(self) -> str | None:
         """Return what became of a release that was begun; None if nothing was charged."""
-        if self.ledger is None or self.noise is None or not self.noise.release:
+        if self.ledger is None or not self.release():
             return None
         spent = f"epsilon {self.epsilon:g} of {self.name!r} is spent"
+        whole, what = f"the release in {self.folder} is", "release"
+        if self.folder is None:
+            whole, what = "its entry in the ledger is", "entry"
         try:
-            state = self.ledger.state_of(self.noise.release)
+            state = self.ledger.state_of(self.release())
         except (OSError, UserError) as error:
             return (
                 f"the ledger cannot be read ({error}): if {spent}, as 'private-graphs ledger "
-                f"{self.name}' says once it can be, the same command continues this release at no "
+                f"{self.name}' says once it can be, the same command continues this {what} at no "
                 "further cost"
             )
         if state == "finished":
-            return f"{spent}, and the release in {self.folder} is whole: there is nothing to repeat"
+            return f"{spent}, and {whole} whole: there is nothing to repeat"
         if state == "started":
             return (
-                f"{spent}, and not lost: the same command continues this release at no further cost"
+                f"{spent}, and not lost: the same command continues this {what} at no further cost"
             )
         return None
 

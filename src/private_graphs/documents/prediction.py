@@ -16,7 +16,6 @@ from private_graphs.core.private_files import private_path
 from private_graphs.core.spreadsheets import table_text
 from private_graphs.datasets.spelling import looks
 from private_graphs.documents.model import ReleasedModel
-from private_graphs.documents.unit_sums import scores_of
 
 MOST_COLUMNS = 100
 """Classes up to which each has a column of its own."""
@@ -75,7 +74,7 @@ class Predictions:
         votes: np.ndarray | None,
     ) -> None:  # fmt: skip
         model, words = self.model, self.model.features.word_counts(texts)
-        sums = scores_of(model.weights, model.features, texts)
+        sums = model.scores(texts)
         for term in (self.prior, votes):
             sums = sums if term is None else sums + term
         shares = softmax(sums, axis=1)

@@ -16,7 +16,14 @@ import numpy as np
 
 from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.entropy import fresh_bytes
-from private_graphs.core.errors import UsageError, UserError, counted, naming, suggest
+from private_graphs.core.errors import (
+    UsageError,
+    UserError,
+    counted,
+    naming,
+    require_text,
+    suggest,
+)
 from private_graphs.core.files import content_of, sha256_of
 from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.spreadsheets import table_text
@@ -511,6 +518,7 @@ def classify(
     from private_graphs.documents.files import page, state_in, write_run
 
     data = Path(data)
+    require_text(contact=contact)
     spec = needed(name, data)
     methods = [*METHODS] if scenario == "text" else [LINK_METHOD]
     if method is not None and method not in methods:
@@ -532,7 +540,7 @@ def classify(
         settings = dict(method=method, scenario=scenario, epsilon=epsilon)
         with BudgetLedger(data).noise(_computation(spec, docs, settings, device)) as noise:
             ledger = BudgetLedger(data, before=noise.release)
-            payment.begin(ledger, noise, folder)
+            payment.begin(ledger, lambda: noise.release, folder)
             plan: PlannedRelease | PlannedVotes
             if scenario == "text":
                 plan = planned_release(spec, docs, ledger, epsilon, method, device)

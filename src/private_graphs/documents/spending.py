@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from private_graphs.core.errors import UsageError, UserError, counted
+from private_graphs.core.errors import UsageError, UserError, counted, require_text
 from private_graphs.datasets.spelling import seen
 from private_graphs.documents.accounts import (
     Account,
@@ -30,7 +30,7 @@ from private_graphs.documents.declaration import (
     needed,
 )
 from private_graphs.documents.earlier import people_of
-from private_graphs.documents.ledger import BudgetLedger
+from private_graphs.documents.ledger import BudgetLedger, fresh_name
 from private_graphs.documents.tables import (
     KNOWN,
     PUBLIC_TEST,
@@ -144,6 +144,16 @@ class _Book:
         for entry in earlier:
             accounts.append(documents_account(entries, entry.people, delta, entry.protected))
         return accounts
+
+    def unfinished(self, costs: dict[int, Cost], sentence: str) -> str:
+        """Return the name of the entry of another tool that was interrupted; "" without one."""
+        for entry in self.entries:
+            same = (entry.graph, entry.method, entry.costs, entry.sentence) == (
+                self.spec.name, OTHER_TOOL, costs, sentence)  # fmt: skip
+            held = zip(vars(entry.people).values(), vars(self.people).values(), strict=True)
+            if same and not entry.finished and all(np.array_equal(*pair) for pair in held):
+                return entry.release
+        return ""
 
     def left(self, releases: int = 1) -> float:
         """Return ε of each of so many further releases of all units."""
@@ -259,6 +269,7 @@ def spent_on(id: str, name: str | None = None, *, data: str | Path = DATA) -> li
     A person pays for documents of theirs that were released by document, as far as declared tables
     (that of ``name``, or all) have them.
     """
+    require_text(id=id)
     data = Path(data)
     book = BudgetLedger(data)
     entries = book.entries()
@@ -315,11 +326,15 @@ def add_spending(
         relation: ``replace``, or ``add_remove``, which most tools prove: a replaced unit is one
             that is removed and one that is added, and costs both.
 
-    It is entered whatever the budget is: it is spent.
+    It is entered whatever the budget is: it is spent. An entry that was interrupted is continued by
+    the same call, and counts once; every error after its line has a note that says so.
 
     Raises:
         UsageError: numbers that are none, or a δ that is not below that of the declaration.
     """
+    from private_graphs.documents.payment import paid
+
+    require_text(sentence=sentence)
     if not sentence.strip():
         raise UsageError("--sentence is empty; say which tool released what, and when")
     book = _Book.of(name, Path(data))
@@ -328,12 +343,19 @@ def add_spending(
     cost = _cost(mu, epsilon, delta, book.delta, relation)
     account = Account(((cost.mu**2, 0.0, cost.failure),), book.delta)
     costs = {side: cost for side in (TRAINING, TEST) if len(book.docs.units_on(side))}
-    release = book.ledger.start(
-        book.people, costs, None, account.spent, graph=name, method=OTHER_TOOL, delta=book.delta,
-        unit=book.unit, relation="replace", sentence=sentence.strip(),
-    )  # fmt: skip
-    book.ledger.finish(release)
-    return _Book.of(name, Path(data)).spent
+    release = book.unfinished(costs, sentence.strip())
+    with paid(name, account.spent) as payment:
+        if not release:
+            release = fresh_name()
+            payment.begin(book.ledger, lambda: release)
+            book.ledger.start(
+                book.people, costs, None, account.spent, graph=name, method=OTHER_TOOL,
+                delta=book.delta, unit=book.unit, relation="replace", sentence=sentence.strip(),
+                release=release,
+            )  # fmt: skip
+        payment.begin(book.ledger, lambda: release)
+        book.ledger.finish(release)
+        return _Book.of(name, Path(data)).spent
 
 
 def _cost(

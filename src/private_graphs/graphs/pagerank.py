@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse
-from numba import njit
+
+from private_graphs.core.compiled import njit
 
 ALPHA, RHO, GAMMA = 0.25, 1e-4, 1e-4
 """Teleport probability, penalty and tolerance of the thesis, by an unpublished grid search."""

@@ -8,7 +8,8 @@ rounding enters a distribution that a proof relies on. The bits come from any Nu
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from private_graphs.core.compiled import njit
 
 LARGEST_STEPS = 2**32
 """Largest standard deviation of :func:`discrete_gaussian` and scale of :func:`discrete_laplace`, in

@@ -177,7 +177,7 @@ class Replaying(Recording):
     ``largest`` is the largest distance between two exact values, in sensitivities, and the largest
     distance of all calls of one query, composed over the counts in its plan. ``redrawn``: under
     other secret coins, which select other units, so that no exact values are compared;
-    ``perturbed``: so where private numbers that the run reads are others.
+    ``perturbed``: so where private numbers that the run reads are others, or many units are.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class Replaying(Recording):
             )
             return was.noisy
         moved = _distance(kind, query, exact, was.exact, self.relation)
-        if moved:
+        if moved and self.compares:
             self.parts[name].add(part)
         self._note(moved / (query_uses(query) if kind in ("flip", "laplace") else 1), kind, at)
         power = 2 if isinstance(query, (GaussianQuery, PoissonSums, NoisyGradients)) else 1

@@ -20,8 +20,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from private_graphs.core.compiled import njit
 from private_graphs.training.noise import FAST, fill_flat_words
 from private_graphs.training.simd import add_row, copy_row, gather_row, scatter_row
 from private_graphs.training.updates import catch_up, draw, lazy_update, update

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from private_graphs.core.compiled import njit
 from private_graphs.training.noise import FAST
 from private_graphs.training.simd import (
     add_row,

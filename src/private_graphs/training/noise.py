@@ -11,7 +11,8 @@ it, 5e-14 per draw, and the rounding of float32.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from private_graphs.core.compiled import njit
 
 FAST = {"reassoc", "contract", "nsz", "arcp"}  # no assumption that numbers are finite
 _f, _i, _u, _w = np.float32, np.int32, np.uint32, np.uint64

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
-from numba import njit
 
+from private_graphs.core.compiled import njit
 from private_graphs.mechanisms.door import Descent
 from private_graphs.training.dpsgd import safe_norm
 from private_graphs.training.noise import FAST, fill_normals

@@ -7,8 +7,8 @@ The arguments are described in ``kernels``: ``state`` is a ``State``, ``rule`` a
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from private_graphs.core.compiled import njit
 from private_graphs.training.noise import FAST, fill_normals
 from private_graphs.training.simd import add_row, copy_row
 
