@@ -14,10 +14,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import kve, logsumexp
+from scipy.special import kve
 from scipy.stats import binom, chi, chi2, norm
 from scipy.stats import t as student
 
@@ -69,17 +70,29 @@ def event_odds(
 
 def _exceeds(shifts: np.ndarray, threshold: float, degrees: int) -> np.ndarray:
     """Return lower bounds on P(shift/√W + z > τR): z normal, R² the estimated variance."""
-    highest = math.sqrt(chi2.isf(_CERTAIN, degrees) / degrees)
+    highest = _highest(degrees)
     gap = threshold * highest - _CELLS[:-1]  # at the low end of each cell
     near = np.minimum(shifts[:, None] / np.maximum(gap, 1e-3), 30)
     inside = np.where(gap <= 0, 1.0, -np.expm1(-np.square(near)))  # P(W < (shift/gap)²)
     return (1 - _CERTAIN) * (inside @ _MASSES)
 
 
+@cache
+def _highest(degrees: int) -> float:
+    """Return what R exceeds with probability ``_CERTAIN`` at most."""
+    return math.sqrt(chi2.isf(_CERTAIN, degrees) / degrees)
+
+
+@cache
+def _log_peak(degrees: int) -> float:
+    """Return the logarithm of the density of t at 0."""
+    return float(student.logpdf(0, degrees))
+
+
 def _log_tail(threshold: float, degrees: int) -> float:
     """Return an upper bound on log P(t > τ): ∫ (x/τ) f(x) dx over x > τ, f the density of t."""
     return float(
-        student.logpdf(0, degrees)
+        _log_peak(degrees)
         + math.log(degrees / (threshold * (degrees - 1)))
         - (degrees - 1) / 2 * math.log1p(threshold**2 / degrees)
     )
@@ -130,7 +143,7 @@ class StarTraining:
         moved = math.sqrt(2) * shifts / scale
         up = (_ORDERS - 1) * moved + np.log(_ORDERS / (2 * _ORDERS - 1))
         down = -_ORDERS * moved + np.log((_ORDERS - 1) / (2 * _ORDERS - 1))
-        moments = logsumexp(np.logaddexp(up, down) + np.log(odds), axis=0)
+        moments = np.logaddexp.reduce(np.logaddexp(up, down) + np.log(odds), axis=0)
         spent = self.steps * moments - math.log(self.delta) - np.log(_ORDERS)
         return float((spent / (_ORDERS - 1) + np.log1p(-1 / _ORDERS)).min())
 

@@ -120,7 +120,7 @@ def main(arguments: list[str] | None = None) -> None:
                 stream.reconfigure(errors="backslashreplace")
     try:
         given = _renamed(sys.argv[1:] if arguments is None else arguments)
-        app = application(given[:1] if given[:1] and given[0] in COMMANDS else COMMANDS)
+        app = application(_needed(given))
         app(args=given, prog_name="private-graphs")
     except UserError as error:
         say(f"error: {error}{_notes(error)}")
@@ -146,6 +146,13 @@ def main(arguments: list[str] | None = None) -> None:
         if not isinstance(error, SystemExit) or error.code == INTERRUPTED or notes:
             say(f"interrupted{notes or '; no result was saved'}")
         sys.exit(error.code if isinstance(error, SystemExit) else INTERRUPTED)
+
+
+def _needed(given: list[str]) -> Iterable[str]:
+    """Return the commands whose modules a command line needs: the list of all names none."""
+    if not given or given[0] in ("-h", "--help", "--version"):
+        return ()
+    return given[:1] if given[0] in COMMANDS else COMMANDS
 
 
 def _notes(error: BaseException | None) -> str:

@@ -81,6 +81,18 @@ def content_of(path: str | os.PathLike[str]) -> bytes:
         return stream.read()
 
 
+def parsed_yaml(text: str) -> Any:
+    """Return what YAML of this project says; the compiled reader, where there is one, takes a tenth
+    of the time."""
+    import yaml
+
+    try:
+        from yaml import CSafeLoader as SafeLoader
+    except ImportError:
+        from yaml import SafeLoader
+    return yaml.load(text, Loader=SafeLoader)
+
+
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
     """Write strict JSON (no NaN, no infinity) atomically, compressed if the name ends in .gz."""
     data = (json.dumps(value, indent=2, allow_nan=False) + "\n").encode()

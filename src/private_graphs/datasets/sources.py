@@ -16,7 +16,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from private_graphs.core.errors import UserError, suggest
-from private_graphs.core.files import resource
+from private_graphs.core.files import parsed_yaml, resource
 from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.readers import DATASETS
 
@@ -93,7 +93,7 @@ class _Sources(BaseModel):
 @cache
 def _load(path: Path) -> _Sources:
     try:
-        return _Sources.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        return _Sources.model_validate(parsed_yaml(path.read_text(encoding="utf-8")))
     except (OSError, yaml.YAMLError) as error:
         raise UserError(f"{path}: cannot be read ({error}); restore it") from error
     except ValidationError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from private_graphs.privacy.accountants import gdp_mu, lattice_epsilon
 from private_graphs.privacy.calibration import smallest_noise
@@ -15,7 +16,9 @@ from private_graphs.privacy.checks import check
 from private_graphs.privacy.losses import Loss
 from private_graphs.privacy.queries import LATTICE_RATIO, Query, lattice_distance
 from private_graphs.privacy.query_prices import composed, loss_of
-from private_graphs.privacy.renyi import Releases
+
+if TYPE_CHECKING:
+    from private_graphs.privacy.renyi import Releases
 
 
 @lru_cache(maxsize=512)

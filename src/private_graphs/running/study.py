@@ -21,7 +21,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from private_graphs.core.errors import UsageError, UserError, suggest, wrong_fields
-from private_graphs.core.files import write_text
+from private_graphs.core.files import parsed_yaml, write_text
 from private_graphs.core.imports import STUDIES
 from private_graphs.core.limits import MOST_COUNT, MOST_JOBS, MOST_SEEDS, SMALLEST_DELTA
 from private_graphs.datasets.protocols import PROTOCOLS
@@ -273,13 +273,19 @@ class _StudyFile(Study):
 
 def study_ids() -> list[str]:
     """Return the identifiers of all studies: the folders with a ``study.yaml``."""
-    return sorted(path.parent.name for path in STUDIES.glob("*/study.yaml"))
+    return sorted(name for name in os.listdir(STUDIES) if _file_of(name).is_file())
+
+
+def _file_of(study_id: str) -> Path:
+    return STUDIES / study_id / "study.yaml"
 
 
 def load_study(study_id: str, scale: str = "full") -> Study:
     """Load ``studies/<study_id>/study.yaml`` at a scale; UserError names a wrong key."""
-    _known("studies", (study_id,), study_ids())
-    return read_study(STUDIES / study_id / "study.yaml", scale)
+    path = _file_of(study_id)
+    if not path.is_file():
+        _known("studies", (study_id,), study_ids())
+    return read_study(path, scale)
 
 
 @cache
@@ -287,7 +293,7 @@ def read_study(path: Path, scale: str) -> Study:
     """Load a study file at a scale, and check it and the names in it."""
     where = f"studies/{path.parent.name}/{path.name}"
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        raw = parsed_yaml(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(f"{where}: not valid YAML: {error}") from None
     full = validated(_StudyFile, raw, where)
@@ -488,6 +494,8 @@ def accepted(study: Study, run: Run) -> list[str]:
     """Return the datasets named by a run that the study accepts: those that it lists, and those of
     the kind that it reads which no study of the run lists, such as a user's graph."""
     names = listed(study)
+    if all(name in names for name in run.datasets or ()):
+        return list(run.datasets or ())
     known = set().union(*(listed(load_study(name, run.scale)) for name in run.study_names()))
     kinds = {dataset_spec(name).data for name in names}
     return [

@@ -11,8 +11,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-import yaml
-
+from private_graphs.core.files import parsed_yaml
 from private_graphs.core.imports import PACKAGE, modules_of
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def modules_by_name() -> dict[str, str]:
     folders = {PACKAGE.joinpath(*module.split(".")[1:-1]) for module in modules.values()}
     lists: dict[str, list[str]] = {}
     for folder in folders:
-        lists |= yaml.safe_load((folder / "names.yaml").read_text(encoding="utf-8"))
+        lists |= parsed_yaml((folder / "names.yaml").read_text(encoding="utf-8"))
     return {name: modules[stem] for stem in sorted(lists) for name in lists[stem]}
 
 
