@@ -45,7 +45,7 @@ test-all: test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m long --long $(SUITES)
 	$(BIN)/python -m pytest tests/mutants tests/mechanisms --all-mutants
 	$(BIN)/python -m pytest tests/test_faults.py tests/documents/test_payment.py --all-faults
-	$(BIN)/python -m pytest tests/workflow/test_demo.py tests/report/test_restate.py tests/test_docs_site.py --demo
+	$(BIN)/python -m pytest tests/workflow/test_demo.py tests/report/test_restate.py tests/test_docs_site.py tests/report/test_paper.py --demo
 	$(BIN)/private-graphs audit --mechanisms
 	$(BIN)/private-graphs audit --replay
 	test -z "$$PRIVATE_GRAPHS_MIRROR" || $(BIN)/private-graphs rerun --sample 20 --minutes 10 --mirror "$$PRIVATE_GRAPHS_MIRROR"

@@ -60,6 +60,7 @@ def changed(made):
     before.save(folder)
 
 
+@pytest.mark.long
 def test_a_job_computed_again_is_equal_in_every_row(rerun):
     answer = rerun(LINEAR, "--json")
     [job] = answer.json["jobs"]

@@ -1352,6 +1352,7 @@ def test_delta_of_several_releases_is_that_of_all_of_them():
 # --- attack on releases like the owner's --------------------------------------------------------
 
 
+@pytest.mark.long
 def test_an_attack_stays_private_and_sees_something_but_no_more_than_is_proved(run, data, tmp_path):
     rows = [row | {"body": f"{row['body']} rare{row['id']}"} for row in rows_of(240)]
     declared("bar", write(tmp_path / "n.csv", rows), unit="who", budget=30)

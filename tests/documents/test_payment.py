@@ -12,6 +12,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -26,7 +27,7 @@ from private_graphs import classify, cli
 from private_graphs.core import entropy, imports
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.manifest import changed_file
-from private_graphs.documents import files, noise, spending
+from private_graphs.documents import declaration, files, noise, spending
 from private_graphs.documents import ledger as ledgers
 from private_graphs.documents import release as releases
 from private_graphs.documents.hashing import HashedWords
@@ -294,6 +295,46 @@ def test_a_declaration_that_cannot_be_written_costs_nothing(data, monkeypatch):
     assert not hasattr(error.value, "__notes__") and spent() == (0, 0, [])
 
 
+def test_a_release_and_a_declaration_at_once_keep_the_newer_budget(data, monkeypatch):
+    texts()
+    later = threading.Thread(target=declared, args=("x", Path("n.csv")), kwargs={"budget": 2})
+    keep = declaration.keep
+
+    def slow(spec, folder):  # between what a charge reads of a declaration and what it writes
+        monkeypatch.setattr(declaration, "keep", keep)
+        later.start()
+        later.join(4)
+        return keep(spec, folder)
+
+    monkeypatch.setattr(declaration, "keep", slow)
+    classify("x", epsilon=1, out="R")
+    later.join()
+    assert declaration.needed("x", data).budget == 2
+
+
+def test_a_declaration_that_is_made_again_meanwhile_stops_the_charge(data, monkeypatch):
+    texts()
+    real = releases.rehearsed
+    monkeypatch.setattr(
+        releases, "rehearsed",
+        lambda *given: declared("x", Path("n.csv"), budget=0.5) and real(*given),
+    )  # fmt: skip
+    with pytest.raises(UsageError, match="declared again while .* nothing was spent"):
+        classify("x", epsilon=1, out="R")
+    assert not BudgetLedger(data).entries()
+
+
+@pytest.mark.parametrize("part", ["link", "data/ledgers", "data/ledgers/noise"])
+def test_files_that_may_be_given_away_lie_apart(data, part):
+    texts()
+    if part == "link":
+        Path("link").mkdir()
+        os.symlink("release", "link/private")
+    with pytest.raises(UsageError, match="are one through a link|is for the ledger alone"):
+        classify("x", epsilon=1, out=part)
+    assert not BudgetLedger(data).entries()
+
+
 def test_a_ledger_is_the_same_from_within_the_folder_of_raw_files(data, monkeypatch):
     texts()
     classify("x", epsilon=1, out="R")
@@ -479,6 +520,23 @@ def test_an_entry_of_another_tool_that_is_interrupted_counts_once(run, data, mon
     write(Path("n.csv"), rows_of(64))
     assert run(*command).code == 0
     assert spent()[2] == ["finished", "finished", "started", "finished"]
+
+
+def test_two_entries_at_once_count_twice(data, monkeypatch):
+    texts()
+    add = lambda: spending.add_spending("x", "both", mu=0.2)  # noqa: E731
+    second, finish = threading.Thread(target=add), BudgetLedger.finish
+
+    def slow(*given, **more):
+        monkeypatch.setattr(BudgetLedger, "finish", finish)
+        second.start()
+        second.join(0.5)
+        finish(*given, **more)
+
+    monkeypatch.setattr(BudgetLedger, "finish", slow)
+    add()
+    second.join()
+    assert spent()[2] == ["finished"] * 2
 
 
 def test_what_is_no_text_is_refused_before_anything_is_charged(run, data):

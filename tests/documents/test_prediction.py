@@ -210,3 +210,23 @@ def test_a_table_that_cannot_be_read_is_named_and_not_the_file_that_is_written(
         patched.setattr(own_tables.pyarrow.parquet, "ParquetFile", failed)
         refused(run(*command, "n.parquet"), 1, "n.parquet: cannot be read", "its disk or network")
     assert not (tmp_path / "p.csv").exists() and run(*command, "n.csv").code == 0
+
+
+@pytest.mark.parametrize("kind", ["lists", "parts", "mixed", "twice", "complex"])
+def test_a_column_that_is_no_text_is_named(data, tmp_path, kind):
+    frame = pd.DataFrame(rows_of(8))
+    if kind == "twice":
+        frame = pd.concat([frame, frame[["id"]]], axis=1)
+    else:
+        frame["body"] = {"lists": [["a"]] * 8, "parts": [{"a": 1}] * 8, "mixed": [1, "secret"] * 4,
+                         "complex": [1j] * 8}[kind]  # fmt: skip
+    with pytest.raises(UserError, match="body|Duplicate column") as error:
+        declared("x", frame)
+    assert "expected" in str(error.value) and "secret" not in str(error.value)
+
+
+def test_classes_that_look_the_same_are_refused(data, tmp_path):
+    nodes = write(tmp_path / "n.csv", rows_of(8))
+    for pair in (("\u00e9", "e\u0301"), ("a\u200b", "a"), ("\uff11", "1")):
+        with pytest.raises(UserError, match="name one class twice"):
+            declared("x", nodes, classes=(*pair, "bikes"))

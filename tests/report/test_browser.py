@@ -9,10 +9,12 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from small_shelves import AUDIT, shelf
 
-from private_graphs.report.table import layout_html
+from private_graphs.report.table import html, layout_html
+from private_graphs.running.exhibit import Column, Table
 from private_graphs.site.publish import write_all
 from private_graphs.site.shelf import recorded_shelf
 from private_graphs.site.site import write_pages
@@ -80,6 +82,13 @@ addEventListener("load", async () => {
     told.kept = location.search;
     told.links = all("nav a").filter((each) => !each.search.includes("results=demo")).length;
   }
+  const grouped = all("table").find((each) => each.tBodies.length > 1);
+  if (grouped) {
+    press("score", grouped.tHead);
+    const first = (row) => row.cells[0].textContent;
+    told.grouped = [...grouped.tBodies].map((group) => [...group.rows].map(first));
+  }
+  told.struck = [...new Set(all("s").map((each) => getComputedStyle(each, "::before").content))];
   told.stops = all("a[href], button, input, summary").filter((each) => each.tabIndex >= 0
     && each.checkVisibility() && each.getBoundingClientRect().right < 0
     && !(each.matches(".skip") || innerWidth < 832 && each.matches("#menu"))).length;
@@ -123,13 +132,16 @@ def site(tmp_path_factory):
     pictures = tmp_path_factory.mktemp("pictures")
     (root / "recorded/exhibits/small").rename(pictures / "small")  # not beside the pages
     write_pages(root, shelves, recorded_pictures=pictures)
-    layouts = []
-    for study, name in (("lrec2022", "table1"), ("progap", "table2")):
+    layouts, wide = [], []
+    for study, name in (("lrec2022", "table1"), ("progap", "table2"), ("inversion", "table4_1")):
         found = recorded_shelf(Path(__file__).parents[2] / "recorded" / study)
         table = found.blocks({each.name: each for each in found.exhibits}[name])[0]
+        wide += [
+            f'<div class="scroll" style="width: {PAGE}px">{text}</div>' for text in html(table)
+        ]
         layouts.append(f'<div class="scroll" style="width: {PAGE}px">{layout_html(table)}</div>')
     head = '<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="site.css">'
-    page = f"{head}<body>{''.join(layouts)}</body>"
+    page = f"{head}<body>{''.join([*layouts, *wide])}</body>"
     (root / TABLES).write_text(page, encoding="utf-8")
     heads = [f'<th data-group="{name}">{name}<small>verdict</small></th>' for name in GROUPS]
     row = "".join(f'<td data-head="{name}">holds</td>' for name in GROUPS)
@@ -137,6 +149,12 @@ def site(tmp_path_factory):
              f'{"".join(heads)}</tr></thead><tbody><tr><th scope="row">one</th>'
              f"<td>2</td>{row}</tr></tbody></table>")  # fmt: skip
     script = '<script src="site.js"></script>'
+    frame = pd.DataFrame(
+        {"unit": ["edge", "edge", "node"], "method": list("abc"), "score": [3, 1, 2]}
+    )
+    columns = [Column(name, lambda row, name=name: str(row[name]), above=name == "unit")
+               for name in frame]  # fmt: skip
+    cards += "".join(html(Table("Groups", frame, columns)))
     page = f'{head}<body><div class="tables">{cards}</div>{script}</body>'
     (root / CARDS).write_text(page, encoding="utf-8")
     return root
@@ -220,6 +238,10 @@ def test_heads_stay_and_tables_of_many_columns_are_stacked_on_a_phone(told):
     assert told[PRIVACY, 390, ""]["stacked"]
 
 
+def test_rows_are_sorted_below_the_heading_of_their_group(told):
+    assert told[CARDS, 390, ""]["grouped"] == [["edge", "b", "a"], ["node", "c"]]
+
+
 def test_a_card_names_its_column_once(told):
     assert set(told[CARDS, 390, ""]["labels"]) == {"printed", *GROUPS}
 
@@ -246,3 +268,27 @@ def test_tables_in_the_layout_of_their_papers_are_not_cut_and_fit_a_screen_and_a
 
 def test_a_picture_that_is_in_no_file_can_be_saved(told):
     assert told[FIGURE, 1280, ""]["saved"] == ["Curves.svg", "More_curves.svg"]
+
+
+def test_a_print_has_what_stands_open_and_the_notes_alone(site, tmp_path):
+    """A fold of five pages, a list of pages and a search are not on paper; the notes are."""
+    lines = "<br>".join(["a line"] * 300)
+    text = (
+        '<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="site.css"><body>'
+        f'<header class="doors">{lines}</header><nav>{lines}</nav><main><p>A page.</p>'
+        f"<details><summary>All columns</summary>{lines}</details>"
+        f'<details class="notes"><summary>Notes</summary>{lines}</details></main></body>'
+    )
+    pages = {}
+    for name, part in (("all", text), ("no notes", text.replace('class="notes"', ""))):
+        (site / "site" / "printed.html").write_text(part, encoding="utf-8")
+        out = tmp_path / f"{name}.pdf"
+        command = [CHROMIUM, *QUIET[:-1], f"--user-data-dir={tmp_path / 'profile'}",
+                   f"--print-to-pdf={out}", (site / "site" / "printed.html").as_uri()]  # fmt: skip
+        subprocess.run(command, capture_output=True, timeout=120, check=True)
+        pages[name] = len(re.findall(rb"/Type /Page\b", out.read_bytes()))
+    assert pages["no notes"] == 1 and 2 <= pages["all"] <= 6
+
+
+def test_what_is_struck_is_spoken(told):
+    assert told[TABLES, 1280, ""]["struck"] == ['"refuted: "']

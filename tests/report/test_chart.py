@@ -134,7 +134,7 @@ def test_categories_run_downwards_and_scores_across() -> None:
     figure = draw_chart(Chart("Dots", frame, x="protocol", line="epsilon", categories=True))
     (axis,) = figure.axes
     labels = [label.get_text() for label in figure.texts if label.get_ha() == "right"]
-    assert labels == ["released", "sound"]
+    assert labels == ["authors’ code", "corrected"]
     assert axis.get_ylim()[0] > axis.get_ylim()[1]
     assert sorted(x for x, _, _ in _points(figure)[0]) == sorted(frame["mean"])
 
@@ -258,3 +258,43 @@ def test_lines_do_not_join_categories() -> None:
     (axis,) = draw_chart(Chart("People", _frame(), x="splits", line="epsilon", joined=False)).axes
     joined = {line.get_linestyle() for line in axis.lines if line.get_color() in drawing._BUDGETS}
     assert joined == {"None"}
+
+
+SHAPES = [CURVES, {"title": "Dots", "x": "splits", "line": "epsilon", "column": "optimizer",
+                   "categories": True},
+          {"title": "Names", "x": "protocol", "line": "epsilon", "categories": True},
+          {"title": "A row", "x": "splits", "line": "epsilon", "row": "protocol"}]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape["title"])
+def test_every_mark_and_every_name_is_in_one_part_that_a_phone_shows(shape) -> None:
+    figure = draw_chart(Chart(frame=_frame(), **shape))
+    wide, tall = figure.get_size_inches()
+
+    def parts(x: float, y: float) -> int:
+        """Return how many parts have a place, in shares of the picture from the left below."""
+        across, down = x * wide, (1 - y) * tall
+        return sum(left <= across <= left + width and top <= down <= top + height
+                   for left, top, width, height in figure.boxes)  # fmt: skip
+
+    places = [text.get_position() for text in figure.texts if text.get_rotation() == 0]
+    for axis in figure.axes:
+        for mark in _marks(axis):
+            to_share = axis.transData + figure.transFigure.inverted()
+            places += to_share.transform(mark.get_xydata()).tolist()
+    assert len(places) > len(_frame())
+    assert {parts(x, y) for x, y in places} == {1}
+
+
+def test_every_point_of_a_file_has_its_words_and_its_statement(tmp_path: Path) -> None:
+    frame = _frame(statement_id=[f"{place:04x}" for place in range(len(_frame()))])
+    text = save(draw_chart(Chart(frame=frame, **CURVES)), tmp_path / "told", ["svg"])[0].read_text()
+    marks = re.findall(r'data-statement="(\w+)"><title>([^<]*)</title></use>', text)
+    expected = {
+        row.statement_id: f"{row.epsilon:g}, {row.splits}: {row.mean:.3f} ± {row.std:.3f}"
+        for row in frame.itertuples()
+    }
+    assert len(marks) == len(frame) and dict(marks) == expected
+    (words,) = re.findall("<desc>([^<]*)</desc>", text)
+    assert "authors’ code, SGD; authors’ code, Adam; corrected, SGD" in words
+    assert "Lines: 2; 137" in words and f"to {frame['mean'].max():.3f}" in words

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from private_graphs.core.markup import markdown_text
 from private_graphs.report import table as tables
+from private_graphs.report.latex import tex, tex_text
 from private_graphs.report.layout import (
     NOT_PRINTED,
     NOT_RUN,
@@ -111,10 +112,10 @@ def test_all_forms_have_the_same_escaped_cells(number, score, name, refuted):
         f"<br>{markdown_text(layout.rows[0][3].lines[0].text)}"
     )
 
-    text = tables.tex(table(layout))
-    body = text[text.index(r"\midrule") : text.index(r"\bottomrule")]
-    assert body.count(tables.tex_text(layout.rows[0][3].lines[0].text)) == 1
-    assert (r"\struck{\textbf{" + tables.tex_text(number) in body) == refuted
+    text = tex(table(layout))
+    body = text[text.index(r"\endfoot") : text.index(r"\end{longtable}")]
+    assert body.count(tex_text(layout.rows[0][3].lines[0].text)) == 1
+    assert (r"\struck{\textbf{" + tex_text(number) in body) == refuted
     lines = [line for line in body.splitlines()[1:] if line != r"\addlinespace"]
     assert len(lines) == len(ROWS) + 1
     assert {len(re.findall(r"(?<!\\)&", line)) for line in lines} == {4}
@@ -125,15 +126,14 @@ def test_a_printed_number_without_a_place_is_an_error():
         laid({("a", 3, "SGD"): LayoutCell(".5")}, {})
 
 
-def test_a_tall_table_goes_on_on_the_next_page_below_the_names_of_its_rows():
-    lines = [Line("code", f".{place:02d}") for place in range(40)]
-    text = tables.tex(table(laid({}, {("a", epsilon, "SGD"): lines for epsilon in (1, 2)})))
-    first, second = text.split(r"\end{table*}")[:2]
-    assert r"\caption{title (continued)}" in second and r"\caption{title}" in first
-    rows = second[second.index(r"\midrule") :].splitlines()[1:]
-    assert rows[0].split(" & ")[:3] == ["a", "", "2"] and "b" == rows[42].partition(" ")[0]
-    for line in lines:
-        assert [part.count(line.text) for part in (first, second)] == [1, 1]
+def test_no_page_ends_within_a_short_block_of_rows_and_the_head_is_on_every_page():
+    lines = [Line("code", f".{place:02d}") for place in range(3)]
+    text = tex(table(laid({}, {("a", epsilon, "SGD"): lines for epsilon in (1, 2)})))
+    rows = text[text.index(r"\endfoot") : text.index(r"\end{longtable}")].splitlines()[1:]
+    first = [line.endswith(r"\\*") for line in rows[: rows.index(r"\addlinespace")]]
+    assert first == [True] * 7 + [False]
+    assert text.count(r"\toprule") == 2 and r"\caption[]{title (continued)}" in text
+    assert [text.count(line.text) for line in lines] == [2] * 3
 
 
 def test_what_is_not_run_and_what_the_paper_does_not_print_is_said():

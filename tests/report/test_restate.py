@@ -42,7 +42,11 @@ def jobs_of(runs: pd.DataFrame, every: bool = False):
             yield job, rows
 
 
-@pytest.mark.parametrize("study", STUDIES)
+SLOW = pytest.param("progap", marks=pytest.mark.long)
+"""Its accountant composes Rényi moments for half a minute."""
+
+
+@pytest.mark.parametrize("study", [*(name for name in STUDIES if name != "progap"), SLOW])
 def test_every_sentence_and_number_of_a_statement_is_the_present_codes(study, prices, request):
     """Of one job of each kind; of all jobs with ``--demo``."""
     recorded = read_recorded(FOLDER / study)

@@ -27,6 +27,7 @@ def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workflow:
     return make_workflow({})
 
 
+@pytest.mark.long
 def test_device_cuda_asks_slurm_for_a_gpu_by_its_profile(root: Path, tmp_path: Path) -> None:
     """The rules ask for ``gpu=1``, which the executor of the profile passes on to sbatch."""
     profile = yaml.safe_load((root / PROFILE).read_text(encoding="utf-8"))
@@ -81,6 +82,7 @@ rule mine:
 """
 
 
+@pytest.mark.long
 def test_the_workflow_is_a_module_of_another_one(root: Path, tmp_path: Path) -> None:
     """In another folder, which has none of the files of the project."""
     (tmp_path / "Snakefile").write_text(OUTER.format(root=root, config=CONFIG))
@@ -91,6 +93,7 @@ def test_the_workflow_is_a_module_of_another_one(root: Path, tmp_path: Path) -> 
     assert dataset.is_file()
 
 
+@pytest.mark.long
 def test_a_folder_without_a_configuration_gets_the_results_of_the_one_here(
     root: Path, tmp_path: Path
 ) -> None:

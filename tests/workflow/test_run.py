@@ -63,6 +63,7 @@ def test_a_first_run_without_network_leaves_rows_exhibits_and_pages(first_run: F
     assert re.search(r"^Finished: 4 runs on synthetic data, which say nothing", run.stdout, re.M)
 
 
+@pytest.mark.long
 def test_the_report_of_snakemake_holds_each_table_and_picture(first_run: FirstRun) -> None:
     project = first_run.project
     written = project.snakemake("--report", "report.zip")
@@ -301,6 +302,7 @@ def test_missing_raw_files_are_one_message_and_no_other_job_runs(project: Projec
     assert not list((project.path / "data" / "raw").rglob("ind.cora.*"))
 
 
+@pytest.mark.long
 def test_an_unexpected_error_keeps_its_traceback_in_the_log(finished: Project) -> None:
     script = finished.path / "workflow" / "scripts" / "exhibits.py"
     text = script.read_text()

@@ -40,10 +40,9 @@ def load_data(
 
 def declared_bound(dataset: str, data: Path) -> int | None:
     """Return the declared bound on the edges of a dataset."""
-    from private_graphs.datasets.own import OWN_FOLDER
-    from private_graphs.datasets.registry import dataset_spec
+    from private_graphs.datasets.registry import OWN_FOLDER, dataset_spec
 
-    return dataset_spec(dataset, data.parent / OWN_FOLDER).max_edges
+    return dataset_spec(dataset, data.parent / OWN_FOLDER.name).max_edges
 
 
 def refuse_without_memory(job: Job, features: str | None, data: Path) -> None:

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 _MARKDOWN = {mark: f"\\{mark}" for mark in "\\`*_[]|"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
 
 def markdown_text(text: str) -> str:
     """Return ``text`` escaped for Markdown, on one line."""
-    return escaped(text, _MARKDOWN)
-
-
-def escaped(text: str, marks: Mapping[str, str]) -> str:
-    """Return ``text`` on one line, with every mark replaced by what ``marks`` has for it."""
-    return "".join(marks.get(mark, mark) for mark in on_one_line(text))
+    return "".join(_MARKDOWN.get(mark, mark) for mark in on_one_line(text))
 
 
 def on_one_line(text: str) -> str:

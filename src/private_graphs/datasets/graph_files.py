@@ -19,8 +19,8 @@ from private_graphs.datasets.arrays import UndirectedEdges
 from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
 from private_graphs.datasets.labelled import INFO_FILE, RawFile
 from private_graphs.datasets.labelled import MASKS as LABELLED_MASKS
-from private_graphs.datasets.own import keyed_split
 from private_graphs.datasets.spec import numbered
+from private_graphs.graphs.split import keyed_split
 
 BOUND_FILE = "bound.json"
 """File beside a kept graph with the public bound on its edges."""

@@ -6,7 +6,6 @@ another matter: ``private_graphs.documents``.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -38,6 +37,7 @@ from private_graphs.datasets.spec import TEXT_FEATURES, DatasetSpec, GraphSize
 from private_graphs.datasets.spelling import NOT_SEEN, is_missing, looks, seen
 from private_graphs.datasets.text_graph import TextGraph, TextGraphInfo
 from private_graphs.datasets.views import DataView
+from private_graphs.graphs.split import keyed_split
 
 OWN_FOLDER = "own"
 """Folder of the declarations, next to the folder of raw files: ``data/raw`` -> ``data/own``."""
@@ -220,25 +220,6 @@ def source_records(spec: OwnGraph) -> list[RawFile]:
                 f"needs it: check the path{relative_to(path)}"
             ) from error
     return records
-
-
-def keyed_split(ids: list[str], seed: int) -> np.ndarray:
-    """Return 0 (train), 1 (validation) or 2 (test) for each of N >= 3 distinct ids, 80/10/10.
-
-    Ids are ordered by BLAKE2b(id) under a key made of the seed; the first tenth (rounded, at least
-    one) validates, the next tests, the others train. The split depends on the ids and the seed
-    alone, not even on the order of the file.
-    """
-    key = f"private-graphs own split {seed}".encode()
-    digests = [
-        hashlib.blake2b(node_id.encode(), key=key, digest_size=16).digest() + node_id.encode()
-        for node_id in ids
-    ]
-    order = sorted(range(len(ids)), key=digests.__getitem__)
-    share = max(1, round(len(ids) / 10))
-    split = np.zeros(len(ids), dtype=np.int64)
-    split[order[:share]], split[order[share : 2 * share]] = 1, 2
-    return split
 
 
 def read_own(spec: OwnGraph, view: DataView) -> TextGraph:

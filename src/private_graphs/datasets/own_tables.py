@@ -349,6 +349,8 @@ def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table
         file = pyarrow.parquet.ParquetFile(pa.BufferReader(data))
         meant = _columns_of(path, file.schema_arrow.names, roles)
         names = list(meant.values())
+        for name in names:  # the library asks for the parts of lists under other names
+            _require_readable(path, name, file.schema_arrow.field(name).type)
         # texts that repeat or are empty take no room in the file, but in memory
         most = MOST_TABLE_BYTES // (_CELL_BYTES * max(1, len(names)))
         if file.metadata.num_rows > most:
@@ -537,11 +539,8 @@ def _check_rows(path: Path, data: bytes, n_fields: int, delimiter: str) -> None:
         )
 
 
-def _as_text(path: Path, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column as strings; missing values and empty strings are null."""
-    import pyarrow.compute as pc
-
-    kind = column.type
+def _require_readable(path: Path, name: str, kind: pa.DataType) -> None:
+    """Raise UserError unless values of a type are text, or have one spelling."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     readable = (
@@ -559,6 +558,13 @@ def _as_text(path: Path, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
             f"{path}: column {name!r} is of type {kind}, expected text or whole numbers; {why}"
             "write it as text"
         )
+
+
+def _as_text(path: Path, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column as strings; missing values and empty strings are null."""
+    import pyarrow.compute as pc
+
+    _require_readable(path, name, column.type)
     try:
         column = column.cast(pa.string())
         column.validate(full=True)  # Parquet declares bytes as UTF-8 without a check

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from private_graphs.core.errors import UsageError, UserError, counted, require_text
+from private_graphs.core.errors import (
+    UsageError,
+    UserError,
+    counted,
+    require_text,
+    system_error_text,
+)
 from private_graphs.datasets.own_tables import is_frame
 from private_graphs.documents.declaration import DATA, Declared
 from private_graphs.documents.intake import declare
@@ -175,7 +181,7 @@ def predict(
     try:
         protected = BudgetLedger(Path(data)).count_protected(found.ids)
     except (OSError, UserError) as error:
-        unread = str(error)
+        unread = system_error_text(error) if isinstance(error, OSError) else str(error)
     known, words = found.words.tolist()
     return Predicted(
         found.ids, found.classes, np.concatenate(found.scores),

@@ -144,8 +144,11 @@ class Declaration(BaseModel):
             )
         if self.classes and len(set(self.classes)) < 2:
             raise ValueError(f"classes are {listed(self.classes)}; expected at least two")
-        if len(set(self.classes)) < len(self.classes):
-            raise ValueError("classes name one class twice; expected each once")
+        if len(set(map(seen, self.classes))) < len(self.classes):
+            raise ValueError(
+                "classes name one class twice, perhaps in another Unicode form or with invisible "
+                "characters; expected each once"
+            )
         if self.vocabulary and (self.public or self.public_files):
             raise ValueError(
                 "vocabulary and public documents are both given; the words come from one of them: "
@@ -240,6 +243,15 @@ def needed(name: str, data: Path) -> Declaration:
             "first: private-graphs declare NAME --nodes FILE --text COLUMN --label COLUMN"
         )
     return declaration
+
+
+def require_current(spec: Declaration, data: Path) -> None:
+    """Raise UsageError if a declaration is another one by now than when it was read."""
+    if needed(spec.name, data).model_copy(update={"ledger": spec.ledger}) != spec:
+        raise UsageError(
+            f"{spec.name!r} was declared again while this command read its tables; nothing was "
+            "spent: run the command again"
+        )
 
 
 def keep(declaration: Declaration, data: Path) -> Path:

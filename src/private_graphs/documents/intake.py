@@ -21,7 +21,6 @@ from private_graphs.documents.declaration import (
     checked,
     delta_of,
     folder_of,
-    keep,
 )
 
 
@@ -124,11 +123,7 @@ def declare(
     entries = ledger.entries()
     people = people_of(spec, docs, ledger) if entries else None
     earlier = earlier_releases(spec, docs, people, entries) if people else []
-    path = keep(
-        spec.model_copy(
-            update={"ledger": ledger.state(), "nodes_sha256": sha256_of(spec.nodes)}
-        ), data,
-    )  # fmt: skip
+    path = ledger.declare(spec.model_copy(update={"nodes_sha256": sha256_of(spec.nodes)}))
     warnings = list(docs.warnings)
     promised = min((entry.budget for entry in earlier if entry.budget), default=math.inf)
     if promised < (budget or math.inf):
@@ -166,7 +161,15 @@ def _stored(table: Any, name: str, role: str, data: Path) -> Any:
     if not is_frame(table):
         return table
     content = io.BytesIO()
-    table.to_parquet(content, index=False)
+    try:
+        table.to_parquet(content, index=False)
+    except (ValueError, TypeError, NotImplementedError) as error:
+        # the last part of an error of Arrow names the column, the first one quotes private values
+        raise UserError(
+            f"DataFrame of {role}: cannot be kept as a table ({error.args[-1]}); expected columns "
+            "of text or whole numbers, each with a name of its own: convert others with "
+            ".astype(str), or leave them out"
+        ) from error
     digest = hashlib.sha256(content.getvalue()).hexdigest()[:12]
     folder = folder_of(data)
     folder.mkdir(parents=True, exist_ok=True)

@@ -43,13 +43,21 @@ from private_graphs.documents.accounts import (
     over_budget,
     units_on,
 )
-from private_graphs.documents.declaration import LedgerState, beside, ledger_states, note_ledger
+from private_graphs.documents.declaration import (
+    Declaration,
+    LedgerState,
+    beside,
+    keep,
+    ledger_states,
+    note_ledger,
+)
 from private_graphs.documents.noise import NoiseKey
 from private_graphs.privacy.rounding import at_most
 
 FOLDER = "ledgers"
 """Folder of the ledger beside the folder of raw files: ``data/raw`` -> ``data/ledgers``."""
-_RELEASES, _KEY, _LOCK, _LINES, _NOISE = "releases.jsonl", "key", "lock", "lines", "noise"
+_RELEASES, _KEY, _LINES, _NOISE = "releases.jsonl", "key", "lines", "noise"
+_LOCK, _ENTRY = "lock", "entry.lock"
 _KEY_BYTES = 32
 _ABOUT = """# What this folder is
 
@@ -139,13 +147,23 @@ class BudgetLedger:
             kinds = {line["kind"] for line in self._lines() if line["release"] == release}
         return next((kind for kind in ("finished", "started") if kind in kinds), "")
 
-    def state(self) -> LedgerState | None:
-        """Return the number and digest of the last line; None for an empty ledger."""
-        if not self._path.exists():
-            return None
+    def declare(self, declaration: Declaration) -> Path:
+        """Write a declaration, with the last line of the ledger, and return its path.
+
+        A release that is charged writes its line into the declaration that it finds. Under one lock
+        neither overwrites what the other has written: an older, larger budget would hold again.
+        """
         with self._locked():
-            lines = self._lines()
-        return _state(lines[-1]) if lines else None
+            states = [_state(line) for line in self._lines()[-1:]]
+            ledger = states[0] if states else None
+            return keep(declaration.model_copy(update={"ledger": ledger}), self.data)
+
+    @contextmanager
+    def entering(self) -> Iterator[None]:
+        """Let one process at a time enter spending of another tool: what a second one finds is
+        finished, or was left by a process that ended."""
+        with self._locked(_ENTRY):
+            yield
 
     def check(self, state: LedgerState) -> None:
         """Raise UserError unless the ledger has a line that somebody has seen in it."""
@@ -411,19 +429,19 @@ class BudgetLedger:
         )
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Hold the lock of the ledger; the system releases it when a process dies."""
+    def _locked(self, name: str = _LOCK) -> Iterator[None]:
+        """Hold a lock of the ledger; the system releases it when a process dies."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         hide_from_git(self.folder)
         if not (about := self.folder / "README.md").exists():
             write_text(about, _ABOUT)
-        file = os.open(self.folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        file = os.open(self.folder / name, os.O_CREAT | os.O_RDWR, 0o600)
         try:
-            with naming(self.folder / _LOCK):
+            with naming(self.folder / name):
                 fcntl.flock(file, fcntl.LOCK_EX)
             yield
         finally:
-            with naming(self.folder / _LOCK):
+            with naming(self.folder / name):
                 os.close(file)
 
 

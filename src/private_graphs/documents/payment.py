@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from private_graphs.core.errors import UserError
+from private_graphs.core.errors import UserError, system_error_text
 from private_graphs.core.files import atomic_path, sync
 from private_graphs.core.private_files import private_folder
 from private_graphs.documents.ledger import BudgetLedger
@@ -133,8 +133,9 @@ class Payment:
         try:
             state = self.ledger.state_of(self.release())
         except (OSError, UserError) as error:
+            why = system_error_text(error) if isinstance(error, OSError) else error
             return (
-                f"the ledger cannot be read ({error}): if {spent}, as 'private-graphs ledger "
+                f"the ledger cannot be read ({why}): if {spent}, as 'private-graphs ledger "
                 f"{self.name}' says once it can be, the same command continues this {what} at no "
                 "further cost"
             )

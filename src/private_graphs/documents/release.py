@@ -32,6 +32,7 @@ from private_graphs.documents.accounts import (
     Account,
     Cost,
     People,
+    RecordedRelease,
     charged_account,
     left_words,
     over_budget,
@@ -48,7 +49,13 @@ from private_graphs.documents.answers import (
     recall_words,
     size_words,
 )
-from private_graphs.documents.declaration import Declaration, changes_of, delta_of, needed
+from private_graphs.documents.declaration import (
+    Declaration,
+    changes_of,
+    delta_of,
+    needed,
+    require_current,
+)
 from private_graphs.documents.earlier import earlier_releases, people_of
 from private_graphs.documents.hashing import HashedWords, listed_words
 from private_graphs.documents.ledger import BudgetLedger
@@ -571,6 +578,7 @@ def classify(
             if (seen := state_in(folder, ledger.folder)) is not None:
                 ledger.check(seen)
             room = plan.room
+            _refuse_shared(folder, ledger)
             result = partial(
                 Classified, **base, statement=statement.model_dump(mode="json"),
                 release=folder / "release", private=folder / "private" if room[1:] else None,
@@ -616,9 +624,14 @@ def _charge(
         say(f"{counted(noise.others, 'release')} in the ledger could be continued by the same "
             "command, table, declaration and version as before; this is another one, and is "
             "charged")  # fmt: skip
+
+    def check(entries: list[RecordedRelease]) -> None:
+        require_current(spec, ledger.data)  # its budget may be smaller by now
+        earlier_releases(spec, docs, plan.people, entries)
+
     ledger.start(
         plan.people, plan.costs, spec.budget, plan.epsilon, links=plan.links, noise=noise,
-        check=lambda entries: earlier_releases(spec, docs, plan.people, entries),
+        check=check,
         delta=plan.delta, unit=plan.unit_name, relation=plan.relation,
         mechanisms=plan.trees(), **words,
     )  # fmt: skip
@@ -709,6 +722,25 @@ def _refuse_earlier(folder: Path, force: bool, continued: str | None) -> None:
                 f"{folder / part}: has the files of an earlier run; choose another --out, or "
                 "overwrite them with --force (what that run has spent stays in the ledger)"
             )
+
+
+def _refuse_shared(folder: Path, ledger: BudgetLedger) -> None:
+    """Raise UsageError where links or ``--out`` put files into a folder that has another purpose.
+
+    What may be given away would lie beside what may not, or stop the ledger.
+    """
+    release, private = ((folder / part).resolve() for part in ("release", "private"))
+    if release == private or release in private.parents or private in release.parents:
+        raise UsageError(
+            f"{folder}: its folders release and private are one through a link, and what lies in "
+            "private must not be given away; remove the link"
+        )
+    kept = ledger.folder.resolve()
+    if any(kept == part or kept in part.parents for part in (release, private)):
+        raise UsageError(
+            f"--out is {folder}, within {ledger.folder}, which is for the ledger alone; choose "
+            "another --out"
+        )
 
 
 @contextmanager

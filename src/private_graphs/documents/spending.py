@@ -332,12 +332,20 @@ def add_spending(
     Raises:
         UsageError: numbers that are none, or a δ that is not below that of the declaration.
     """
-    from private_graphs.documents.payment import paid
-
     require_text(sentence=sentence)
     if not sentence.strip():
         raise UsageError("--sentence is empty; say which tool released what, and when")
-    book = _Book.of(name, Path(data))
+    with BudgetLedger(Path(data)).entering():
+        return _entered(name, sentence, mu, epsilon, delta, relation, Path(data))
+
+
+def _entered(
+    name: str, sentence: str, mu: float | None, epsilon: float | None, delta: float, relation: str,
+    data: Path,
+) -> Spent:  # fmt: skip
+    from private_graphs.documents.payment import paid
+
+    book = _Book.of(name, data)
     if book.unit == LINK:
         raise UsageError(f"{name!r}: all documents are public; no spending of theirs is counted")
     cost = _cost(mu, epsilon, delta, book.delta, relation)
@@ -355,7 +363,7 @@ def add_spending(
             )  # fmt: skip
         payment.begin(book.ledger, lambda: release)
         book.ledger.finish(release)
-        return _Book.of(name, Path(data)).spent
+        return _Book.of(name, data).spent
 
 
 def _cost(

@@ -3,10 +3,11 @@
 Matplotlib writes one drawing as SVG, PNG and PDF, offline, and equal values give equal bytes. The
 panels are placed here, in inches.
 
-Pictures are those of papers: facets in a row, 7 inches wide, or one panel in a column of 3.5; the
-title is the caption below them. A phone shows the parts of a wide picture (``Picture.boxes``) below
-each other. The SVG is what Matplotlib writes, with real text, no background, and a style sheet with
-other colours for dark mode.
+Pictures are those of papers: a grid of facets as wide as a page of the site, or one panel in a
+third of it, with one legend; the title is the caption below them. A phone shows the parts of a wide
+picture (``Picture.boxes``) below each other, and every mark is in one of them. The SVG is what
+Matplotlib writes, with real text, no background, and a style sheet with other colours for dark
+mode.
 
 A colour has one meaning in all pictures: those of protocols, shades of violet for ε, red for what
 an attack refutes; other lines have none of these.
@@ -21,6 +22,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from html import escape
 from io import BytesIO
 from itertools import cycle, pairwise, product
 from pathlib import Path
@@ -39,10 +41,11 @@ from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
 from private_graphs.core.files import atomic_path
-from private_graphs.report.words import number
+from private_graphs.datasets.protocols import PROTOCOLS
+from private_graphs.report.words import enumeration, number
 from private_graphs.running.exhibit import Chart, Heatmap, Pictures
 
-WIDTH, COLUMN, LINE, TEXT = 7.0, 3.45, 0.17, 9.0
+WIDTH, COLUMN, LINE, TEXT = 10.4, 3.45, 0.17, 9.0
 """Width of a picture with facets and of one panel, and height of a line of text, in inches; text
 size in points."""
 _GAP, _HANDLE, _MOST = 0.12, 0.34, 4
@@ -102,6 +105,10 @@ class Picture(Figure):
 
     boxes: list[tuple[float, float, float, float]]
     """Left, top, width and height of the parts, in inches from the left and the top."""
+    marks: list[list[tuple[str, str]]]
+    """By set of points: the words and the statement of each."""
+    words: str
+    """What a screen reader says of it."""
 
 
 def draw_chart(chart: Chart) -> Picture:
@@ -124,44 +131,64 @@ def draw_chart(chart: Chart) -> Picture:
         places, styles, grid = _places(chart), _styles(chart), _grid(chart)
         entries = _line_entries(chart, frame, styles) if chart.line else []
         single = sum(len(panels) for _, panels in grid) == 1
-        direct = single and len(entries) <= _MOST and not chart.categories and not chart.words
-        width = COLUMN if single and not chart.words else WIDTH
+        width = min(COLUMN * max(len(panels) for _, panels in grid), WIDTH)
+        direct = single and len(entries) <= _MOST and not chart.categories
         blocks = []
         for heading, panels in grid:
             bold, *subtitles = heading.split("\n")
             blocks += [_text(bold, COLUMN, color=_INK, weight="bold")] if bold else []
             blocks += [_text(subtitle, COLUMN) for subtitle in subtitles]
-            rows = pd.concat([panel for _, panel in panels])
-            legend = _line_entries(chart, rows, styles) if chart.words else []
-            side_legend = bool(legend) and len(panels) == 1
-            drawn = _panels(chart, panels, places, styles, COLUMN if side_legend else width,
-                            entries if direct else ())  # fmt: skip
-            if side_legend:
-                blocks.append(_beside(drawn, _column(legend, COLUMN, chart.line_label)))
-            else:
-                blocks += [drawn, _legend(legend, width, chart.line_label)]
-        if not chart.words and not direct:
+            blocks.append(_panels(chart, panels, places, styles, width, entries if direct else ()))
+        if not direct:
             blocks.append(_legend(entries, width, chart.line_label))
-        return _stack(chart.title, width, [*blocks, _legend(_other_entries(chart), width)])
+        blocks.append(_legend(_other_entries(chart), width))
+        return _stack(chart.title, width, blocks, _description(chart, grid))
 
 
 def _grid(chart: Chart) -> list[tuple[str, list[tuple[str, pd.DataFrame]]]]:
     """Return the rows of facets, each with its heading, and the facets with their names.
 
-    Few facets are in one row, those of one column in rows of ``_MOST`` at most.
+    A chart with rows and columns is their grid; other facets are in rows of ``_MOST`` at most. A
+    heading says what is known of the lines below it (``Chart.words``).
     """
-    names = _order(chart.frame[chart.column]) if chart.column else [""]
-    grid = [
-        (_name(heading), [(_name(name), rows[rows[chart.column] == name] if chart.column else rows)
-                          for name in names])
-        for heading, rows in _facets(chart.frame, chart.row)
-    ]  # fmt: skip
-    facets = [(", ".join(filter(None, (heading.replace("\n", ", "), name))), panel)
-             for heading, panels in grid for name, panel in panels if len(panel)]  # fmt: skip
-    if chart.words or (chart.column and len(facets) > _MOST):
-        return grid
-    size = -(-len(facets) // -(-len(facets) // _MOST))
+    rows = [
+        ("\n".join(filter(None, (_name(heading), _line_words(chart, part)))), part)
+        for heading, part in _facets(chart.frame, chart.row)
+    ]
+    if chart.row and chart.column and len(rows) > 1:
+        return [(heading, [(_name(name), panel) for name, panel in _facets(part, chart.column)])
+                for heading, part in rows]  # fmt: skip
+    facets = [(", ".join(filter(None, (*heading.split("\n"), _name(name)))), panel)
+              for heading, part in rows for name, panel in _facets(part, chart.column)]  # fmt: skip
+    most = _MOST - chart.categories  # names of categories stand beside every panel
+    size = -(-len(facets) // -(-len(facets) // most))
     return [("", facets[start : start + size]) for start in range(0, len(facets), size)]
+
+
+def _description(
+    chart: Chart, grid: Sequence[tuple[str, Sequence[tuple[str, pd.DataFrame]]]]
+) -> str:
+    """Return what a picture shows, in sentences for a screen reader."""
+    names = [_name(line) for line in _order(chart.frame[chart.line])] if chart.line else []
+    panels = [", ".join(filter(None, (heading.partition("\n")[0], name)))
+              for heading, row in grid for name, _ in row]  # fmt: skip
+    known = chart.frame[chart.y].dropna()
+    axes = (f"Across: {chart.x_label or chart.x}. Upwards: {chart.y_label or chart.y}"
+            if not chart.categories else f"Across: {chart.y_label or chart.y}")  # fmt: skip
+    ends = f", from {number(known.min(), 3)} to {number(known.max(), 3)}" if len(known) else ""
+    lists = [("Panels", filter(None, panels)), ("Lines", names)]
+    return ". ".join([f"{axes}{ends}", *(f"{head}: {'; '.join(held)}" for head, held in
+                      ((head, list(texts)) for head, texts in lists) if held)]) + "."  # fmt: skip
+
+
+def _line_words(chart: Chart, rows: pd.DataFrame) -> str:
+    """Return what is known of the lines of some rows: ``2 → 3.39, 8 → none``."""
+    if not chart.words:
+        return ""
+    known = rows.dropna(subset=[chart.y])
+    words = [f"{_name(line)} {enumeration(list(dict.fromkeys(filter(None, part[chart.words]))))}"
+             for line, part in _facets(known, chart.line) if any(part[chart.words])]  # fmt: skip
+    return f"{chart.line_label} {'; '.join(words)}".strip() if words else ""
 
 
 def draw_heatmap(heatmap: Heatmap) -> Figure:
@@ -275,7 +302,8 @@ def _for_pages(data: bytes, figure: Picture) -> bytes:
     It has a third of the characters that Matplotlib writes. ``data-boxes`` are the parts of a wide
     picture.
     """
-    text = _smaller(data.decode())
+    text = _POINTS.sub(lambda match: _told(match, figure), data.decode())
+    text = _smaller(text)
     names: dict[str, str] = {}
     text = _STYLE_OF.sub(
         lambda match: f' class="s{names.setdefault(match[1], str(len(names)))}"', text
@@ -292,7 +320,20 @@ def _for_pages(data: bytes, figure: Picture) -> bytes:
     wide = figure.get_figwidth() > COLUMN
     boxes = ";".join(" ".join(f"{72 * coord:.1f}" for coord in box) for box in figure.boxes if wide)
     head = f'<svg class="chart" role="img" data-boxes="{boxes}" '
+    text = text.replace("</title>", f"</title><desc>{escape(figure.words)}</desc>", 1)
     return text.replace("<svg ", head, 1).encode()
+
+
+def _told(match: re.Match[str], figure: Picture) -> str:
+    """Return a set of points whose marks have their words, and the statement of their numbers."""
+    texts = iter(figure.marks[int(match[1])])
+
+    def told(mark: re.Match[str]) -> str:
+        words, statement = next(texts)
+        about = f' data-statement="{escape(statement)}"' if statement else ""
+        return f"{mark[0][:-2]}{about}><title>{escape(words)}</title></use>"
+
+    return _USE.sub(told, match[0])
 
 
 def _smaller(text: str) -> str:
@@ -342,6 +383,8 @@ def _indexed(match: re.Match[str]) -> str:
     return b64encode(stream.getvalue()).decode()
 
 
+_POINTS = re.compile(r'<g id="points-(\d+)">.*?</g>\s*</g>', re.DOTALL)
+_USE = re.compile(r"<use [^>]*/>")
 _WHOLE = '<g id="figure_1"'
 _FONT = "font-size:9px;font-family:'DejaVu Sans','Verdana',sans-serif;"
 """Font of most texts, which the whole picture has instead."""
@@ -376,10 +419,10 @@ _LEFT_OUT = tuple(
 # --- the parts of a picture -----------------------------------------------------------------------
 
 
-def _stack(title: str, width: float, blocks: Sequence[_Block]) -> Picture:
+def _stack(title: str, width: float, blocks: Sequence[_Block], words: str = "") -> Picture:
     """Return a figure of the blocks below each other, with their total height; no title is seen."""
     figure = Picture(figsize=(width, sum(tall for tall, _ in blocks) + 0.1), label=title)
-    figure.boxes = []
+    figure.boxes, figure.marks, figure.words = [], [], words
     top = figure.get_figheight() - 0.05
     for tall, paint in blocks:
         paint(figure, top)
@@ -436,16 +479,6 @@ def _text(words: str, width: float, **style: Any) -> _Block:
     return height, paint
 
 
-def _beside(first: _Block, second: _Block) -> _Block:
-    """Return two blocks beside each other; the second one begins at the middle of the picture."""
-
-    def paint(figure: Picture, top: float) -> None:
-        first[1](figure, top)
-        second[1](figure, top)
-
-    return max(first[0], second[0]), paint
-
-
 @cache
 def _width(words: str, **font: Any) -> float:
     prop = FontProperties(family="DejaVu Sans", **({"size": TEXT} | font))
@@ -467,25 +500,18 @@ def _margin(names: Sequence[str]) -> float:
 
 
 def _legend(entries: Sequence[_Entry], width: float, title: str = "") -> _Block:
-    """Return legend samples with their texts, in one or two columns."""
+    """Return legend samples with their texts, in as many columns as there is room for."""
     if not entries:
         return 0.0, lambda figure, top: None
     lines = _flow(entries, title)
-    half = len(lines) if width < WIDTH else -(-len(lines) // 2)
-    height = half * LINE + 0.14
+    high = -(-len(lines) // int(width / COLUMN))
+    height = high * LINE + 0.14
 
     def paint(figure: Picture, top: float) -> None:
-        for column, part in enumerate((lines[:half], lines[half:])):
-            _samples(figure, column * WIDTH / 2, top, part)
+        for column, start in enumerate(range(0, len(lines), high)):
+            _samples(figure, column * COLUMN, top, lines[start : start + high])
 
     return height, paint
-
-
-def _column(entries: Sequence[_Entry], left: float, title: str = "") -> _Block:
-    """Return a legend in one column."""
-    lines = _flow(entries, title)
-    height = len(lines) * LINE + 0.14
-    return height, lambda figure, top: _samples(figure, left + _GAP, top, lines)
 
 
 _Line = list[tuple[float, Mapping[str, Any] | None, str]]
@@ -534,14 +560,13 @@ def _line_entries(
         points = rows[(rows[chart.line] == line) & rows[chart.y].notna()]
         if points.empty:
             continue
-        words = " ".join(filter(None, dict.fromkeys(points[chart.words]))) if chart.words else ""
         style = {name: value for name, value in style.items() if name != "dashes"} | {
             "linestyle": (0, style["dashes"]) if style["dashes"] else "-"}  # fmt: skip
         if chart.categories or not chart.joined:
             style["linestyle"] = "none"
         if _hollow(points).all():
             style = {**style, "markerfacecolor": _PAPER}
-        entries.append((style, f"{_name(line)} {words}".strip()))
+        entries.append((style, _name(line)))
     return entries
 
 
@@ -598,7 +623,11 @@ def _facets(frame: pd.DataFrame, column: str) -> Iterator[tuple[Any, pd.DataFram
 
 
 def _name(value: Any) -> str:
-    return value if isinstance(value, str) else number(value)
+    """Return what a picture calls a line, a facet or a category: protocols have names."""
+    if not isinstance(value, str):
+        return number(value)
+    first, *below = value.split("\n")
+    return "\n".join([PROTOCOLS[first].title if first in PROTOCOLS else first, *below])
 
 
 def _styles(chart: Chart) -> dict[Any, dict[str, Any]]:
@@ -677,21 +706,17 @@ def _panels(
     """Return one row of facets, ``whole`` inches wide; ``direct`` are names beside lines."""
     ends, ticks = _ticks(chart)
     labels = [[number(tick)] for tick in ticks]
+    title = LINE if chart.y_label and not chart.categories else 0.0
+    names = min(1.2, max((_width(words) for _, words in direct), default=0.0)) + 0.08 * bool(direct)
+    slot = (whole - title - names) / max(len(panels), round(whole / COLUMN))
     if chart.categories:
         here = _order(pd.concat([panel for _, panel in panels])[chart.x])
         places = {name: float(position) for position, name in enumerate(here)}
-        labels = [_wrap(_name(name), 0.3 * whole) for name in here]
-    title = LINE if chart.y_label and not chart.categories else 0.0
+        labels = [_wrap(_name(name), 0.4 * slot) for name in here]
     margin = _margin([line for lines in labels for line in lines])
-    names = min(1.2, max((_width(words) for _, words in direct), default=0.0)) + 0.08 * bool(direct)
-    if chart.categories:
-        slot = (whole - margin - names - 0.1) / len(panels)
-        starts, width = [margin + rank * slot for rank in range(len(panels))], slot - _GAP
-    else:
-        slot = (whole - title - names) / len(panels)
-        starts = [title + rank * slot + margin for rank in range(len(panels))]
-        width = slot - margin - _GAP
-    tall = 1.3 if len(panels) > 2 else 1.6 if len(panels) == 2 else 1.8
+    starts = [title + rank * slot + margin for rank in range(len(panels))]
+    width = slot - margin - _GAP
+    tall = 1.4 if len(panels) > 3 else 1.6 if whole > COLUMN else 1.8
     if chart.categories:
         tall = len(labels) * (0.06 + max(LINE * max(map(len, labels)), 0.1 * len(styles)))
     heads = [_wrap(name, width) if name else [] for name, _ in panels]
@@ -713,11 +738,10 @@ def _panels(
             across = _scales(axis, chart, places, ends, ticks, width)
             along = places.values() if chart.categories else ticks
             down = dict(zip(map("\n".join, labels), along, strict=True))
-            _label(axis, across, down if rank == 0 or not chart.categories else {})
+            _label(axis, across, down)
             _write(figure, start + width / 2, top - head - tall - 1.3 * LINE, feet, ha="center")
-            if not chart.categories:
-                first = 0.0 if rank == 0 else start - margin
-                _part(figure, first, top, start + width + _GAP + names - first, height)
+            first = 0.0 if rank == 0 else start - margin
+            _part(figure, first, top, start + width + _GAP + names - first, height)
             if direct:
                 _names(axis, chart, panel, places, styles, width, tall)
 
@@ -763,12 +787,14 @@ def _points(
     _references(axis, chart, rows, places)
     lines = rows[chart.line] if chart.line else pd.Series("", index=rows.index)
     lines = lines.astype(object).map(str, na_action="ignore")  # else a numeric scale
+    called = {str(line): _name(line) for line in styles}
     styles = {str(line): style for line, style in styles.items()}
     points = pd.DataFrame({
         "line": lines, "value": rows[chart.x].astype(object),
         "place": [places[value] for value in rows[chart.x]], "score": rows[chart.y],
         "spread": rows[chart.spread] if chart.spread else np.nan,
         "hollow": _hollow(rows), "refuted": _refuted(rows),
+        "statement": rows.get("statement_id", pd.Series("", index=rows.index)).fillna(""),
     }).dropna(subset=["line", "score"]).sort_values("place", kind="stable")  # fmt: skip
     for (value, score), line in _printed(chart, rows, lines).items():
         own = line in styles and points["line"].nunique() > 1
@@ -801,9 +827,21 @@ def _points(
         for hollow, refuted in product((False, True), repeat=2):
             subset = own[(known["hollow"][own] == hollow) & (known["refuted"][own] == refuted)]
             if len(subset):
+                values = (known[name][subset] for name in ("value", "score", "spread"))
+                texts = [_point_words(called[line], *point) for point in zip(*values, strict=True)]
+                told = list(zip(texts, known["statement"][subset], strict=True))
+                axis.figure.marks.append(told)
                 draw(subset, linestyle="none", marker=style["marker"], zorder=4,
+                     gid=f"points-{len(axis.figure.marks) - 1}",
                      color=_REFUTED if refuted else style["color"],
                      markerfacecolor=_PAPER if hollow else style["color"])  # fmt: skip
+
+
+def _point_words(line: str, value: Any, score: float, spread: float) -> str:
+    """Return what a point says where a pointer rests on it: ``SGD, 50: 0.323 ± 0.011``."""
+    around = "" if np.isnan(spread) else f" ± {number(spread, 3)}"
+    place = ", ".join(filter(None, (line, _name(value).partition("\n")[0])))
+    return f"{place}: {number(score, 3)}{around}"
 
 
 def _references(axis: Axes, chart: Chart, rows: pd.DataFrame, places: Mapping[Any, float]) -> None:

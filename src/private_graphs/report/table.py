@@ -1,9 +1,9 @@
-"""Table writers: CSV for programs; Markdown, LaTeX and HTML for people."""
+"""Table writers: CSV for programs; Markdown and HTML for people."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from itertools import groupby
@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from private_graphs.core.markup import escaped, markdown_text, on_one_line
+from private_graphs.core.markup import markdown_text, on_one_line
 from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.report.words import missing
-from private_graphs.running.exhibit import NOTHING, Cell, Layout, LayoutCell, Line, Table
+from private_graphs.running.exhibit import NOTHING, Cell, Column, LayoutCell, Line, Table
 from private_graphs.tasks.tasks import SCENARIOS
 
 FILTERS = ("dataset", "protocol")
@@ -25,18 +25,12 @@ _SPREAD = re.compile(r"(\S+) ± (\S+)")
 _NONE: Mapping[str, float] = {}
 _MANY = 10
 """Number of columns from which a paper's layout is set in smaller letters."""
+_WIDE = 12
+"""Number of columns up to which any other table is set in letters of full size."""
 _LONG = 18
 """Length in letters from which a page may break the text of a cell into lines; ``_SENTENCE``: from
 which it keeps a cell wide enough for words."""
 _SENTENCE = 28
-_TEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
-    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}",
-    "ε": r"$\varepsilon$", "δ": r"$\delta$", "σ": r"$\sigma$", "±": r"$\pm$", "≤": r"$\leq$",
-    "≥": r"$\geq$", "∞": r"$\infty$", "–": "--", "’": "'", "·": r"$\cdot$", "“": "``", "”": "''",
-    "✓": r"$\surd$", "✗": r"$\times$", "†": r"\textdagger{}",
-}  # fmt: skip
 
 
 def cells(table: Table) -> Iterator[list[Cell]]:
@@ -70,10 +64,10 @@ def markdown(table: Table) -> str:
         body = [[markdown_text(cell.text) for cell in row] for row in cells(table)]
     rows = [[*map(markdown_text, heads)], ["---"] * len(heads), *body]
     lines = [f"| {' | '.join(row)} |" for row in rows]
-    return markdown_titled(table.title, lines, _notes(table))
+    return markdown_titled(table.title, lines, notes_of(table))
 
 
-def _notes(table: Table) -> list[str]:
+def notes_of(table: Table) -> list[str]:
     """Return the notes of a table, those on the marks of its layout first."""
     key = table.layout.key if table.layout else ()
     return [*(f"{mark}: {meaning}" for mark, meaning in key), *table.notes]
@@ -100,117 +94,6 @@ def markdown_titled(title: str, lines: Sequence[str], notes: Sequence[str]) -> s
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
-def tex(table: Table) -> str:
-    """Return ``table*`` environments with a booktabs ``tabular`` each, one per page.
-
-    All text is escaped; the notes are below the last one.
-    """
-    if table.layout:
-        heads, head = table.layout.columns, [_STRUCK]
-        bodies = [list(_tex_layout(part)) for part in _tex_parts(table.layout)]
-    else:
-        heads, head = [(column.group, column.head, "") for column in table.columns], []
-        rows = [_tex_row(tex_text(cell.text) for cell in row) for row in cells(table)]
-        bodies = [rows[i : i + _TALL] for i in range(0, len(rows), _TALL)] or [[]]
-    groups, names, small = zip(*heads, strict=True)
-    lines = [r"% needs \usepackage{booktabs}", *head]
-    for index, body in enumerate(bodies):
-        lines += [
-            r"\begin{table*}",
-            r"\centering\footnotesize\setlength{\tabcolsep}{4pt}",
-            rf"\caption{{{tex_text(table.title)}{' (continued)' * bool(index)}}}",
-            rf"\begin{{tabular}}{{{'l' * len(heads)}}}",
-            r"\toprule",
-            *_tex_groups(groups),
-            _tex_row(map(tex_text, names)),
-            *([_tex_row(map(_tex_small, small))] if any(small) else []),
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}",
-        ]
-        if index + 1 == len(bodies) and (notes := _notes(table)):
-            lines += ["", r"\smallskip", *(tex_text(note) + r"\par" for note in notes)]
-        lines.append(r"\end{table*}")
-    return "\n".join(lines) + "\n"
-
-
-def _tex_row(texts: Iterable[str]) -> str:
-    return " & ".join(texts) + r" \\"
-
-
-def tex_text(text: str) -> str:
-    """Return ``text`` escaped for LaTeX, on one line."""
-    return escaped(text, _TEX)
-
-
-_STRUCK = r"\providecommand{\struck}[1]{\setbox0\hbox{#1}\rlap{\rule[.5ex]{\wd0}{.6pt}}\box0}"
-"""LaTeX command that strikes a number through; no package has to be there."""
-
-
-_TALL = 44
-"""Largest number of lines of a table on a page."""
-
-
-def _tex_parts(layout: Layout) -> Iterator[list[Sequence[LayoutCell | None]]]:
-    """Yield the rows of a layout by page; the first row of a page repeats the headings above it."""
-    part: list[Sequence[LayoutCell | None]] = []
-    above: Sequence[LayoutCell | None] = [None] * len(layout.columns)
-    height = 0
-    for row in layout.rows:
-        above = [old if new is None else new for old, new in zip(above, row, strict=True)]
-        tall = _tall(row)
-        if height + tall > _TALL and part:
-            yield part
-            part, height = [], 0
-            row = [LayoutCell(old.text, heading=True) if new is None and old.heading else new
-                   for old, new in zip(above, row, strict=True)]  # fmt: skip
-        part.append(row)
-        height += tall
-    yield part
-
-
-def _tall(row: Sequence[LayoutCell | None]) -> int:
-    return 1 + max(len(entry.lines) for entry in row if entry is not None)
-
-
-def _tex_layout(rows: Sequence[Sequence[LayoutCell | None]]) -> Iterator[str]:
-    """Yield rows of a layout: a line of printed numbers, then one for each line of ours."""
-    for index, row in enumerate(rows):
-        if index and row[0] is not None:
-            yield r"\addlinespace"
-        yield _tex_row(map(_tex_entry, row))
-        for line in range(_tall(row) - 1):
-            yield _tex_row(_tex_small(entry.lines[line].text)
-                           if entry is not None and line < len(entry.lines) else ""
-                           for entry in row)  # fmt: skip
-
-
-def _tex_small(text: str) -> str:
-    return rf"\scriptsize {tex_text(text)}" if text else ""
-
-
-def _tex_entry(entry: LayoutCell | None) -> str:
-    if entry is None:
-        return ""
-    text = tex_text(entry.text)
-    if _is_number(entry):
-        text = rf"\textbf{{{text}}}"
-        text = rf"\struck{{{text}}}" if entry.refuted else text
-    return " ".join(filter(None, (text, _tex_small(entry.note))))
-
-
-def _tex_groups(columns: Sequence[str]) -> list[str]:
-    heads, rules, start = [], [], 1
-    for group, span in _groups(columns):
-        name = rf"\multicolumn{{{span}}}{{c}}{{{tex_text(group)}}}"
-        heads.append(name if group else " & ".join([""] * span))
-        if group:
-            rules.append(rf"\cmidrule(lr){{{start}-{start + span - 1}}}")
-        start += span
-    return [_tex_row(heads), " ".join(rules)] if rules else []
-
-
 def _groups(columns: Sequence[str]) -> list[tuple[str, int]]:
     """Return (group, number of columns) for adjacent columns of one group."""
     return [(group, len(list(members))) for group, members in groupby(columns)]
@@ -229,7 +112,8 @@ def html(table: Table, statements: Link = str, largest: Largest = _NONE) -> list
 
     Scores that are no better than the ``largest`` class of their dataset are grey.
     Every value of ``Table.panel`` has its own table, without that column. Columns with ``under``
-    share the cells of the previous column. All text is escaped.
+    share the cells of the previous column, and those with ``above`` are headings over the rows of a
+    body of its own. All text is escaped.
     """
     rows = list(zip(table.rows, cells(table), strict=True))
     if not table.panel or not rows:
@@ -249,7 +133,9 @@ def _html(
     statements: Link,
     largest: Largest,
 ) -> str:
-    places = [index for index, column in enumerate(table.columns) if column.head != table.panel]
+    above = [index for index, column in enumerate(table.columns) if column.above]
+    places = [index for index, column in enumerate(table.columns)
+              if column.head != table.panel and not column.above]  # fmt: skip
     stacks: list[list[int]] = []
     for index in places:
         if table.columns[index].under:
@@ -272,14 +158,22 @@ def _html(
             for row, _ in rows]  # fmt: skip
     common = {name: value for name, value in (filters[0] if filters else {}).items()
               if all(values.get(name) == value for values in filters)}  # fmt: skip
+    kind = f"sortable{' stacked' * table.stacked}{' many' * (len(stacks) > _WIDE)}"
     lines = [
-        f'<table class="sortable{" stacked" * table.stacked}"{_data(common)}>',
+        f'<table class="{kind}"{_data(common)}>',
         f"<caption><span>{escape(caption)}</span></caption>",
         "<thead>",
     ]
     lines += [f"<tr>{heads}</tr>" for heads in _heads(table, stacks) if heads]
     lines += ["</thead>", "<tbody>"]
+    heading = ""
     for (_, line), values in zip(rows, filters, strict=True):
+        words = ", ".join(_heading(table.columns[index], line[index]) for index in above)
+        if words != heading:
+            heading = words
+            lines += ["</tbody>", "<tbody>"] if lines[-1] != "<tbody>" else []
+            lines.append(f'<tr class="head"><th scope="rowgroup" colspan="{len(stacks)}">'
+                         f"{escape(words)}</th></tr>")  # fmt: skip
         first, *columns = ([line[index] for index in stack] for stack in stacks)
         heads = [f' data-head="{escape(name)}"' * table.stacked for name in names]
         data = _data({name: values[name] for name in values if name not in common})
@@ -290,6 +184,11 @@ def _html(
             + "</tr>"
         )
     return "\n".join([*lines, "</tbody>", "</table>"])
+
+
+def _heading(column: Column, cell: Cell) -> str:
+    """Return the part of a heading for a column: a number has the name of its column."""
+    return f"{column.head} {cell.text}" if cell.text[:1].isdigit() else cell.text
 
 
 def _named(column: str, value: Any) -> str:

@@ -39,6 +39,8 @@ class Column:
     group: str = ""
     under: bool = False
     """On a page: displayed below the previous column, in the same cell."""
+    above: bool = False
+    """On a page: a heading over the rows that share its text, in place of a column."""
 
 
 @dataclass(frozen=True)

@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from private_graphs.core.errors import UserError, suggest
 from private_graphs.core.files import write_text
-from private_graphs.report.table import tex_text
-from private_graphs.running.exhibit import Exhibit
+from private_graphs.report.latex import PACKAGES, height, tex_text
+from private_graphs.running.exhibit import Exhibit, Table
 from private_graphs.site.publish import write_all
 from private_graphs.site.shelf import Shelf, read_shelves, title_of
+from private_graphs.site.write import drawings_of
 
-_HEAD = r"""\documentclass[a4paper,landscape]{article}
-\usepackage[utf8]{inputenc}
-\usepackage[T1]{fontenc}
-\usepackage[margin=1.5cm]{geometry}
-\usepackage{booktabs,graphicx}
-% the captions carry the numbers of the paper
-\makeatletter
-\renewcommand{\@makecaption}[2]{\vskip 6pt\textbf{#2}\par\vskip 6pt}
-\makeatother
-\begin{document}
+HEAD = rf"""\documentclass[a4paper,landscape]{{article}}
+\usepackage[utf8]{{inputenc}}
+\usepackage[T1]{{fontenc}}
+\usepackage[margin=1.5cm]{{geometry}}
+\usepackage{{graphicx,{PACKAGES},caption}}
+% titles have the numbers of the paper
+\captionsetup{{labelformat=empty,font=bf,justification=raggedright,singlelinecheck=false}}
+\setlength{{\parindent}}{{0pt}}\setlength{{\parskip}}{{4pt}}\raggedbottom
+% a heading stands above what it names: a page with less than this room ends before it
+\newcommand{{\room}}[1]{{\par\ifdim\dimexpr\pagegoal-\pagetotal<#1\newpage\fi}}
+% two pictures a line, or three that are narrow
+\newcommand{{\drawing}}[2]{{\setbox0\hbox{{\includegraphics{{#1}}}}%
+\dimen0=\ifdim\wd0<.32\linewidth .32\else .49\fi\linewidth
+\begin{{minipage}}[b]{{\dimen0}}\raggedright\ifdim\wd0>\dimen0 \dimen2=\dimen0 \else\dimen2=\wd0 \fi
+\includegraphics[width=\dimen2,height=.78\textheight,keepaspectratio]{{#1}}\par\small #2\par\medskip
+\end{{minipage}}}}
+\begin{{document}}
 """
 _EXHIBITS = "exhibits"
+_PAGE = 40
+"""Largest number of lines of tables that stand beside pictures with the same numbers."""
 
 
 def write_paper(
@@ -63,24 +73,32 @@ def paper_of(shelf: Shelf, out: Path) -> list[Path]:
     """
     folder = out / shelf.results.study.id
     files = write_all(folder / _EXHIBITS, shelf, ("tex", "pdf"))
-    body = "\n".join(_parts(shelf, files))
-    write_text(folder / "main.tex", f"{_HEAD}{body}\n\\end{{document}}\n")
+    body = "\n".join(_parts(shelf))
+    write_text(folder / "main.tex", f"{HEAD}{body}\n\\end{{document}}\n")
     return [*files, folder / "main.tex"]
 
 
-def _parts(shelf: Shelf, files: Iterable[Path]) -> Iterator[str]:
+def _parts(shelf: Shelf) -> Iterator[str]:
     yield rf"\section*{{{tex_text(shelf.results.study.title)}}}"
     yield rf"{tex_text(shelf.words)}: {tex_text(shelf.results.study.citation)}"
     for exhibit in sorted(shelf.exhibits, key=_place):
-        paths = [path for path in files if re.fullmatch(rf"{exhibit.name}(_\d+)?", path.stem)]
-        yield rf"\clearpage\subsection*{{{tex_text(title_of(exhibit))}}}"
+        blocks = shelf.blocks(exhibit)
+        tables = [block for block in blocks if isinstance(block, Table)]
+        pictures = drawings_of(exhibit, blocks, Path(_EXHIBITS), ("pdf",))
+        whole = not pictures or sum(map(height, tables)) <= _PAGE
+        room = r".5\textheight" if pictures else r"10\baselineskip"
+        yield rf"\room{{{room}}}\subsection*{{{tex_text(title_of(exhibit))}}}"
         yield tex_text(exhibit.meaning)
-        tables = (path for path in paths if path.suffix == ".tex")
-        yield from (rf"\input{{{_EXHIBITS}/{path.name}}}" for path in tables)
-        for path in paths:
-            if path.suffix == ".pdf":
-                size = r"width=.45\linewidth,height=.8\textheight,keepaspectratio"
-                yield rf"\noindent\includegraphics[{size}]{{{_EXHIBITS}/{path.name}}}\quad"
+        source = f"{_EXHIBITS}/{exhibit.name}.tex"
+        if tables:
+            yield rf"\input{{{source}}}" if whole else (
+                rf"The numbers of the pictures are in \texttt{{{tex_text(source)}}}."
+            )  # fmt: skip
+        if pictures:
+            shown = [(drawing.paths[0].as_posix(), tex_text(drawing.block.title))
+                     for drawing in pictures]  # fmt: skip
+            lines = (rf"\drawing{{{path}}}{{{title}}}" for path, title in shown)
+            yield "\n".join(["", r"{\raggedright\clubpenalty=0 \widowpenalty=0", *lines, r"\par}"])
 
 
 def _place(exhibit: Exhibit) -> tuple[int, ...]:

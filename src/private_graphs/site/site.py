@@ -74,6 +74,7 @@ VERDICTS = "verdicts.txt"
 _TEMPLATES = Path(__file__).parent / "templates"
 _IDENTIFIER = re.compile(r"""(?<=\s)id="|url\(#|href="#|class="s(?=\d)|\.s(?=\d+[,{])""")
 _XLINK = ' xmlns:xlink="http://www.w3.org/1999/xlink"'
+_STATEMENT = re.compile(r' data-statement="([^"]*)"')
 _BOXES = re.compile(r'data-boxes="([^"]*)"')
 _ROLE = re.compile(r":\w+:`[~.]?([^`]*)`")
 _UNSAFE = re.compile(r"[^-.\w]")
@@ -132,12 +133,12 @@ class StudyEntry:
         """Lines on other papers that tables of the study compare."""
         return other_papers(self.judge, self.numbers)
 
-    def finding(self, exhibit: Exhibit) -> str:
-        """Return what a table or figure shows, in one sentence; empty if nothing is known."""
-        if exhibit.name not in {entry.name for entry in self.judge.exhibits}:
-            return ""
-        judgements = verdicts(self.judge.blocks(exhibit))
-        return finding(self.judge, exhibit, self.judge.claims, judgements, self.numbers)
+    @cached_property
+    def findings(self) -> dict[str, str]:
+        """What each table or figure shows, in one sentence, by name; empty if nothing is known."""
+        return {entry.name: finding(self.judge, entry, self.judge.claims,
+                                    verdicts(self.judge.blocks(entry)), self.numbers)
+                for entry in self.judge.exhibits}  # fmt: skip
 
     @cached_property
     def claims(self) -> dict[str, pd.DataFrame]:
@@ -448,7 +449,8 @@ class _Site:
         address = entry.address(exhibit.name)
         return self.page(
             address, "exhibit", shelves, entry=entry, title=title_of(exhibit),
-            label=name_of(exhibit), finding=entry.finding(exhibit), meaning=exhibit.meaning,
+            label=name_of(exhibit), finding=entry.findings.get(exhibit.name, ""),
+            meaning=exhibit.meaning,
             sections=sections, beside=entry.beside(address),
             occurring=_occurring(sections, [shelf.rows_of(exhibit) for shelf in shelves]),
         )  # fmt: skip
@@ -492,7 +494,8 @@ class _Site:
             raise UserError(f"{path} is missing; write the exhibits before the pages")
         sets = list(self.templates.globals["sets"])
         name = f"{'abcd'[sets.index(shelf.name)]}{index}"
-        return _for_page(path.read_text(encoding="utf-8"), name)
+        link, text = self.link(shelf, shelf.results.study.id), path.read_text(encoding="utf-8")
+        return _for_page(text, name, lambda of: link(of) if (shelf.name, of) in self.places else "")
 
     def elsewhere(self, entry: StudyEntry) -> list[tuple[str, str, str]]:
         """Return (label, address, other label) of a study's tables that another study has."""
@@ -805,11 +808,17 @@ def _curves(shelf: Shelf, method: str) -> list[dict[str, Any]]:
     return parts
 
 
-def _for_page(text: str, name: str) -> Markup:
+def _for_page(text: str, name: str, statements: Link | None = None) -> Markup:
     """Return an SVG without its XML head, and its parts again for a narrow window.
 
-    ``name`` makes its identifiers unique in a page.
+    ``name`` makes its identifiers unique in a page. Its marks lead to their ``statements``.
     """
+
+    def linked_mark(match: re.Match[str]) -> str:
+        address = statements(match[1]) if statements else ""
+        return f' data-statement="{address}"' if address else ""
+
+    text = _STATEMENT.sub(linked_mark, text)
     whole = _IDENTIFIER.sub(rf"\g<0>{name}-", text[text.index("<svg") :])
     whole = whole.replace(_XLINK, "").replace("xlink:href=", "href=")
     boxes = _BOXES.search(whole)

@@ -13,6 +13,7 @@ from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.markup import markdown_text
 from private_graphs.report import table as tables
 from private_graphs.report.claims import claims_of, write_claims
+from private_graphs.report.latex import tex
 from private_graphs.report.published import published_rows
 from private_graphs.report.results import Results
 from private_graphs.report.rows import answers_in, collect, read_statistics
@@ -107,7 +108,7 @@ def write_texts(
              for index, frame in enumerate(frames, 1)}  # fmt: skip
     texts[f"{exhibit.name}.md"] = markdown(exhibit, blocks, remarks, "svg" in forms)
     if any(isinstance(block, Table) for block in blocks):
-        parts = (tables.tex(block) for block in blocks if isinstance(block, Table))
+        parts = (tex(block) for block in blocks if isinstance(block, Table))
         texts[f"{exhibit.name}.tex"] = "\n".join(parts)
     files = {name: text for name, text in texts.items() if name.rsplit(".", 1)[1] in forms}
     for name, text in files.items():

@@ -28,6 +28,7 @@ const button = (text, press) => {
   made.addEventListener("click", () => press(made));
   return made;
 };
+const rowsOf = (table) => [...table.querySelectorAll(":scope > tbody > tr:not(.head)")]; // without headings of groups
 const heads = (table) => { // [head, number of its first column, group] of every column and group
   const [first, second] = table.tHead.rows, found = [];
   let place = 0, next = 0;
@@ -42,7 +43,7 @@ const heads = (table) => { // [head, number of its first column, group] of every
 };
 const stack = (table, columns) => { // cards on a phone: every cell says its column
   table.classList.add("stacked");
-  for (const row of table.tBodies[0].rows) {
+  for (const row of rowsOf(table)) {
     for (const [head, place, group] of columns) {
       const cell = row.cells[place];
       if (!cell || cell.dataset.head) continue; // the page itself said it
@@ -57,9 +58,9 @@ const sortable = (table) => {
       const up = cell.getAttribute("aria-sort") !== "ascending";
       for (const other of table.querySelectorAll("[aria-sort]")) other.removeAttribute("aria-sort");
       cell.setAttribute("aria-sort", up ? "ascending" : "descending");
-      const rows = [...table.tBodies[0].rows].map((row) => [value(row.cells[place]), row]);
+      const rows = rowsOf(table).map((row) => [value(row.cells[place]), row]);
       rows.sort((a, b) => order(a[0], b[0], up));
-      table.tBodies[0].append(...rows.map(([, row]) => row));
+      for (const [, row] of rows) row.parentElement.append(row); // each in its group
     });
     press.append(...cell.childNodes);
     cell.append(press);
@@ -67,7 +68,7 @@ const sortable = (table) => {
 };
 for (const panels of document.querySelectorAll(".tables")) {
   const tables = [...panels.querySelectorAll("table.sortable")];
-  const rows = tables.flatMap((table) => [...table.tBodies[0].rows]);
+  const rows = tables.flatMap(rowsOf);
   const of = (row, name) => row.dataset[name] ?? row.closest("table").dataset[name];
   const wanted = { words: [] };
   const filter = () => {
@@ -78,7 +79,8 @@ for (const panels of document.querySelectorAll(".tables")) {
     }
     for (const table of tables) {
       const panel = table.closest(".panel");
-      const none = [...table.tBodies[0].rows].every((row) => row.hidden);
+      const none = rowsOf(table).every((row) => row.hidden);
+      for (const group of table.tBodies) group.hidden = rowsOf(table).every((row) => row.hidden || row.parentElement !== group);
       (panel ?? table.closest(".scroll")).hidden = none;
       if (panel && wanted.words.length) panel.open = !none;
     }
@@ -110,7 +112,7 @@ for (const panels of document.querySelectorAll(".tables")) {
       show.setAttribute("aria-pressed", String(!hide));
       columns.forEach((found, i) => {
         for (const [head, place, group, above] of found.filter(([, , own]) => own === name)) {
-          const cells = [...tables[i].tBodies[0].rows].map((row) => row.cells[place]);
+          const cells = rowsOf(tables[i]).map((row) => row.cells[place]);
           for (const cell of [head, above, ...cells]) cell?.classList.toggle("hidden", hide);
         }
       });
@@ -149,6 +151,10 @@ for (const figure of document.querySelectorAll("figure")) { // a picture without
   link.href = URL.createObjectURL(new Blob([new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" }));
   figure.append(link);
 }
+document.addEventListener("click", ({ target }) => { // a mark of a picture leads to the statement of its numbers
+  const mark = target.closest("[data-statement]");
+  if (mark) location.href = mark.dataset.statement;
+});
 const wide = () => {
   for (const box of document.querySelectorAll(".scroll")) {
     box.querySelector("caption")?.classList.toggle("more", box.scrollWidth > box.clientWidth + 1);
@@ -238,9 +244,3 @@ const reveal = () => { // unfold what the address names
 };
 addEventListener("hashchange", reveal);
 if (location.hash) reveal();
-let folded = [];
-addEventListener("beforeprint", () => {
-  folded = [...document.querySelectorAll("details:not([open]):not([hidden])")];
-  for (const each of folded) each.open = true;
-});
-addEventListener("afterprint", () => { for (const each of folded) each.open = false; });

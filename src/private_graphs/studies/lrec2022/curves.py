@@ -68,7 +68,7 @@ def build(
     else:
         charts = [
             chart(f"{label}. {title}", _with_privacy(rows), line="epsilon", words="privacy",
-                  row="heading", line_label="ε asked → proved:")
+                  row="heading", line_label="ε asked:")
             for title, rows in frame.groupby("title", sort=False)
         ]  # fmt: skip
     return [*charts, _table(points, results, x, private)]

@@ -21,8 +21,8 @@ PLACE = ["dataset", "features", "scenario"]
 """Columns within which methods are compared."""
 HEADS = (
     Column("dataset", lambda row: row["dataset"]),
-    Column("protects", lambda row: row["heading"].partition("\n")[0]),
-    Column("public", lambda row: row["heading"].partition("\n")[2]),
+    Column("protects", lambda row: row["heading"].partition("\n")[0], above=True),
+    Column("public", lambda row: row["heading"].partition("\n")[2], above=True),
     Column("method", lambda row: row["title"]),
 )
 

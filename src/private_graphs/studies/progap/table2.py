@@ -51,7 +51,7 @@ def build(results: Any) -> list[Block]:
 
     columns = [
         Column("dataset", lambda row: row["dataset"]),
-        Column("level", level_words),
+        Column("level", level_words, above=True),
         Column("method", lambda row: ", ".join(filter(None, (row["title"], row["settings"])))),
         Column("ε", lambda row: number(row["epsilon"])),
         Column("printed", lambda row: printed_cell(paper.get(printed_key(row)))),
