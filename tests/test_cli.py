@@ -89,8 +89,8 @@ def test_unknown_flags_and_commands_are_wrong_usage(run):
 @pytest.mark.parametrize(("old", "new"), cli.RENAMED.items())
 @pytest.mark.parametrize("form", ["{} nonsense", "{}=nonsense"])
 def test_old_names_of_flags_are_understood_with_one_line(run, old, new, form):
-    refusal = run("classify", "synthetic-npz", *form.format(new).split())
-    again = run("classify", "synthetic-npz", *form.format(old).split())
+    refusal = run("classify", "letters", *form.format(new).split())
+    again = run("classify", "letters", *form.format(old).split())
     refused(again, 2, f"Invalid value for '{new}'")
     first, rest = again.err.split("\n", 1)
     assert first.startswith(f"{old} is now {new}") and rest == refusal.err
@@ -100,6 +100,17 @@ def test_old_names_of_flags_are_understood_with_one_line(run, old, new, form):
 def test_an_unknown_dataset_lists_the_others_and_suggests_the_nearest(run, tmp_path, command):
     answer = run(*command, "coar", "--data", tmp_path)
     refused(answer, 2, "'coar'", "citeseer", "did you mean 'cora'?")
+
+
+def test_the_shell_completes_commands(root):
+    """Completion gives no argument, and needs every command."""
+    asked = {"_PRIVATE_GRAPHS_COMPLETE": "complete_bash", "COMP_WORDS": "private-graphs tr",
+             "COMP_CWORD": "1"}  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "private_graphs"], capture_output=True, text=True,
+        env={**os.environ, **asked, "PYTHONPATH": str(root / "src")},
+    )  # fmt: skip
+    assert done.stdout.split() == ["train"], done.stderr
 
 
 def test_the_installed_command_keeps_its_streams_and_exit_codes_apart(root):

@@ -137,8 +137,8 @@ def test_a_graph_in_a_file_is_kept_classified_and_trained_on(run, tmp_path, monk
     assert found.code == 0 and found.json["nodes"] == 200, found.err
     Path("graph.npz").unlink()
     flags = ("--epsilon", "4", "--seed", "0", "--json")
-    for scenario in ("text", "edges"):
-        told = run("classify", "mine", "--scenario", scenario, *flags)
+    for method in ("class_sums", "edge_votes"):
+        told = run("train", "--dataset", "mine", "--method", method, *flags)
         assert told.code == 0, told.err
     trained = run("train", "--dataset", "mine", "--epsilon", "inf", "--epochs", "2", "--json")
     assert trained.code == 0 and trained.json["scores"], trained.err
@@ -150,7 +150,7 @@ def test_a_graph_in_a_file_is_kept_classified_and_trained_on(run, tmp_path, monk
     refused(run("dataset", "cora", "--max-edges", "9"), 2, "--max-edges is for")
 
 
-@pytest.mark.parametrize("command", [("classify",), ("train", "--dataset"), ("dataset",)])
+@pytest.mark.parametrize("command", [("train", "--dataset"), ("dataset",)])
 def test_every_campus_can_be_named_by_every_command(run, tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     empty = tmp_path / "mirror"

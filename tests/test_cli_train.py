@@ -97,7 +97,6 @@ def test_a_method_whose_noise_is_given_is_left_to_studies(run, data):
         (("--epsilon", "2", "--lr", "nan"), ("--lr is 'nan'",)),
         (("--epsilon", "2", "--optimizer", "adamw"), ("'adamw'", "did you mean 'adam'")),
         (("--epsilon", "2", "--method", "gnc"), ("'gnc'", "did you mean 'gcn'")),
-        (("--epsilon", "2", "--method", "class_sums"), ("--method", "classify")),
         (("--epsilon", "2", "--device", "gpu"), ("--device", "'gpu'", "'cuda'")),
         (("--epsilon", "2", "--set", "hiden=4"), ("--set hiden", "did you mean 'hidden'")),
         (("--epsilon", "2", "--set", "hidden"), ("--set is 'hidden'", "NAME=VALUE")),
@@ -132,7 +131,7 @@ def test_json_goes_to_standard_output_and_nothing_else(train, protocol):
     answer = train("--protocol", protocol, "--epsilon", "2", *flags)
     assert answer.code == 0 and "2 runs" in answer.err
     assert set(answer.json) == {
-        "scores", "epochs", "noise_multiplier", "seconds_per_epoch", "statement",
+        "scores", "epochs", "noise_multiplier", "seconds_per_epoch", "public_alone", "statement",
     }  # fmt: skip
     assert answer.json["epochs"] == 3 and answer.json["noise_multiplier"] > 0
     statement = PrivacyStatement.model_validate(answer.json["statement"])

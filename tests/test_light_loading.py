@@ -48,8 +48,8 @@ def test_classify_loads_no_graph_method(declared):
     assert lines_loaded(declared[0], "classify", "posts", "--epsilon", "2", "--out", "a") <= 12_450
 
 
-def test_classify_of_built_in_data_loads_no_method_of_another_name(tmp_path):
-    flags = ("classify", "synthetic-npz", "--epsilon", "2", "--out", "b")
+def test_train_loads_no_method_of_another_name(tmp_path):
+    flags = ("train", "--dataset", "synthetic-npz", "--method", "class_sums", "--epsilon", "2")
     assert lines_loaded(tmp_path, *flags) <= 15_800
 
 

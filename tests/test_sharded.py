@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from command_line import refused
 from sharded_graphs import in_shards
-from small_graphs import random_graph
+from small_graphs import random_graph, with_parts
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of
@@ -31,7 +34,7 @@ DATA = random_graph(3, nodes=240, train=160, unlabelled=5)
 
 def job_of(scenario: str, method: str, **changes) -> Job:
     fields = {
-        "study": "command-line", "group": "classify", "name": "n", "dataset": "small",
+        "study": "command-line", "group": "train", "name": "n", "dataset": "small",
         "method": method, "scenario": scenario, "epsilons": (2.0,), "seeds": (4,),
         "max_edges": 900 if scenario == "edges" else None,
     }  # fmt: skip
@@ -161,6 +164,50 @@ def test_only_the_owner_may_read_what_is_private(tmp_path, method):
     }
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
     assert stat.S_IMODE(private.stat().st_mode) == 0o700
+
+
+def without_marks(value):
+    """JSON without what may differ by noise alone: identifiers and keyed hashes."""
+    return {key: part for key, part in value.items()
+            if key != "statement_id" and "fingerprint" not in key}  # fmt: skip
+
+
+def test_a_release_tells_nothing_of_private_data_but_its_predictions(tmp_path, run):
+    """Other labels, texts and links of all private units at once, the same words about them."""
+    order = np.arange(DATA.n_nodes)
+    train = np.flatnonzero(DATA.train_mask)
+    order[train] = np.random.default_rng(5).permutation(train)
+    other = with_parts(DATA, edges=DATA.edge_index.T[:-200])
+    other = with_parts(other, features=DATA.features.to_scipy()[order].toarray())
+    other = replace(other, labels=np.where(DATA.train_mask, 0, DATA.labels))
+    job, releases = job_of("text", "class_sums"), []
+    for name, graph in (("a", DATA), ("b", other)):
+        in_shards(graph, job, tmp_path / name / "graph", CUTS["even"])
+        sums = ShardedRun.of(tmp_path / name, tmp_path / name / "graph", job, False)
+        result = finish(sums)
+        sums.save(result)
+        assert {stat.S_IMODE(path.stat().st_mode) for path in (sums.out / "private").rglob("*")
+                if path.is_file()} == {0o600}  # fmt: skip
+        release = sums.out / "release"
+        files = {path.name: path.read_text() for path in release.iterdir()}
+        assert f"{result.rows['test_micro_f1'].iloc[0]:.3f}" not in "".join(files.values())
+        (statement,) = json.loads(files["statement.json"]).values()
+        nodes = [line.split(",")[0] for line in files["predictions.csv"].splitlines()]
+        releases.append(({*files}, files["README.md"], without_marks(statement), nodes))
+        assert run("explain", sums.out).code == 0
+        (release / "predictions.csv").write_text("node,predicted\n")
+        refused(run("explain", sums.out), 1, "predictions.csv", "is not the file")
+    assert releases[0] == releases[1]
+    assert releases[0][0] == {"predictions.csv", "statement.json", "README.md", "manifest.json"}
+
+
+@pytest.mark.parametrize(("epsilon", "seeded"), [(2.0, True), (math.inf, False)])
+def test_without_dp_or_with_a_kept_seed_nothing_is_released(tmp_path, epsilon, seeded):
+    """Who has the seed takes the noise off, and the statement holds the plain hash of the data."""
+    sums = sharded(tmp_path, job_of("text", "class_sums", epsilons=(epsilon,)), seeded=seeded)
+    sums.save(finish(sums))
+    assert not (sums.out / "release").exists()
+    assert (sums.out / "private" / "runs.parquet").is_file()
 
 
 def rewrite(run: ShardedRun, shard: int, change) -> None:

@@ -11,9 +11,7 @@ from command_line import refused
 
 from private_graphs.attacks import replay_audit
 from private_graphs.attacks.small_jobs import all_cases, small_dataset, small_job
-from private_graphs.cli import classify as cli_classify
 from private_graphs.cli import train as cli_train
-from private_graphs.cli.run import DEFAULT_METHODS
 from private_graphs.methods import all_methods
 from private_graphs.tasks.method import Method
 
@@ -21,15 +19,8 @@ METHODS = all_methods().values()
 TRAINED = [
     (method.name, scenario, protocol)
     for method in METHODS
-    if not set(method.scenarios) & set(DEFAULT_METHODS)
     for scenario in method.scenarios
     for protocol in method.protocols
-]
-CLASSIFIED = [
-    (method.name, scenario)
-    for method in METHODS
-    for scenario in method.scenarios
-    if scenario in DEFAULT_METHODS
 ]
 REFUSED = {"mlp_records": "a study runs it", "model_inversion": "needs"}
 """Methods that no command but a study's runs: their noise is given, or they read another job."""
@@ -38,10 +29,9 @@ REFUSED = {"mlp_records": "a study runs it", "model_inversion": "needs"}
 @pytest.fixture(autouse=True)
 def _small_data(monkeypatch):
     """Sixty nodes or pictures in place of those of the named dataset."""
-    for module in (cli_train, cli_classify):
-        monkeypatch.setattr(module, "load_data", lambda name, *_: small_dataset(
-            all_methods()["class_codes" if name == "faces" else "gcn"]
-        ))  # fmt: skip
+    monkeypatch.setattr(cli_train, "load_data", lambda name, *_: small_dataset(
+        all_methods()["class_codes" if name == "faces" else "gcn"]
+    ))  # fmt: skip
 
 
 def short(method: Method, scenario: str, protocol: str) -> list[str]:
@@ -57,7 +47,7 @@ def test_what_is_trained_is_printed_saved_and_explained(run, tmp_path, name, sce
     dataset = "faces" if method.data == "images" else "synthetic-planetoid"
     train = partial(
         run, "train", "--dataset", dataset, "--method", name, "--scenario", scenario,
-        "--protocol", protocol, "--epsilon", 2, "--seed", 0,
+        "--protocol", protocol, *(("--epsilon", 2) if method.reads_private else ()), "--seed", 0,
         *short(method, scenario, protocol),
     )  # fmt: skip
     if name in REFUSED:
@@ -82,20 +72,6 @@ def test_what_is_trained_is_printed_saved_and_explained(run, tmp_path, name, sce
         assert "nan" not in line and "None" not in line
         assert ("lr" in line) == (score["lr"] is not None)
         assert answer.json["statement"]["statement_id"] in statement
-
-
-@pytest.mark.parametrize(("name", "scenario"), CLASSIFIED)
-def test_what_is_classified_is_printed_saved_and_explained(run, tmp_path, name, scenario):
-    budget = ("--epsilon", 2) if all_methods()[name].reads_private else ()
-    answer = run(
-        "classify", "synthetic-planetoid", "--method", name, "--scenario", scenario, *budget,
-        "--seed", 0, "--out", tmp_path,
-    )  # fmt: skip
-    assert answer.code == 0, answer.err
-    assert answer.out.startswith(name) and "nan" not in answer.out
-    told = run("explain", tmp_path)
-    assert told.code == 0, told.err
-    assert f", {name} ({scenario})" in " ".join(told.out.split())
 
 
 @pytest.mark.parametrize("name", dict.fromkeys(name for name, _, _ in all_cases()))

@@ -482,7 +482,7 @@ def test_where_standard_output_is_full_nothing_that_is_done_is_repeated(data, mo
         code, told = printed_nowhere(command)
         assert code == 0 and words in told and "standard output cannot be written" in told
     assert spent()[2] == ["finished"] and Path("p.csv").exists()
-    for command in (["ledger", "x"], ["ledger", "x", "--json"], ["--version"]):
+    for command in (["ledger", "x"], ["ledger", "x", "--json"], ["--version"], ["-h"]):
         code, told = printed_nowhere(command)
         assert code == 1 and "standard output: cannot be written" in told
 

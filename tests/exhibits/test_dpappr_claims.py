@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_results import results_with
 
 from private_graphs.report.claims import highest, verdict
-from private_graphs.studies.dpappr.claims import RULES, Runs, _p_value, holm
+from private_graphs.report.results import Results
+from private_graphs.studies.dpappr.claims import RULES, _p_value, holm
 
 SEEDS = range(10)
 
@@ -23,7 +23,7 @@ def _rows(method: str, scores, *, group: str = "appr_budgets", **at) -> pd.DataF
                          "test_accuracy": scores + noise} | at)  # fmt: skip
 
 
-def _runs(lead: float, rise: float) -> Runs:
+def _runs(lead: float, rise: float) -> Results:
     """GM and EM-v1 rise by ``rise``, EM-v0 not; all lead over DPSGD by ``lead``."""
     common = np.linspace(0.4, 0.6, len(SEEDS))  # seeds differ much more than methods do
     parts = []
@@ -35,7 +35,7 @@ def _runs(lead: float, rise: float) -> Runs:
             parts.append(_rows("appr_chosen", common, **budget))
             parts.append(_rows("appr_chosen_values", common + part, **budget))
         parts.append(_rows("appr_exact", common - lead, top=4.0, epsilon=training))
-    return Runs(SimpleNamespace(runs=pd.concat(parts, ignore_index=True)))
+    return results_with("dpappr", pd.concat(parts, ignore_index=True))
 
 
 @pytest.mark.parametrize(

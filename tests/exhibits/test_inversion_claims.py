@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from small_results import results_with
 
 from private_graphs.studies.inversion import claims
 from private_graphs.studies.inversion.class_reports import needed
@@ -19,7 +19,7 @@ def runs(*rows: dict):
         for row in rows
         for seed in (0, 1)
     ]
-    return SimpleNamespace(runs=pd.DataFrame(frame))
+    return results_with("inversion", pd.DataFrame(frame))
 
 
 def model(group: str, scenario: str, epsilon: float, accuracy: float, **more) -> dict:

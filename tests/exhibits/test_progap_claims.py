@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import math
 from functools import partial
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from small_results import results_with
 
 from private_graphs.core.imports import STUDIES
 from private_graphs.report.claims import Place, verdict
@@ -28,7 +28,7 @@ def runs(**scores):
         for (group, method, epsilon, hops), pair in scores["of"].items()
         for seed, accuracy in enumerate(pair)
     ]  # fmt: skip
-    return SimpleNamespace(runs=pd.DataFrame(rows))
+    return results_with("progap", pd.DataFrame(rows))
 
 
 def at(epsilon=None):
@@ -118,14 +118,14 @@ STATEMENTS = {
 def test_every_relation_has_its_own_price(rule, level, epsilon, expected):
     """The numbers of a directed edge, a friendship, a removed and a replaced person."""
     rows = pd.DataFrame([{"group": claims.GROUPS[level], "method": "progap", "epsilon": epsilon,
-                          "statement_id": level}])  # fmt: skip
-    held = SimpleNamespace(runs=rows, statement=STATEMENTS.get)
+                          "seed": 0, "statement_id": level}])  # fmt: skip
+    held = results_with("progap", rows, STATEMENTS)
     assert rule(held, at(epsilon)).value == pytest.approx(expected, abs=3e-3)
 
 
 def test_nothing_is_said_to_be_proved_of_a_node_with_all_its_edges():
     rows = pd.DataFrame([{"group": "owned_lists", "method": "progap", "epsilon": 8,
-                          "statement_id": "node"}])  # fmt: skip
-    held = SimpleNamespace(runs=rows, statement=STATEMENTS.get)
+                          "seed": 0, "statement_id": "node"}])  # fmt: skip
+    held = results_with("progap", rows, STATEMENTS)
     found = claims.price_all_edges(held, at(8))
     assert verdict(found, -math.inf, 8) == "undecided" and math.isinf(found.high)

@@ -33,17 +33,17 @@ def place(epsilon: float = math.nan) -> Place:
 
 def test_a_row_is_that_of_its_branch() -> None:
     both = results((1.26, None, [0.1, 0.2]), (1.26, "record", [0.8, 1.0]), (0.5, None, [0.3, 0.3]))
-    assert claims.mnist_point("", both, place(1.26)).value == pytest.approx(0.15)
+    assert claims.mnist_point(None, both, place(1.26)).value == pytest.approx(0.15)
     assert claims.mnist_point("record", both, place(1.26)).value == pytest.approx(0.9)
     assert claims.mnist_point("record", both, place(0.5)) is None
     old = replace(both, rows=both.rows[both.rows["noise_on"].isna()].drop(columns="noise_on"))
-    assert claims.mnist_point("", old, place(0.5)).value == pytest.approx(0.3)
+    assert claims.mnist_point(None, old, place(0.5)).value == pytest.approx(0.3)
     assert claims.mnist_point("record", old, place(0.5)) is None
 
 
 def test_a_fall_is_the_least_of_all_steps_of_a_seed() -> None:
     found = results((1.26, None, [0.9, 0.8]), (4.24, None, [0.7, 0.7]), (15.13, None, [0.6, 0.3]))
-    assert claims.mnist_fall("", EPSILONS[:3], found, place()).value == pytest.approx(0.1)
+    assert claims.mnist_fall(None, EPSILONS[:3], found, place()).value == pytest.approx(0.1)
     rises = results((1.26, None, [0.9, 0.9]), (4.24, None, [0.3, 0.3]), (15.13, None, [0.5, 0.5]))
-    assert claims.mnist_fall("", EPSILONS[:3], rises, place()).high < 0
-    assert claims.mnist_fall("", EPSILONS[2:], rises, place()) is None, "not all rows were run"
+    assert claims.mnist_fall(None, EPSILONS[:3], rises, place()).high < 0
+    assert claims.mnist_fall(None, EPSILONS[2:], rises, place()) is None, "not all rows were run"

@@ -15,8 +15,7 @@ import safetensors.numpy
 from sharded_graphs import in_shards
 from small_graphs import random_graph
 
-from private_graphs.cli.classify import planned
-from private_graphs.cli.run import named
+from private_graphs.cli.run import STUDY, named
 from private_graphs.running.jobs import Job
 from private_graphs.running.run import execute
 
@@ -24,11 +23,12 @@ DATA = random_graph(3, nodes=240, train=160)
 
 
 def job_of(scenario: str, method: str) -> Job:
-    """The job of ``private-graphs classify small --seed 4``."""
-    flags = {"dataset": "small", "scenario": scenario, "method": method, "epsilon": 2.0, "seed": 4,
-             "delta": 1e-5, "validation_labels": None,
-             "max_edges": 900 if scenario == "edges" else None}  # fmt: skip
-    return named(planned(flags), "raw")
+    """The job of ``private-graphs train --dataset small --seed 4``."""
+    job = Job(
+        study=STUDY, group="train", name="", dataset="small", scenario=scenario, method=method,
+        epsilons=(2.0,), seeds=(4,), max_edges=900 if scenario == "edges" else None,
+    )  # fmt: skip
+    return named(job, "raw")
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def release(root: Path, tmp_path: Path, monkeypatch) -> Callable[..., subprocess
     return run
 
 
-def test_a_seeded_release_is_that_of_classify(release, tmp_path: Path) -> None:
+def test_a_seeded_release_is_that_of_train(release, tmp_path: Path) -> None:
     job = job_of("edges", "edge_votes")
     in_shards(DATA, job, tmp_path / "graph", [0.3, 1.0])
     ended = release("seed=4", "max_edges=900")

@@ -23,6 +23,7 @@ from private_graphs.core.errors import (
     UsageError,
     UserError,
     lacks_memory,
+    naming,
     system_code,
     system_error_text,
 )
@@ -55,7 +56,7 @@ GROUPS = {
 the list of commands says of it."""
 COMMANDS = {name: module for group in GROUPS.values() for name, (module, _) in group.items()}
 """Command -> its module."""
-RENAMED = {"--setting": "--scenario", "--tuning-labels": "--validation-labels"}
+RENAMED = {"--setting": "--scenario"}
 """Flags of the previous version, still accepted."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as in shells."""
@@ -90,7 +91,7 @@ def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:
-            app.command(cls=getattr(module, "COMMAND_CLASS", None))(command)
+            app.command()(command)
     return app
 
 
@@ -121,7 +122,9 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         given = _renamed(sys.argv[1:] if arguments is None else arguments)
         app = application(_needed(given))
-        app(args=given, prog_name="private-graphs")
+        helps = not given or {"-h", "--help"} & {*given}
+        with naming("standard output") if helps else contextlib.nullcontext():
+            app(args=given, prog_name="private-graphs")
     except UserError as error:
         say(f"error: {error}{_notes(error)}")
         sys.exit(getattr(error, "exit_code", 2 if isinstance(error, UsageError) else 1))
@@ -148,11 +151,12 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(error.code if isinstance(error, SystemExit) else INTERRUPTED)
 
 
-def _needed(given: list[str]) -> Iterable[str]:
-    """Return the commands whose modules a command line needs: the list of all names none."""
-    if not given or given[0] in ("-h", "--help", "--version"):
+def _needed(arguments: list[str]) -> Iterable[str]:
+    """Return the commands that arguments need: the list of all names none, completion all."""
+    first = arguments[:1]
+    if first in (["-h"], ["--help"], ["--version"]):
         return ()
-    return given[:1] if given[0] in COMMANDS else COMMANDS
+    return first if first and first[0] in COMMANDS else COMMANDS
 
 
 def _notes(error: BaseException | None) -> str:

@@ -49,7 +49,7 @@ def dataset(
     With --pyg, PyTorch Geometric downloads a node-level dataset (below raw/pyg of --data) and reads
     it. You trust its readers and the publisher of the files, whose sha256 is shown; pickles, which
     can run code, are read only if this project lists their sha256 (Planetoid). The graph is kept as
-    arrays in own beside --data; train, classify and the studies accept its name.
+    arrays in own beside --data; train and the studies accept its name.
 
     With --file, the graph comes from a file: .npz with adj_data, adj_indices, adj_indptr, adj_shape
     (or adj_matrix), attr_... alike, labels from 0 (-1: none) and, if there are any, train_mask,

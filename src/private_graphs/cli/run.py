@@ -1,4 +1,4 @@
-"""Shared parts of ``train`` and ``classify``: running a job on a dataset, and saving its files."""
+"""Parts of ``train``: running a job on a dataset, and saving its files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from private_graphs.cli.comparison import PUBLIC_METHODS
 from private_graphs.cli.terminal import ProgressBar, say
 from private_graphs.core.errors import UserError, counted
 
@@ -15,10 +16,6 @@ if TYPE_CHECKING:
 
 STUDY = "command-line"
 """Study name of command-line jobs; their group is the command."""
-DEFAULT_METHODS = {"text": "class_sums", "graph": "class_sums", "edges": "edge_votes"}
-"""The scenarios of ``classify``, with the default method of each."""
-PUBLIC_METHODS = {"text": "public_only", "graph": "public_only", "edges": "text_only"}
-"""The first method of each scenario that reads nothing private."""
 
 
 def load_data(
@@ -82,7 +79,7 @@ def named(job: Job, features: str) -> Job:
 
 
 def carry_out(
-    job: Job, dataset: Any, noise_source: str, unit: str, device: str = "cpu", threads: int = 1
+    job: Job, dataset: Any, noise_source: str, device: str = "cpu", threads: int = 1
 ) -> JobResult:
     """Run a job with a progress bar; test records without a label are predicted too."""
     from private_graphs.core.imports import code_fingerprint
@@ -90,13 +87,12 @@ def carry_out(
     from private_graphs.running.run import execute
     from private_graphs.workflow.replays import missing_replay
 
-    if job.group == "train" and device == "cpu" and not _compiled():
+    if job.scenario not in PUBLIC_METHODS and device == "cpu" and not _compiled():
         say("compiling kernels, once per machine (about half a minute)")
-    with ProgressBar(job.method, unit, timed=noise_source == "seeded") as progress:
+    with ProgressBar(job.method, "step", timed=noise_source == "seeded") as progress:
         return execute(
             job, dataset, noise_source=noise_source, device=device, threads=threads,
-            progress=progress, unlabelled=job.group == "classify",
-            missing_replay=missing_replay(),
+            progress=progress, unlabelled=True, missing_replay=missing_replay(),
             code_fingerprint=code_fingerprint("private_graphs.running.run", module_of(job.method)),
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""``private-graphs train``: one job of a paper's trainer, by default the GCN of LREC 2022."""
+"""``private-graphs train``: one job of any method, by default the GCN of LREC 2022."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from private_graphs.cli.comparison import PUBLIC_METHODS, Compared
 from private_graphs.cli.options import (
     DATA,
+    NEEDS_EPSILON,
     AsJson,
     DataFolder,
     Delta,
@@ -28,7 +30,6 @@ from private_graphs.cli.options import (
     checked_epsilon,
 )
 from private_graphs.cli.run import (
-    DEFAULT_METHODS,
     STUDY,
     carry_out,
     declared_bound,
@@ -80,7 +81,7 @@ def train(
         float | None, typer.Option(help="Noise in place of --epsilon.")
     ] = None,
     method: Annotated[
-        str, typer.Option(help="Any method that 'classify' does not have.", metavar="NAME")
+        str, typer.Option(help="Such as class_sums; an unknown name lists them.", metavar="NAME")
     ] = "gcn",
     scenario: Annotated[
         str | None,
@@ -131,13 +132,21 @@ def train(
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for runs.parquet, predictions.safetensors, statement.json, "
-                     "job.json.", metavar="DIR"),
+                     "job.json, and those of public data alone.", metavar="DIR"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Train one job; print its scores and the privacy that is proved for it.
 
+    Datasets are public, and taken as if they were private. --scenario text protects a training node
+    with its text, label and edges, and the validation texts are public; graph makes public the test
+    texts too, and the edges among public nodes; edges protects edges alone. Under these three the
+    same without private data follows, and whether these were worth it. Validation labels are
+    public; test labels are read for scores alone.
+
     Examples:
+
+    private-graphs train --dataset cora --method class_sums --scenario text --epsilon 2
 
     private-graphs train --dataset synthetic-planetoid --protocol sound --epsilon 2
 
@@ -164,11 +173,18 @@ def train(
     built = load_data(dataset, features, data_view(job), mirror, data, device, threads)
     job = named(job, built.info.features)
     say(f"{job.name}: {counted(job.n_replicas, 'run')}")
-    result = carry_out(job, built, noise_source, "epoch", used, threads)
-    if out is not None:
+    result = carry_out(job, built, noise_source, used, threads)
+    if out is not None:  # before anything can fail: its privacy is spent
         save(result, job, out)
+    compared = None
+    if free := _public_job(job):
+        public = carry_out(free, built, noise_source, used, threads)
+        compared = Compared.of(result, public, built.labels)
+        if out is not None:
+            save(public, free, out / free.method)
+    if out is not None:
         say(f"saved in {out}")
-    _report(result, as_json)
+    _report(result, compared, as_json)
 
 
 def planned(flags: dict[str, Any]) -> Job:
@@ -179,8 +195,6 @@ def planned(flags: dict[str, Any]) -> Job:
 
     method, protocol = method_named(flags["method"]), flags["protocol"]
     scenario = flags["scenario"] or method.scenarios[0]
-    if method.scenarios[0] in DEFAULT_METHODS:
-        raise UsageError(f"--method is {method.name!r}, which 'private-graphs classify' runs")
     if method.noise_is_given:
         raise UsageError(
             f"--method is {method.name!r}, whose noise is given and whose epsilon follows from it "
@@ -189,6 +203,7 @@ def planned(flags: dict[str, Any]) -> Job:
     if scenario not in method.scenarios:
         raise UsageError(
             f"--scenario is {scenario!r}; {method.name} has {', '.join(method.scenarios)}"
+            f"{_fitting(scenario)}"
         )
     if flags["max_edges"] is not None and SCENARIOS[scenario].unit != "edge_undirected":
         raise UsageError(f"--max-edges: {scenario} protects no edge; leave the flag out")
@@ -221,14 +236,36 @@ def planned(flags: dict[str, Any]) -> Job:
     )
 
 
+def _fitting(scenario: str) -> str:
+    """Return the methods of a scenario in words; nothing for a scenario that there is not."""
+    from private_graphs.methods import methods_of
+
+    names = methods_of(scenario)
+    return f", and {scenario} is for {', '.join(names)}" if names else ""
+
+
+def _public_job(job: Job) -> Job | None:
+    """Return the job on public data alone that ``job`` is compared with, if there is one."""
+    from private_graphs.methods import method_named
+
+    if job.scenario not in PUBLIC_METHODS or not method_named(job.method).reads_private:
+        return None
+    changes = {"method": PUBLIC_METHODS[job.scenario], "settings": {}, "choose": {}}
+    return named(job.model_copy(update=changes), job.features)
+
+
 def _epsilon(method: Method, settings: dict[str, Any], flags: dict[str, Any]) -> float:
     """Return the requested ε, or the one that the protocol assigns to the given noise."""
     noise, epsilon = settings.get("noise_multiplier"), flags["epsilon"]
+    if not method.reads_private:
+        if epsilon is not None:
+            raise UsageError(f"--epsilon: {method.name} reads nothing private; leave the flag out")
+        return math.inf  # unused: methods on public data alone have epsilon 0
     if noise is not None:
         check_noise(noise)
     if noise is None or method.epsilon_of is None:
         return checked_epsilon(
-            epsilon, "give --epsilon (a number, or inf for no DP) or --noise-multiplier"
+            epsilon, f"{NEEDS_EPSILON}{' or --noise-multiplier' if method.epsilon_of else ''}"
         )
     if epsilon is not None:
         raise UsageError("--epsilon and --noise-multiplier exclude each other: give one of them")
@@ -289,7 +326,7 @@ def _message(method: Method, error: Any) -> str:
     return f"{flag} is {str(error['input'])!r}; expected {expected}{nearest}"
 
 
-def _report(result: JobResult, as_json: bool) -> None:
+def _report(result: JobResult, compared: Compared | None, as_json: bool) -> None:
     """Print scores and statement; what a method has no value of is null, or is not said."""
     rows = result.rows[result.rows["selected"]]
     statement = result.statements[rows["statement_id"].iloc[0]]
@@ -303,6 +340,7 @@ def _report(result: JobResult, as_json: bool) -> None:
                 "epochs": json.loads(rows["settings"].iloc[0]).get("epochs"),
                 "noise_multiplier": number(rows["noise_multiplier"].iloc[0]),
                 "seconds_per_epoch": number(seconds / epochs),  # None where timing is secret
+                "public_alone": compared and compared.numbers(),
                 "statement": statement,
             }
         )
@@ -311,6 +349,8 @@ def _report(result: JobResult, as_json: bool) -> None:
         print_text(_line(**score))
     means = _means(rows)
     print_text(f"{means}\n" if means else "")
+    if compared:
+        print_text(f"{compared.sentence}\n")
     print_text(statement_text(statement))
 
 

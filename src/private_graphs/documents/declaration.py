@@ -237,6 +237,13 @@ def needed(name: str, data: Path) -> Declaration:
     """Return the declaration called ``name``; UsageError if there is none."""
     declaration = declared(name, data)
     if declaration is None:
+        from private_graphs.datasets.registry import OWN_FOLDER, dataset_names
+
+        if name in dataset_names([name], data.parent / OWN_FOLDER.name):
+            raise UsageError(
+                f"{name!r} is a dataset, no declared documents: 'private-graphs train --dataset "
+                f"{name} --method class_sums --epsilon 2' trains on it"
+            )
         names = known_names(data)
         raise UsageError(
             f"{name!r} is not declared in {folder_of(data)}{suggest(name, names)}; declare it "

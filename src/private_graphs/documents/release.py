@@ -671,21 +671,12 @@ def methods_of(spec: Declaration, docs: Documents) -> tuple[str, str]:
 
 
 def _why_not(method: str) -> str:
-    """Return why a method of other datasets is none for declared documents."""
-    from private_graphs.methods import all_methods, method_named
+    """Return why a method is none for declared documents."""
+    from private_graphs.methods import all_methods
 
     if method not in all_methods():
         return suggest(method, METHODS)
-    scenarios = method_named(method).scenarios
-    if "text" in scenarios:
-        return (
-            f": {method} is for datasets that are published, where settings cost nothing to try "
-            "(docs/methods.md says what it gains)"
-        )
-    return (
-        f": {method} reads links or other texts to predict (it is for {', '.join(scenarios)}), so "
-        "that no model of it can be given away"
-    )
+    return f": {method} is for published datasets, which 'private-graphs train' trains on"
 
 
 def _computation(

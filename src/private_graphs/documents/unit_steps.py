@@ -68,10 +68,6 @@ _BLOCK = 2**16
 class LinearSteps:
     """Training by noisy steps, with everything that is decided before a private value is read."""
 
-    LINE: ClassVar = (
-        "noisy gradient steps; better where each class has thousands of documents of few "
-        "distinct words"
-    )
     CARD: ClassVar = f"noisy class counts and {STEPS} noisy gradient sums"
     features: Map
     n_classes: int

@@ -172,10 +172,6 @@ def mu_of(queries: Sequence[GaussianQuery]) -> float:
 class ClassSums:
     """Training by one noisy sum, with everything that is decided before a private read."""
 
-    LINE: ClassVar = (
-        "one noisy sum of rows for each class; the default for texts that a model reads, and "
-        f"beside {FEWEST_TEXTS} public texts without a class"
-    )
     CARD: ClassVar = "one noisy sum"
     SHARE: ClassVar[float] = 0.5
     """Share of the constant in the squared norm of a row."""

@@ -26,9 +26,6 @@ from private_graphs.methods.word_prior import (
 class WordSums(ClassSums):
     """Training by one noisy sum of words, with everything that is decided before a private read."""
 
-    LINE: ClassVar = (
-        "one noisy sum of words for each class, weighed as these sums allow; the default for words"
-    )
     SHARE: ClassVar[float] = CONSTANT_SHARE
     REASON: ClassVar[str] = REASON
 

@@ -130,6 +130,28 @@ class Results:
         """Rows that were run: neither printed nor audits."""
         return self.rows[self._is("own", "recorded")]
 
+    def mask(self, **where: Any) -> np.ndarray:
+        """Return which runs have the values ``where`` in their columns.
+
+        A tuple lists several values; None stands for no value, as in a column that is not there.
+        """
+        same = np.ones(len(self.runs), bool)
+        for name, value in where.items():
+            if name not in self.runs:
+                same &= value is None
+            elif value is None or isinstance(value, tuple):
+                same &= self.runs[name].isin(value or (None, math.nan)).to_numpy()
+            else:
+                same &= (self.runs[name] == value).to_numpy(bool)
+        return same
+
+    def scores(self, score: str = "test_accuracy", **where: Any) -> pd.Series:
+        """Return a column of the runs at ``where`` by seed; empty without runs or column."""
+        if score not in self.runs:
+            return pd.Series(dtype=float)
+        same = self.mask(**where)
+        return self.runs[score][same].set_axis(self.runs["seed"][same]).sort_index()
+
     @cached_property
     def audits(self) -> pd.DataFrame:
         """Rows of audits."""

@@ -28,21 +28,35 @@ import scipy.sparse
 from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.errors import UserError
-from private_graphs.core.files import sha256_of
-from private_graphs.core.manifest import MANIFEST, check_manifest
-from private_graphs.core.private_files import private_path
+from private_graphs.core.files import sha256_of, write_json, write_text
+from private_graphs.core.imports import code_fingerprint
+from private_graphs.core.manifest import MANIFEST, check_manifest, write_manifest
+from private_graphs.core.markup import markdown_text
+from private_graphs.core.private_files import private_folder, private_path
+from private_graphs.core.spreadsheets import table_text
 from private_graphs.datasets.shards import ShardedGraph
 from private_graphs.methods import method_named
 from private_graphs.privacy.assumptions import NoiseSource
+from private_graphs.privacy.statements import PrivacyStatement
+from private_graphs.report.statement import paragraphs
 from private_graphs.running.jobs import Job
 from private_graphs.running.result import JobResult
 from private_graphs.running.run import execute
 from private_graphs.tasks.graph_task import Records, unit_rows
 from private_graphs.tasks.method import Method
 from private_graphs.workflow.replays import missing_replay
+from private_graphs.workflow.verify import finish
 
 _SUM, _SECRET = "sum.npz", "secret"
 _CSR = ("data", "indices", "indptr", "shape")
+_RELEASED = ("predictions.csv", "statement.json", "README.md")
+_SHARED = """# Predictions of {method} on {dataset}
+
+`predictions.csv` has the predicted class of every test node (`node`: row of the data, from 0).
+`statement.json` says what is guaranteed, number by number. `manifest.json` has the sha256 of the
+files: it finds mistakes, not forgers. `private-graphs explain FOLDER` checks the files of this
+folder and says in words what follows.
+"""
 
 
 class _Asked(Exception):
@@ -157,6 +171,28 @@ class ShardedRun:
                 with temporary.open("wb") as stream:
                     np.savez(stream, **cast("Any", _packed(asked.query)))
             return None
+
+    def save(self, result: JobResult) -> None:
+        """Write ``release``, which may be shared, and ``private`` (docs/privacy.md §5).
+
+        Who has a kept seed takes the noise off, so that such a run releases nothing.
+        """
+        (statement,) = map(PrivacyStatement.model_validate, result.statements.values())
+        if self.noise_source != "seeded" and statement.status != "not_private":
+            folder, classes = self.out / "release", self.graph.info.classes
+            predicted = zip(result.test_records, result.test_predictions[0], strict=True)
+            rows = ((int(node), classes[label]) for node, label in predicted)
+            about = _SHARED.format(method=self.job.method, dataset=markdown_text(self.job.dataset))
+            promised = [f"## {heading}\n\n{markdown_text(' '.join(map(str, sentences)))}\n"
+                        for heading, sentences in paragraphs(statement)]  # fmt: skip
+            folder.mkdir(parents=True, exist_ok=True)
+            write_text(folder / _RELEASED[0], table_text(["node", "predicted"], rows))
+            write_json(folder / _RELEASED[1], result.statements)
+            write_text(folder / _RELEASED[2], "\n".join([about, *promised]))
+            write_manifest(folder, _RELEASED, result.statements, code_fingerprint(__name__))
+        with private_folder(self.out / "private"):
+            result.save(self.out / "private")
+            finish(self.out / "private", self.job, [])
 
     @cached_property
     def _secret(self) -> bytes | None:

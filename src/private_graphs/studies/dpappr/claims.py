@@ -28,7 +28,7 @@ from private_graphs.report.claims import (
     lowest,
 )
 from private_graphs.report.results import Results
-from private_graphs.studies.dpappr.points import ROWS, SETTINGS
+from private_graphs.studies.dpappr.points import ROWS
 from private_graphs.studies.dpappr.sampled_rows import edges_left
 
 GAUSSIAN, CHOSEN, VALUES = ROWS
@@ -39,52 +39,32 @@ Panels = list[Parts]
 """A claim holds if all parts of some panel are positive; most claims have one panel."""
 
 
-class Runs:
-    """Scores by seed of the runs on one graph under one protocol."""
-
-    def __init__(self, results: Results) -> None:
-        rows = results.runs[results.runs["method"].str.startswith("appr_")]
-        settings = [name for name in SETTINGS if name in rows]
-        self.rows = rows.astype(dict.fromkeys(settings, float))
-        numbers = self.rows.select_dtypes("number")
-        groups = numbers.groupby([self.rows["group"], self.rows["method"]])
-        self.groups = {
-            key: {name: rows[name].to_numpy(float) for name in rows} for key, rows in groups
-        }
-
-    def of(self, group: str, method: str, value: str = "test_accuracy", **at: float) -> pd.Series:
-        """Return a column of the runs with given settings and ε, by seed; empty without runs."""
-        rows = self.groups.get((group, method), {})
-        if any(name not in rows for name in (value, *at)):
-            return pd.Series(dtype=float)
-        mask = np.logical_and.reduce([rows[name] == setting for name, setting in at.items()])
-        seeds = rows["seed"][mask]
-        several = len(set(seeds)) < len(seeds)
-        return pd.Series(dtype=float) if several else pd.Series(rows[value][mask], index=seeds)
-
-    def values(self, group: str, name: str) -> list[float]:
-        """Return the values of a column in a group, sorted."""
-        rows = self.rows[self.rows["group"] == group]
-        return sorted(rows[name].dropna().unique()) if name in rows else []
+def _scores(
+    runs: Results, group: str, method: str, value: str = "test_accuracy", **at: float
+) -> pd.Series:
+    """Return a column of the runs with given settings and ε, by seed; empty without runs."""
+    series = runs.scores(value, group=group, method=method, **at).astype(float)
+    return series.iloc[:0] if series.index.has_duplicates else series
 
 
-def _budgets(runs: Runs) -> Iterable[tuple[float, float, list[float]]]:
+def _values(runs: Results, group: str, name: str) -> list[float]:
+    """Return the values of a column in a group, sorted."""
+    return sorted(runs.scores(name, group=group).dropna().astype(float).unique())
+
+
+def _budgets(runs: Results) -> Iterable[tuple[float, float, list[float]]]:
     """Return (K, ε of training, finite ε of the rows) of the panels that were run."""
-    for top in runs.values("appr_budgets", "top"):
-        for training in runs.values("appr_budgets", "training_epsilon"):
-            rows = runs.rows[
-                (runs.rows["group"] == "appr_budgets")
-                & (runs.rows["method"] == GAUSSIAN)
-                & (runs.rows["top"] == top)
-                & (runs.rows["training_epsilon"] == training)
-            ]
-            budgets = (rows["epsilon"] - training).unique()
+    for top in _values(runs, "appr_budgets", "top"):
+        for training in _values(runs, "appr_budgets", "training_epsilon"):
+            at = {"top": top, "training_epsilon": training}
+            rows = runs.scores("epsilon", group="appr_budgets", method=GAUSSIAN, **at)
+            budgets = (rows - training).unique()
             if len(finite := sorted(budgets[np.isfinite(budgets)])) > 1:
                 yield top, training, finite
 
 
-def _at(runs: Runs, method: str, top: float, training: float, rows: float) -> pd.Series:
-    return runs.of("appr_budgets", method, top=top, training_epsilon=training,
+def _at(runs: Results, method: str, top: float, training: float, rows: float) -> pd.Series:
+    return _scores(runs, "appr_budgets", method, top=top, training_epsilon=training,
                    epsilon=rows + training)  # fmt: skip
 
 
@@ -94,12 +74,12 @@ def _mean(series: Iterable[pd.Series]) -> pd.Series:
     return pd.concat(parts, axis=1).mean(axis=1, skipna=False) if parts else pd.Series(dtype=float)
 
 
-def _over_panels(runs: Runs, difference: Callable[..., pd.Series]) -> pd.Series:
+def _over_panels(runs: Results, difference: Callable[..., pd.Series]) -> pd.Series:
     """Return the mean by seed, over all panels, of a difference (K, training ε, rows' ε)."""
     return _mean(difference(*panel) for panel in _budgets(runs))
 
 
-def _rise(runs: Runs, method: str) -> pd.Series:
+def _rise(runs: Results, method: str) -> pd.Series:
     return _over_panels(
         runs,
         lambda top, training, rows: (
@@ -108,13 +88,13 @@ def _rise(runs: Runs, method: str) -> pd.Series:
     )
 
 
-def rise(runs: Runs) -> Parts:
+def rise(runs: Results) -> Parts:
     """Claim 1, over all panels."""
     up = [_rise(runs, method) for method in (GAUSSIAN, VALUES)]
     return [*up, *(growth - _rise(runs, CHOSEN) for growth in up)]
 
 
-def _gap(runs: Runs, one: str, base: str, index: int) -> pd.Series:
+def _gap(runs: Results, one: str, base: str, index: int) -> pd.Series:
     return _over_panels(
         runs,
         lambda top, training, rows: (
@@ -123,33 +103,33 @@ def _gap(runs: Runs, one: str, base: str, index: int) -> pd.Series:
     )
 
 
-def small_budgets(runs: Runs) -> Parts:
+def small_budgets(runs: Results) -> Parts:
     """Claim 2."""
     pairs = ((CHOSEN, GAUSSIAN), (CHOSEN, VALUES), (VALUES, GAUSSIAN))
     return [_gap(runs, *pair, 0) for pair in pairs]
 
 
-def large_budgets(runs: Runs) -> Parts:
+def large_budgets(runs: Results) -> Parts:
     """Claim 3."""
     return [_gap(runs, GAUSSIAN, base, -1) for base in (CHOSEN, VALUES)]
 
 
-def above_dpsgd(runs: Runs) -> Parts:
+def above_dpsgd(runs: Results) -> Parts:
     """Claim 4: at every K and budget."""
     return [
         _at(runs, method, top, training, epsilon)
-        - runs.of("appr_budgets", "appr_exact", top=top, epsilon=training)
+        - _scores(runs, "appr_budgets", "appr_exact", top=top, epsilon=training)
         for top, training, rows in _budgets(runs)
         for epsilon in rows
         for method in ROWS
     ]
 
 
-def below_features(runs: Runs) -> Panels:
+def below_features(runs: Results) -> Panels:
     """Claim 5: the panels in any of which FEATURES leads over all three."""
     return [
         [
-            runs.of("appr_budgets", "appr_features", epsilon=training)
+            _scores(runs, "appr_budgets", "appr_features", epsilon=training)
             - _at(runs, method, top, training, rows[0])
             for method in ROWS
         ]
@@ -157,18 +137,18 @@ def below_features(runs: Runs) -> Panels:
     ]
 
 
-def training_matters(runs: Runs) -> Parts:
+def training_matters(runs: Results) -> Parts:
     """Claim 6: gain from ε = 1 to ε = 4 of training, minus the same gain of the rows."""
     gains = []
     for method in ROWS:
-        for top in runs.values("appr_budgets", "top"):
+        for top in _values(runs, "appr_budgets", "top"):
             full = _at(runs, method, top, 4, 4)
             less_training, less_rows = _at(runs, method, top, 1, 4), _at(runs, method, top, 4, 1)
             gains.append((full - less_training) - (full - less_rows))
     return [_mean(gains)]
 
 
-def more_neighbours(runs: Runs) -> Parts:
+def more_neighbours(runs: Results) -> Parts:
     """Claim 7: fall from the largest to the smallest budget, at K = 16 minus at K = 4."""
 
     def fall(k: float) -> pd.Series:
@@ -182,61 +162,62 @@ def more_neighbours(runs: Runs) -> Parts:
     return [fall(16) - fall(4)]
 
 
-def degrees_hidden(runs: Runs) -> Parts:
+def degrees_hidden(runs: Results) -> Parts:
     """Claim 8: errors, then the accuracy of DPSGD."""
     group, parts = "appr_degrees", []
-    for epsilon in runs.values(group, "epsilon"):
-        features = runs.of(group, "appr_features", "degree_rmse", epsilon=epsilon)
-        for top in runs.values(group, "top"):
+    for epsilon in _values(runs, group, "epsilon"):
+        features = _scores(runs, group, "appr_features", "degree_rmse", epsilon=epsilon)
+        for top in _values(runs, group, "top"):
             at = {"top": top, "epsilon": epsilon}
-            largest = runs.of(group, "appr_exact", "degree_rmse", **at)
-            lowest = runs.of(group, "appr_exact", **at)
+            largest = _scores(runs, group, "appr_exact", "degree_rmse", **at)
+            lowest = _scores(runs, group, "appr_exact", **at)
             for method in ROWS:
-                error = runs.of(group, method, "degree_rmse", **at)
+                error = _scores(runs, group, method, "degree_rmse", **at)
                 parts += [error - features, largest - error]
-                parts.append(runs.of(group, method, **at) - lowest)
+                parts.append(_scores(runs, group, method, **at) - lowest)
     return parts
 
 
-def classes_separate(runs: Runs) -> Parts:
+def classes_separate(runs: Results) -> Parts:
     """Claim 9: silhouette at the largest minus at the smallest budget."""
     group = "appr_degrees"
-    budgets = runs.values(group, "epsilon")
+    budgets = _values(runs, group, "epsilon")
     if len(budgets) < 2:
         return []
     return [
         _mean(
-            runs.of(group, method, "silhouette", top=top, epsilon=budgets[-1])
-            - runs.of(group, method, "silhouette", top=top, epsilon=budgets[0])
-            for top in runs.values(group, "top")
+            _scores(runs, group, method, "silhouette", top=top, epsilon=budgets[-1])
+            - _scores(runs, group, method, "silhouette", top=top, epsilon=budgets[0])
+            for top in _values(runs, group, "top")
         )
         for method in (GAUSSIAN, VALUES)
     ]
 
 
-def _ends(runs: Runs, group: str, method: str, name: str, low: float, high: float) -> pd.Series:
-    return runs.of(group, method, **{name: high}) - runs.of(group, method, **{name: low})
+def _ends(runs: Results, group: str, method: str, name: str, low: float, high: float) -> pd.Series:
+    lower, upper = (_scores(runs, group, method, **{name: end}) for end in (low, high))
+    return upper - lower
 
 
-def batch_size(runs: Runs) -> Parts:
+def batch_size(runs: Results) -> Parts:
     """Claim 10: largest batch minus smallest."""
-    sizes = runs.values("appr_batches", "batch")
+    sizes = _values(runs, "appr_batches", "batch")
     if len(sizes) < 2:
         return []
     ends = partial(_ends, runs, "appr_batches", name="batch", low=sizes[0], high=sizes[-1])
     return [*(ends(method) for method in ROWS), -ends("appr_exact")]
 
 
-def row_clip(runs: Runs) -> Parts:
+def row_clip(runs: Results) -> Parts:
     """Claim 11: best clip according to the text, minus the largest."""
     group = "appr_row_clips"
     parts = [_ends(runs, group, GAUSSIAN, "row_clip", 1.0, 0.01)]
     return parts + [_ends(runs, group, kind, "entry_clip", 1.0, 0.001) for kind in (CHOSEN, VALUES)]
 
 
-def gradient_clip(runs: Runs) -> Parts:
+def gradient_clip(runs: Results) -> Parts:
     """Claim 12: C = 1 minus both ends."""
-    clips = runs.values("appr_clips", "clip")
+    clips = _values(runs, "appr_clips", "clip")
     if len(clips) < 3:
         return []
     return [
@@ -245,17 +226,17 @@ def gradient_clip(runs: Runs) -> Parts:
     ]
 
 
-def every(rule: Callable[[Runs], Parts]) -> Callable[[Runs], Panels]:
+def every(rule: Callable[[Results], Parts]) -> Callable[[Results], Panels]:
     """Return the rule of a claim whose parts must all be positive, as one panel."""
 
-    def panels(runs: Runs) -> Panels:
+    def panels(runs: Results) -> Panels:
         parts = rule(runs)
         return [parts] if parts else []
 
     return panels
 
 
-RULES: dict[str, tuple[Callable[[Runs], Panels], str]] = {
+RULES: dict[str, tuple[Callable[[Results], Panels], str]] = {
     "rise": (every(rise), "figure1"),
     "small_budgets": (every(small_budgets), "figure1"),
     "large_budgets": (every(large_budgets), "figure1"),
@@ -324,8 +305,7 @@ def _measure(id_: str, results: Results, case: Place) -> Measured | None:
             return measures.get(id_)
     if not results.runs["method"].str.startswith("appr_").any():
         return None
-    runs = Runs(results)
-    panels = {name: _known(rule(runs)) for name, (rule, _) in RULES.items()}
+    panels = {name: _known(rule(results)) for name, (rule, _) in RULES.items()}
     whole = {name: group for name, group in panels.items() if _whole(group)}
     _FOUND[:] = [*_FOUND[-15:], (results.rows, holm(whole))]
     return _FOUND[-1][1].get(id_)
@@ -337,7 +317,7 @@ def most_on_pubmed(results: Results, case: Place) -> Measured | None:
     leads = {}
     for name, rows in results.runs.groupby("dataset"):
         leads[name] = _mean(
-            lead for panel in below_features(Runs(results.with_rows(rows))) for lead in panel
+            lead for panel in below_features(results.with_rows(rows)) for lead in panel
         )
     other_leads = [lead for name, lead in leads.items() if name != "pubmed" and len(lead)]
     if len(leads.get("pubmed", ())) == 0 or not other_leads:

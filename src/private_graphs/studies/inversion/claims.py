@@ -46,16 +46,10 @@ _FACES94, _FACES94_DELTA = 153, 1e-2
 
 
 def _rows_of(results: Results, method: str, **where: Any) -> pd.DataFrame:
-    """Return the rows of a method with all columns that rules read, even if nothing was run.
-
-    ``where`` are values of columns; a tuple lists several.
-    """
-    rows = results.runs[results.runs["method"] == method]
+    """Return the rows of a method with all columns that rules read, even if nothing was run."""
+    rows = results.runs[results.mask(method=method, **where)]
     rows = rows[~rows["group"].isin(_APART)]
-    rows = rows.reindex(columns=[*dict.fromkeys([*rows, *_READ])])
-    for name, value in where.items():
-        rows = rows[rows[name].isin(value if isinstance(value, tuple) else (value,))]
-    return rows
+    return rows.reindex(columns=[*dict.fromkeys([*rows, *_READ])])
 
 
 # --- attacks ----------------------------------------------------------------------------------
@@ -206,7 +200,7 @@ def _by_pairs(
 
 def more_parts(results: Results, case: Place, group: str, column: str) -> Measured | None:
     """Spearman's correlation of the number of parts and a column, by seed."""
-    rows = results.runs[results.runs["group"] == group]
+    rows = results.runs[results.mask(group=group)]
     return None if rows.empty else _by_seed(rows, "parts", column)
 
 
@@ -217,9 +211,7 @@ def accuracy(results: Results, case: Place, **where: Any) -> Measured | None:
 
 def undoubled_accuracy(results: Results, case: Place, epsilon: float) -> Measured | None:
     """Accuracy of models with the steps of the other reading of the accountant, by seed."""
-    rows = results.runs
-    rows = rows[rows["group"].isin(_UNDOUBLED) & (rows["epsilon"] == epsilon)]
-    return interval(rows["test_accuracy"])
+    return interval(results.scores(group=tuple(_UNDOUBLED), epsilon=epsilon))
 
 
 # --- the accountant ---------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -42,43 +42,29 @@ def runs_at(results: Results, groups: str, **where: Any) -> pd.DataFrame:
 
     A group belongs to this study, or is named with its own: ``preprint2021.untuned``.
     """
-    rows = results.runs[_of_first_group(results.runs, groups, **where)]
+    rows = results.runs[_of_first_group(results, groups, **where)]
     return rows.set_index("seed", drop=False).sort_index()
 
 
 def scores(results: Results, groups: str, **where: Any) -> pd.Series:
     """Return test micro-F1 of ``runs_at`` by seed, without a copy of all columns."""
-    mask = _of_first_group(results.runs, groups, **where)
+    mask = _of_first_group(results, groups, **where)
     seeds, values = (results.runs[name][mask] for name in ("seed", "test_micro_f1"))
     return values.set_axis(seeds).sort_index()
 
 
-def _of_first_group(rows: pd.DataFrame, groups: str, **where: Any) -> np.ndarray:
+def _of_first_group(results: Results, groups: str, **where: Any) -> np.ndarray:
     """Return which rows are selected runs of the first of ``groups`` that has some."""
-    same = _selected(rows, **where)
-    for group in groups.split(","):
-        mask = same & _of_groups(rows, [group])
-        if mask.any():
-            break
-    return mask
+    masks = [_of_group(results, group, **where) for group in groups.split(",")]
+    return next(filter(np.any, masks), masks[-1])
 
 
-def _selected(rows: pd.DataFrame, **where: Any) -> np.ndarray:
-    """Return which rows are selected runs of the GCN with ``where``."""
-    same = np.array(rows["method"] == "gcn")
-    same &= rows["selected"].fillna(True).astype(bool).to_numpy()
-    for name, value in {"splits": 1, "train_fraction": 1, **where}.items():
-        same &= (rows[name] == value).to_numpy()
-    return same
-
-
-def _of_groups(rows: pd.DataFrame, groups: Iterable[str]) -> np.ndarray:
-    """Return which rows are of the groups."""
-    member = np.zeros(len(rows), bool)
-    for group in groups:
-        study, _, name = group.rpartition(".")
-        member |= ((rows["group"] == name) & (rows["study"] == (study or "lrec2022"))).to_numpy()
-    return member
+def _of_group(results: Results, group: str, **where: Any) -> np.ndarray:
+    """Return which rows are selected runs of the GCN in a run group."""
+    study, _, name = group.rpartition(".")
+    at = {"study": study or "lrec2022", "group": name, "method": "gcn", "splits": 1}
+    selected = results.runs["selected"].fillna(True).astype(bool).to_numpy()
+    return selected & results.mask(**at | {"train_fraction": 1} | where)
 
 
 def printed_point(groups: str, **where: Any) -> Rule:
@@ -88,9 +74,8 @@ def printed_point(groups: str, **where: Any) -> Rule:
         names = ("optimizer", "train_fraction", "splits", "epsilon")
         point = {name: case.said[name] for name in names if not missing(case.said[name])}
         # Each group has independent draws, so that runs of one setting in several groups add up.
-        rows = results.runs
-        pooled = _selected(rows, **point, **where) & _of_groups(rows, groups.split(","))
-        return interval(rows["test_micro_f1"][pooled])
+        pooled = [_of_group(results, name, **point, **where) for name in groups.split(",")]
+        return interval(results.runs["test_micro_f1"][np.logical_or.reduce(pooled)])
 
     return measure
 
@@ -288,22 +273,19 @@ def kept_score(results: Results, case: Place) -> Measured | None:
     return interval(private / plain)
 
 
-def mnist_scores(results: Results, epsilon: float, branch: str) -> pd.Series:
+def mnist_scores(results: Results, epsilon: float, branch: str | None) -> pd.Series:
     """Return test micro-F1 of the row of Table 4 with this ε, by seed."""
-    rows = results.runs
-    mask = (rows["study"] == "lrec2022") & (rows["group"] == "table4")
-    noise_on = rows["noise_on"].fillna("") if "noise_on" in rows else ""
-    runs = rows[mask & (rows["epsilon"] == epsilon) & (noise_on == branch)]
-    return runs.set_index("seed")["test_micro_f1"].sort_index()
+    at = {"study": "lrec2022", "group": "table4", "epsilon": epsilon, "noise_on": branch}
+    return results.scores("test_micro_f1", **at)
 
 
-def mnist_point(branch: str, results: Results, case: Place) -> Measured | None:
+def mnist_point(branch: str | None, results: Results, case: Place) -> Measured | None:
     """Score of a row of Table 4."""
     return interval(mnist_scores(results, case.said["epsilon"], branch))
 
 
 def mnist_fall(
-    branch: str, epsilons: tuple[float, ...], results: Results, case: Place
+    branch: str | None, epsilons: tuple[float, ...], results: Results, case: Place
 ) -> Measured | None:
     """Smallest fall of the score, by seed, from a row of Table 4 to the next of ``epsilons``."""
     rows = pd.concat([mnist_scores(results, epsilon, branch) for epsilon in epsilons], axis=1)
@@ -451,11 +433,11 @@ CLAIMS = (
     Claim("kept_pokec", kept_score, within=POINTS, exhibit="table1", because=NOT_HERE),
     Claim("kept_reddit", kept_score, within=POINTS, exhibit="table1", because=NOT_HERE),
     *(
-        Claim(f"mnist_{row}", partial(mnist_point, ""), within=within, exhibit="table4")
+        Claim(f"mnist_{row}", partial(mnist_point, None), within=within, exhibit="table4")
         for row, (within, _) in MNIST_ROWS.items()
     ),
     *(
-        Claim(f"mnist_{name}", partial(mnist_fall, "", epsilons), least=0, exhibit="table4")
+        Claim(f"mnist_{name}", partial(mnist_fall, None, epsilons), least=0, exhibit="table4")
         for name, epsilons in MNIST_FALLS.items()
     ),
     *(

@@ -22,6 +22,8 @@ from private_graphs.report.results import Results
 
 MAIN = {"beta": 0.2, "tau": 0.318}
 SVHN = ("svhn_plus", "svhn_students")
+STUDENTS = ("plus", "students", "noise_ratios", "removal_ratios", *SVHN)
+"""Run groups whose students train for the thesis's epochs."""
 SVHN_TAU = 0.4
 POINTS = 1.3
 """Largest difference of equal scores: a standard error of 1,000 test images, in points."""
@@ -40,14 +42,8 @@ def budgets(results: Results, groups: Sequence[str] = ("plus", "students")) -> l
 
 def scores(results: Results, framework: str, epsilon: float, **where: Any) -> pd.Series:
     """Return accuracies in percent by seed of a framework at a budget."""
-    runs = results.runs
-    same = (runs["method"] == "pate_student") & (runs["epsilon"] == epsilon)
-    same &= runs["group"] != "long"
-    if not same.any():
-        return pd.Series(dtype=float)
-    for name, value in {"framework": framework, **MAIN, **where}.items():
-        same &= runs[name] == value
-    return 100 * runs[same].set_index("seed")["test_accuracy"]
+    at = {"group": STUDENTS, "framework": framework, "epsilon": epsilon, **MAIN, **where}
+    return 100 * results.scores(**at)
 
 
 def gain(index: int, framework: str = "pate_plus_plus", base: str = "pate"):

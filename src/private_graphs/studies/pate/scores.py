@@ -16,7 +16,7 @@ from private_graphs.studies.pate.methods.pate_student import FRAMEWORKS
 
 DATASETS = {"fashion-mnist-students": "Fashion-MNIST", "svhn": "SVHN"}
 """The thesis's names."""
-SYMBOLS = {"epsilon": "ε", "beta": "β", "tau": "τ"}
+SYMBOLS = {"epsilon": "ε", "beta": "β", "tau": "τ", "line": "framework"}
 RATIOS = ["framework", "beta", "tau"]
 SETTINGS = {"beta": 0.2, "tau": 0.318}
 """Settings of the main rows of all tables."""
@@ -78,14 +78,6 @@ def points(results: Any) -> pd.DataFrame:
     return frame
 
 
-def published(results: Any, name: str, *keys: str) -> dict[tuple, float]:
-    """Return printed accuracies in 0..1 by ``keys``, for the dataset to which they belong."""
-    return {
-        tuple(row[key] for key in keys): row["accuracy_percent"] / 100
-        for row in results.published(name).to_dict("records")
-    }
-
-
 def in_percent(value: Any) -> Cell:
     """Format a printed accuracy."""
     return Cell() if missing(value) else Cell(number(100 * value, 1), tone="published")
@@ -134,57 +126,83 @@ def network_note(results: Any) -> str:
     )
 
 
-def in_layout(
-    paper: pd.DataFrame, frame: pd.DataFrame, rows: Sequence[str], over: str,
-    heads: Mapping[str, Callable[[Any], str]],
-) -> Layout:  # fmt: skip
-    """Return printed and own accuracies: a row for each combination of ``rows``, a column for each
-    value of ``over``.
-
-    ``paper`` are printed rows; ``heads`` are the texts of values in the columns that name a row
-    and in the head, by name.
-    """
-
-    def key(row: Mapping[str, Any]) -> tuple:
-        return tuple(row[name] for name in (*rows, over))
-
-    def heading(name: str) -> LayoutColumn:
-        above = () if name == rows[-1] else rows[: rows.index(name) + 1]
-        return LayoutColumn(SYMBOLS.get(name, name), lambda row: heads[name](row[name]),
-                     heading=True, per=above)  # fmt: skip
-
-    scores = frame.sort_values([*rows, over], kind="stable")
-    places = [
-        naming("dataset", DATASETS, per=("dataset",)),
-        *(heading(name) for name in rows if name in heads),
-        *(LayoutColumn(heads[over](value), lambda row, value=value: key(row | {over: value}),
-                SYMBOLS.get(over, ""))
-          for value in dict.fromkeys([*paper[over], *scores[over]])),
-    ]  # fmt: skip
-    printed = {key(row): LayoutCell(number(row["accuracy_percent"], 1))
-               for row in paper.to_dict("records")}  # fmt: skip
-    lines = score_lines(scores.to_dict("records"), key, 1, 100)
-    return laid_out(rows_of(rows, paper, scores), places, printed, lines)
-
-
-def table(
-    results: Any, title: str, frame: pd.DataFrame, first: list[Column], key: list[str],
-    layout: Layout, notes: Sequence[str] = NOTES,
+def score_table(
+    results: Any, title: str, frame: pd.DataFrame, name: str, shown: Sequence[str], over: str,
+    *, headings: Sequence[str] | None = None, more: Sequence[Column] = (),
+    placed: pd.DataFrame | None = None, notes: Sequence[str] = NOTES,
 ) -> Table:  # fmt: skip
-    """Return a table of students, a line for each value of ``key``, protocols side by side."""
+    """Return students beside the numbers that are printed under ``name``, in two forms.
+
+    Long: a line for each value of dataset and ``shown``, with ``more`` columns, and protocols side
+    by side. As in the thesis: a row for each value of dataset and ``shown`` but ``over``, of which
+    each value is a column; rows are named by ``headings``, by default all of them. ``placed`` are
+    the points of this form, by default those of the other.
+    """
+    key = ["dataset", *shown]
+    paper = results.published(name)
+    paper = paper.assign(line=paper["framework"].map(FRAMEWORKS))
+    printed = {tuple(row[k] for k in key): row["accuracy_percent"] / 100
+               for row in paper.to_dict("records")}  # fmt: skip
+    frame = frame.copy()
+    accuracies = [printed.get(tuple(row[k] for k in key)) for row in frame.to_dict("records")]
+    frame.insert(frame.columns.get_loc("gain") + 1, "published", accuracies)
     by_key = {(*(row[name] for name in key), row["protocol"]): row
              for row in frame.to_dict("records")}  # fmt: skip
 
     def at(protocol: str, row: Mapping[str, Any]) -> Mapping[str, Any] | None:
         return by_key.get((*(row[name] for name in key), protocol))
 
+    columns = [
+        Column("dataset", lambda row: row["dataset"]),
+        *(Column(SYMBOLS.get(name, name), lambda row, name=name: _text(row, name))
+          for name in shown),
+        *more,
+        Column("printed", lambda row: in_percent(row["published"])),
+        *protocol_columns(results, at),
+    ]  # fmt: skip
     numbers = frame.drop(columns="gain").assign(
         gain=[gain.value if gain else None for gain in frame["gain"]],
         gain_low=[gain.low if gain else None for gain in frame["gain"]],
         gain_high=[gain.high if gain else None for gain in frame["gain"]],
     )
+    rows = [name for name in key if name != over]
+    layout = _layout(paper, frame if placed is None else placed, rows, over, headings or rows[1:])
     notes = (network_note(results), *results.protocol_notes(), *notes, *privacy_notes(frame))
     lines = frame.drop_duplicates(key)
-    columns = [Column("dataset", lambda row: row["dataset"]), *first]
-    columns += protocol_columns(results, at)
     return Table(title, numbers, columns, notes, "dataset", lines, layout=layout)
+
+
+def _text(row: Mapping[str, Any], name: str) -> str:
+    """Return the text of a row's value in a column that names rows or columns."""
+    value = row[name]
+    return number(value) if name in ("epsilon", "beta", "tau") else FRAMEWORKS.get(value, value)
+
+
+def _layout(
+    paper: pd.DataFrame, frame: pd.DataFrame, rows: Sequence[str], over: str,
+    headings: Sequence[str],
+) -> Layout:  # fmt: skip
+    """Return printed and own accuracies: a row for each combination of ``rows``, a column for each
+    value of ``over``."""
+
+    def key(row: Mapping[str, Any]) -> tuple:
+        return tuple(row[name] for name in (*rows, over))
+
+    def heading(name: str) -> LayoutColumn:
+        above = () if name == rows[-1] else rows[: rows.index(name) + 1]
+        return LayoutColumn(SYMBOLS.get(name, name), lambda row: _text(row, name), heading=True,
+                            per=above)  # fmt: skip
+
+    scores = frame.sort_values([*rows, over], kind="stable")
+    places = [
+        naming("dataset", DATASETS, per=("dataset",)),
+        *map(heading, headings),
+        *(LayoutColumn(_text({over: value}, over),
+                       lambda row, value=value: key(row | {over: value}),
+                       "" if over == "line" else SYMBOLS.get(over, ""))
+          for value in dict.fromkeys([*paper[over], *scores[over]])),
+    ]  # fmt: skip
+    printed = {key(row): LayoutCell(number(row["accuracy_percent"], 1))
+               for row in paper.to_dict("records")}  # fmt: skip
+    lines = score_lines(scores.to_dict("records"), key, 1, 100)
+    return laid_out(rows_of(rows, paper, scores), places, printed, lines)

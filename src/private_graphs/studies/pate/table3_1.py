@@ -10,11 +10,8 @@ from private_graphs.report.words import number, privacy_notes, score
 from private_graphs.running.exhibit import Block, Column, Exhibit, Table
 from private_graphs.studies.pate.scores import (
     FRAMEWORKS,
-    in_layout,
-    in_percent,
     points,
-    published,
-    table,
+    score_table,
 )
 
 GROUPS = ("teachers", "labels", "unchecked", "clean", "plus", "students")
@@ -37,29 +34,13 @@ AROUND_NOTES = (
 def build(results: Any) -> list[Block]:
     """Return the frameworks and their baselines."""
     frame = points(results)
-    paper = published(results, "table3_1", "dataset", "epsilon", "framework")
-    # At 5.04 the thesis prints no τ: the printed number is next to the main one.
-    frame["published"] = [
-        paper.get((row["dataset"], row["epsilon"], row["framework"]))
-        if row["line"] == FRAMEWORKS[row["framework"]] else None
-        for row in frame.to_dict("records")
-    ]  # fmt: skip
     order = frame["framework"].map(list(FRAMEWORKS).index)
     frame = frame.assign(order=order).sort_values(["dataset", "epsilon", "order", "tau"])
-    first = [
-        Column("ε", lambda row: number(row["epsilon"])),
-        Column("framework", lambda row: row["line"]),
-        Column("printed", lambda row: in_percent(row["published"])),
-    ]
     title = "Table 3.1. Test accuracy of the student"
-    key, frame = ["dataset", "epsilon", "line"], frame.drop(columns="order")
-    printed = results.published("table3_1")
-    layout = in_layout(
-        printed.assign(line=printed["framework"].map(FRAMEWORKS)), frame, ["dataset", "epsilon"],
-        "line", {"epsilon": number, "line": str},
-    )  # fmt: skip
+    # At 5.04 the thesis prints no τ: the printed number is next to the main one.
+    frame = frame.drop(columns="order")
     return [
-        table(results, title, frame, first, key, layout),
+        score_table(results, title, frame, "table3_1", ["epsilon", "line"], "line"),
         _around(results),
     ]
 

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from private_graphs.report.words import number
-from private_graphs.running.exhibit import Block, Column, Exhibit
-from private_graphs.studies.pate.scores import (
-    FRAMEWORKS,
-    in_layout,
-    in_percent,
-    points,
-    published,
-    table,
-)
+from private_graphs.running.exhibit import Block, Exhibit
+from private_graphs.studies.pate.scores import points, score_table
 
 SHOWN = ("pate_coteaching", "pate_plus")
 BOLD_NOTE = (
@@ -26,25 +18,13 @@ def build(results: Any) -> list[Block]:
     """Return the table; β = 0.2 are runs of Table 3.1."""
     frame = points(results)
     frame = frame[frame["framework"].isin(SHOWN)]
-    paper = published(results, "table3_2", "dataset", "epsilon", "framework", "beta")
-    frame["published"] = [
-        paper.get((row["dataset"], row["epsilon"], row["framework"], row["beta"]))
-        for row in frame.to_dict("records")
-    ]
     # The budget of the table is the one at which β varies.
     several = frame.groupby(["dataset", "epsilon"])["beta"].transform("nunique")
     frame = frame[several > 1].sort_values(["dataset", "framework", "beta"])
-    first = [
-        Column("ε", lambda row: number(row["epsilon"])),
-        Column("framework", lambda row: FRAMEWORKS[row["framework"]]),
-        Column("β", lambda row: number(row["beta"])),
-        Column("printed", lambda row: in_percent(row["published"])),
-    ]
-    title = "Table 3.2. Test accuracy against β"
-    key = ["dataset", "epsilon", "framework", "beta"]
-    layout = in_layout(results.published("table3_2"), frame, ["dataset", "epsilon", "framework"],
-                       "beta", {"framework": FRAMEWORKS.get, "beta": number})  # fmt: skip
-    return [table(results, title, frame, first, key, layout), BOLD_NOTE]
+    shown = ["epsilon", "framework", "beta"]
+    table = score_table(results, "Table 3.2. Test accuracy against β", frame, "table3_2", shown,
+                        "beta", headings=["framework"])  # fmt: skip
+    return [table, BOLD_NOTE]
 
 
 EXHIBIT = Exhibit(

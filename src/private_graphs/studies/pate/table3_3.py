@@ -8,14 +8,7 @@ import pandas as pd
 
 from private_graphs.report.words import number
 from private_graphs.running.exhibit import Block, Column, Exhibit
-from private_graphs.studies.pate.scores import (
-    FRAMEWORKS,
-    in_layout,
-    in_percent,
-    points,
-    published,
-    table,
-)
+from private_graphs.studies.pate.scores import points, score_table
 
 DECAY_NOTE = (
     "removed: labels that PATE++ takes away, and the share of them that is wrong. The count of "
@@ -32,10 +25,6 @@ def build(results: Any) -> list[Block]:
     frame = frame[frame["framework"].isin(["pate_plus", "pate_plus_plus"])].copy()
     plus = frame["framework"] == "pate_plus"
     frame["tau"] = frame["tau"].where(~plus, 0.0)
-    paper = published(results, "table3_3", "dataset", "epsilon", "tau")
-    frame["published"] = [
-        paper.get((row["dataset"], row["epsilon"], row["tau"])) for row in frame.to_dict("records")
-    ]
     several = frame.groupby(["dataset", "epsilon"])["tau"].transform("nunique")
     frame = frame[several > 2].sort_values(["dataset", "tau"])
     runs = results.runs
@@ -43,18 +32,12 @@ def build(results: Any) -> list[Block]:
         wrong=100 * runs["removed_wrong"] / runs["removed"]
     ).groupby(["group", "job", "epsilon"])[["removed", "wrong"]].mean()  # fmt: skip
     frame = frame.merge(means, how="left", on=["group", "job", "epsilon"])
-    first = [
-        Column("ε", lambda row: number(row["epsilon"])),
-        Column("τ", lambda row: number(row["tau"])),
-        Column("removed", _removed),
-        Column("printed", lambda row: in_percent(row["published"])),
-    ]
-    title = "Table 3.3. Test accuracy of PATE++ against τ"
-    layout = in_layout(results.published("table3_3"), frame.assign(framework="pate_plus_plus"),
-                       ["dataset", "epsilon", "tau"], "framework",
-                       {"epsilon": number, "tau": number, "framework": FRAMEWORKS.get})  # fmt: skip
-    key = ["dataset", "epsilon", "tau"]
-    return [table(results, title, frame, first, key, layout), DECAY_NOTE]
+    table = score_table(
+        results, "Table 3.3. Test accuracy of PATE++ against τ", frame, "table3_3",
+        ["epsilon", "tau"], "framework", more=[Column("removed", _removed)],
+        placed=frame.assign(framework="pate_plus_plus"),
+    )  # fmt: skip
+    return [table, DECAY_NOTE]
 
 
 def _removed(row: dict[str, Any]) -> str:

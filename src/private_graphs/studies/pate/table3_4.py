@@ -10,11 +10,9 @@ from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Table
 from private_graphs.studies.pate.scores import (
     FRAMEWORKS,
     LABEL_NOTES,
-    in_layout,
     in_percent,
     points,
-    published,
-    table,
+    score_table,
 )
 
 ABSENT = "raw files absent"
@@ -38,28 +36,14 @@ TEST_NOTE = (
 
 def build(results: Any) -> list[Block]:
     """Return the table of runs if there are any, else of printed numbers."""
-    frame, printed = points(results), results.published("table3_4")
-    layout = in_layout(
-        printed.assign(line=printed["framework"].map(FRAMEWORKS)), frame, ["dataset", "epsilon"],
-        "line", {"epsilon": number, "line": str},
-    )  # fmt: skip
-    if frame.empty:
-        return [replace(_printed(results), layout=layout)]
-    paper = published(results, "table3_4", "dataset", "epsilon", "framework")
-    frame["published"] = [
-        paper.get((row["dataset"], row["epsilon"], row["framework"]))
-        for row in frame.to_dict("records")
-    ]
+    frame = points(results)
+    frame["line"] = frame["framework"].map(FRAMEWORKS)
     order = frame["framework"].map(list(FRAMEWORKS).index)
     frame = frame.assign(order=order).sort_values(["epsilon", "order"]).drop(columns="order")
-    first = [
-        Column("ε", lambda row: number(row["epsilon"])),
-        Column("framework", lambda row: FRAMEWORKS[row["framework"]]),
-        Column("printed", lambda row: in_percent(row["published"])),
-    ]
     notes = (TEST_NOTE, *LABEL_NOTES, SOURCES_NOTE, PRICE_NOTE)
-    return [table(results, TITLE, frame, first, ["dataset", "epsilon", "framework"], layout,
-                  notes)]  # fmt: skip
+    table = score_table(results, TITLE, frame, "table3_4", ["epsilon", "line"], "line",
+                        notes=notes)  # fmt: skip
+    return [replace(_printed(results), layout=table.layout) if frame.empty else table]
 
 
 def _printed(results: Any) -> Table:

@@ -76,16 +76,13 @@ AGAIN = "The bounded graph takes the place of the graph, transposed, before the 
 
 def accuracies(results: Results, group: str, method: str, **where: Any) -> pd.Series:
     """Return test accuracy in percent by seed; of the deepest network if depths differ."""
-    rows = results.runs
-    same = (rows["study"] == "progap") & (rows["group"] == group) & (rows["method"] == method)
-    for name, value in where.items():
-        same &= rows[name] == value
-    rows = rows[same]
-    if "hops" in rows and "hops" not in where and rows["hops"].notna().any():
-        rows = rows[rows["hops"] == rows["hops"].max()]
-    if rows["seed"].duplicated().any():
+    at = {"study": "progap", "group": group, "method": method, **where}
+    if "hops" not in where and results.scores("hops", **at).notna().any():
+        at["hops"] = results.scores("hops", **at).max()
+    accuracy = 100 * results.scores(**at)
+    if accuracy.index.has_duplicates:
         raise ValueError(f"{group}, {method}: several runs of a seed; name what tells them apart")
-    return 100 * rows.set_index("seed")["test_accuracy"]
+    return accuracy
 
 
 def above_rivals(level: str, rivals: tuple[str, ...], results: Results, case: Place):
@@ -163,7 +160,7 @@ def diminishing(results: Results, case: Place) -> Measured | None:
 
 def ahead(level: str, results: Results, case: Place) -> Measured | None:
     """Training minus validation accuracy after the last epoch, in points, over the runs."""
-    rows = results.runs[results.runs["group"] == EPOCHS[level]]
+    rows = results.runs[results.mask(group=EPOCHS[level])]
     sides = (results.artifacts(rows, f"{side}_accuracy") for side in ("training", "validation"))
     gaps = [100 * (t[-1] - v[-1]) for t, v in zip(*sides, strict=True) if t is not None]
     return interval(gaps)
@@ -173,10 +170,9 @@ def statement_of(
     level: str, method: str, results: Results, case: Place
 ) -> Mapping[str, Any] | None:
     """Return the privacy statement of runs at the claim's ε, if there are any."""
-    rows = results.runs
-    rows = rows[(rows["group"] == GROUPS[level]) & (rows["method"] == method)
-                & (rows["epsilon"] == case.said["epsilon"])]  # fmt: skip
-    return None if rows.empty else results.statement(rows["statement_id"].iloc[0])
+    at = {"group": GROUPS[level], "method": method, "epsilon": case.said["epsilon"]}
+    names = results.scores("statement_id", **at)
+    return None if names.empty else results.statement(names.iloc[0])
 
 
 def true_epsilon(level: str, method: str, results: Results, case: Place) -> Measured | None:
