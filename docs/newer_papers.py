@@ -6,26 +6,17 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from private_graphs.attacks.replicas import (
-    OWN,
-    adjacency_of,
-    aggregated_rows,
-    embedded,
-    read_back,
-    twins,
-)
+from private_graphs.attacks.replicas import OWN, adjacency_of, aggregated_rows, twins
 from private_graphs.attacks.shared_scale import PUBMED, StarTraining, epsilon_shown, single_delta
 from private_graphs.core.files import write_text
 from private_graphs.datasets.registry import build
 from private_graphs.mechanisms.replay import replay
-from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.report.chart import draw_chart, drawn
 from private_graphs.report.words import bound
 from private_graphs.running.exhibit import Chart
@@ -34,9 +25,6 @@ FILE = Path(__file__).parent / "newer_papers.json"
 TRAINING_NODES, BATCH, EPOCHS = 15_774, 4_096, 9
 """HeterPoisson on PubMed: 80 % of the nodes, its batch and epochs."""
 CLAIMS = (2.0, 4.0, 8.0, 16.0)
-NOISE_MULTIPLIER = 28.0
-"""DPDGC's at edge level and ε = 1 on Cora, from logs of its accountant; 15 by a tighter one."""
-DEGREES = ((0, 2), (3, 4), (5, 8), (9, 16), (17, 10**6))
 
 
 def certificates() -> list[tuple[str, ...]]:
@@ -94,31 +82,7 @@ def measure(mirror: str) -> dict[str, Any]:
                   for noise in (1.0, 100.0)},
         "aggregated_differs": aggregated.differs[0],
     }  # fmt: skip
-    for protocol, noise in (
-        ("released", NOISE_MULTIPLIER),
-        ("sound", gdp_noise(1.0, 1, 1e-5, "add_remove")),
-    ):
-        release = partial(embedded, noise_multiplier=noise, scaled=protocol == "sound")
-        replayed = replay(lambda graph, watch, release=release: release(graph, watch=watch),
-                          adjacency, [gone], relation="add_remove")  # fmt: skip
-        found[protocol] = {"noise_multiplier": noise, "ratio": replayed.largest_ratio,
-                           **_compared(adjacency, read_back(release(adjacency)))}  # fmt: skip
     return found
-
-
-def _compared(adjacency: Any, decoded: dict[int, np.ndarray]) -> dict[str, Any]:
-    """Return how many edges are read back, how many are claimed wrongly, and rows by degree."""
-    true = {tuple(sorted(pair)) for pair in zip(*adjacency.nonzero(), strict=True)}
-    said = {tuple(sorted((node, other))) for node, friends in decoded.items() for other in friends}
-    degrees = np.diff(adjacency.indptr)
-    exact = np.array([
-        node in decoded and np.array_equal(decoded[node], np.sort(adjacency[[node]].indices))
-        for node in range(len(degrees))
-    ])  # fmt: skip
-    return {"read": len(said & true), "wrong": len(said - true), "rows": [
-        [low, high, int(((low <= degrees) & (degrees <= high)).sum()),
-         int(exact[(low <= degrees) & (degrees <= high)].sum())] for low, high in DEGREES
-    ]}  # fmt: skip
 
 
 def kept() -> dict[str, Any]:

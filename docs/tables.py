@@ -14,7 +14,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -70,6 +70,8 @@ from private_graphs.running.plan import Plan
 from private_graphs.running.study import Run, load_study, study_ids, write_schemas
 from private_graphs.site.record import CLAIMS
 from private_graphs.site.site import StudyEntry
+from private_graphs.studies.dpdgc.edges_read import WORDS as DPDGC_DEGREES
+from private_graphs.studies.dpdgc.edges_read import counts as dpdgc_counts
 from private_graphs.tasks.method import Canary
 from private_graphs.workflow.cost import Costs, duration_on, recorded_times
 
@@ -741,13 +743,14 @@ def newer_papers_table(folder: str = "") -> str:
     ``folder`` is that of docs/ seen from the page.
     """
     found = newer_papers.kept()
-    released = found["released"]
+    [released] = edges_read(["released"])
     shown = newer_papers.certificates()[0][3]
     return _markdown(("paper", "code read", "what was run", "what follows"), [
         ("[DPDGC](https://github.com/thupchnsky/dp-gnn) (NeurIPS 2023)", "yes",
-         "a replica of its embedding: replay, and an attack",
-         f"no ε at edge level: one edge moves it by {released['ratio']:.0e} times its bound; "
-         f"{released['read']:,} of Cora's {found['edges']:,} edges are read back"),
+         f"[study dpdgc]({folder}studies/dpdgc.md)",
+         f"no ε: one edge moves its embedding by {released['edge_shift']:.0e} standard deviations "
+         f"of the noise; {released['edges_read']:,.0f} of Cora's {released['edges']:,.0f} edges "
+         "are read back"),
         ("[HeterPoisson](https://github.com/zihangxiang/PNPiGNNs) (S&P 2024)", "yes",
          "a certificate in closed form; no training",
          f"its accountant is of one dimension: on PubMed its ε = 2 is at least {shown} for a worst "
@@ -778,22 +781,29 @@ def twins_table() -> str:
     )
 
 
+def edges_read(protocols: Sequence[str]) -> list[dict[str, Any]]:
+    """Return what was read back from DPDGC's recorded embeddings of Cora, by protocol."""
+    counts = dpdgc_counts(prose.shelf("dpdgc").results)
+    counts = counts[counts["dataset"] == "cora"].set_index("protocol", drop=False)
+    return [counts.loc[name].to_dict() for name in protocols if name in counts.index]
+
+
 def read_back_table() -> str:
     """§13: rows of DPDGC's embedding of Cora that are read back, by number of neighbours."""
-    found = newer_papers.kept()
-    protocols = {"released": "as released", "sound": "with norm 1 and noise for ε = 1"}
-    of = {name: found[name] for name in protocols}
+    found = edges_read(list(PROTOCOLS))
+    titles = (PROTOCOLS[each["protocol"]].title for each in found)
+    heads = ("neighbours", "nodes of Cora", *titles)
     rows = [
-        (f"{low} to {high}" if high < 10**6 else f"{low} and more", f"{size:,}",
-         *(f"{each['rows'][place][3]:,}" for each in of.values()))
-        for place, (low, high, size, _) in enumerate(of["released"]["rows"])
+        (words, f"{found[0][f'nodes_{name}']:,.0f}",
+         *(f"{each[f'read_{name}']:,.0f}" for each in found))
+        for name, words in DPDGC_DEGREES.items()
     ]  # fmt: skip
-    rows.append(
-        ("edges read back", f"{found['edges']:,}", *(f"{of[name]['read']:,}" for name in of))
-    )
-    rows.append(("edges claimed wrongly", "", *(f"{of[name]['wrong']:,}" for name in of)))
-    rows.append(("one edge, in sensitivities", "", *(f"{of[name]['ratio']:.2g}" for name in of)))
-    return _markdown(("neighbours", "nodes of Cora", *protocols.values()), rows)
+    rows.append(("edges read back", f"{found[0]['edges']:,.0f}",
+                 *(f"{each['edges_read']:,.0f}" for each in found)))  # fmt: skip
+    rows.append(("edges claimed wrongly", "", *(f"{each['edges_wrong']:,.0f}" for each in found)))
+    rows.append(("one edge, in standard deviations of the noise", "",
+                 *(f"{each['edge_shift']:.2g}" for each in found)))  # fmt: skip
+    return _markdown(heads, rows)
 
 
 def neighbours_table() -> str:

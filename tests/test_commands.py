@@ -104,6 +104,10 @@ def printed_rows() -> Iterator[tuple[str, str, pd.DataFrame]]:
                 yield study_id, name, rows[rows["group"] == name].dropna(axis=1, how="all")
 
 
+UNREAD = {"squirrel", "chameleon", "amazon-computers", "amazon-photo"}
+"""Graphs of printed rows that no reader here takes, as docs/studies/dpdgc.md says."""
+NOT_RUN = {("dpdgc", rival) for rival in ("mlp", "sage", "dp_mlp", "dp_sage", "edge_rand")}
+"""Rivals of a paper that its study shows as printed and does not run; that page says so too."""
 SHOWN_BY = {"models": "trained_models"}
 """Exhibit that shows a printed file of another name."""
 
@@ -131,6 +135,8 @@ def test_every_printed_row_has_a_command_that_makes_it(study, name, rows) -> Non
     shown = exhibits_by_name(study)[SHOWN_BY.get(name, name)]
     for row in rows.to_dict("records"):
         needed = wanted(row)
+        if needed["dataset"] in UNREAD or (study, row.get("method")) in NOT_RUN:
+            continue
         jobs = jobs_for(study, shown.name, needed["dataset"])
         assert jobs is not None, f"{study}: {name}: no command makes {needed}"
         if shown.statistics or not shown.groups:

@@ -45,10 +45,13 @@ def test_nothing_but_their_own_files_names_a_study_or_an_exhibit(root: Path) -> 
         named |= {name for name in names if len(name) > 1} - {
             "audit",
             "codes",
+            "edges",
             "labels",
             "leak",
             "long",
             "models",
+            "neighbours",
+            "nodes",
             "steps",
             "teachers",
         }  # words

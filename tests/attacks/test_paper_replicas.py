@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 from small_graphs import dense_features, make_graph, random_graph
 
-from private_graphs.attacks.replicas import (
-    OWN,
-    adjacency_of,
-    aggregated_rows,
-    embedded,
-    read_back,
-    twins,
-)
+from private_graphs.attacks.replicas import OWN, adjacency_of, aggregated_rows, twins
 from private_graphs.audit import replay
 
 GRAPH = random_graph(nodes=120, degree=3.0)
@@ -61,22 +54,3 @@ def test_rows_of_twins_are_equal_whatever_the_noise_and_differ_without_an_edge(n
     [(hub, alike)] = twins(adjacency_of(graph))
     assert hub == 0 and alike.tolist() == [1, 2]
     assert apart() < 1e-9 * noise and apart((0, 2)) > noise / 10
-
-
-@pytest.mark.parametrize(("protocol", "least", "most"), [("released", 1e6, 1e9), ("sound", 0.9, 1)])
-def test_the_scaling_that_is_thrown_away_is_found_by_replay(protocol, least, most):
-    found = replay(
-        lambda adjacency, watch: embedded(adjacency, 28.0, protocol == "sound", watch),
-        adjacency_of(GRAPH), [without(EDGE)], relation="add_remove",
-    )  # fmt: skip
-    assert least < found.largest_ratio <= most + 1e-9 and found.rest_equal
-    assert found.passed == (protocol == "sound")
-
-
-def test_edges_are_read_back_from_what_is_released_and_not_from_sound_noise():
-    adjacency = adjacency_of(GRAPH)
-    decoded = read_back(embedded(adjacency, 28.0, False))
-    assert len(decoded) > 0.9 * GRAPH.n_nodes
-    for node, friends in decoded.items():
-        np.testing.assert_array_equal(friends, np.sort(adjacency[[node]].indices))
-    assert not any(len(friends) for friends in read_back(embedded(adjacency, 4.0, True)).values())

@@ -24,6 +24,7 @@ from private_graphs.attacks.small_jobs import (
 )
 from private_graphs.audit import Door, GaussianQuery, PoissonSums, Streams, replay
 from private_graphs.mechanisms import door as doors
+from private_graphs.mechanisms.reads import other_numbers, private_places
 from private_graphs.mechanisms.replay import Recording
 from private_graphs.methods import method_named
 from private_graphs.privacy.queries import PureQuery
@@ -357,6 +358,14 @@ def test_settings_of_rows_are_shortened_in_sizes_alone():
     ]
     cases = cases_of(rows, "gcn", "sound")
     assert [case[3] for case in cases] == [{}, *found[:2]]
+
+
+def test_numbers_that_differ_in_their_last_bit_are_private():
+    first, second = np.float64([1, np.nan]), np.float64([np.nextafter(1, 2), np.nan])
+    runs = [{"a": [first], "b": [first]}, {"a": [second], "b": [first.copy()]}]
+    assert private_places(*runs) == {"a"}
+    found = other_numbers(runs, {"a", "b"})
+    assert [len(found[name]) for name in ("a", "b")] == [2, 1]
 
 
 def test_the_table_in_docs_has_every_recorded_setting_and_no_failure():

@@ -72,6 +72,7 @@ _DISCRETE = "discrete_gaussian(lane.generator(stream), steps, row.shape)"
 _NORMAL = "lane.generator(stream).standard_normal(row.shape, dtype=dtype)"
 _STEP = "lane.generator(self.noise).standard_normal(dtype=self.dtype, out=row)"
 _SUM = "noise *= self.stds[:, None]"
+_DPDGC = "studies/dpdgc/methods/dpdgc.py"
 _AS_SURE = test("attacks/link_inference::an_attack_is_as_sure_as_it_is_right[gap-links-4.0]")
 _OWN_DELTA = test("attacks/link_inference::"
                   "what_all_guesses_show_is_held_against_the_proof_at_their_own_delta")  # fmt: skip
@@ -876,6 +877,29 @@ BUGS = (
         "with __import__('private_graphs.core.files').core.files.atomic_path(out) as temporary:",
         (test("documents/documents::"
               "predicted_classes_are_closed_to_others_and_say_what_they_are"),)),
+    Bug("W1", "DPDGC: public random weights are not scaled to norm 1", _DPDGC,
+        "weights /= np.linalg.norm(weights, axis=1, keepdims=True)\n            bias",
+        "bias",
+        (replay("dpdgc", "links"), replay("dpdgc", "lists"))),
+    Bug("W2", "DPDGC: a replaced node is paid for one of the lists that it changes", _DPDGC,
+        "moved = math.sqrt(2 * self.bound)", "moved = math.sqrt(self.bound)",
+        (replay("dpdgc", "lists"),)),
+    Bug("W3", "an undirected edge that exchanges gradients costs what one that adds them costs",
+        "privacy/query_prices.py",
+        'relation = "replace" if event.exchange else event.relation', "relation = event.relation",
+        (test("methods/dpdgc::a_unit_that_exchanges_terms_costs_what_one_that_is_replaced_costs"),),
+        fast=True),
+    Bug("W4", "what published code supposes and nothing bounds is priced",
+        "privacy/query_prices.py",
+        "    if event.unproved:\n", "    if False:\n",
+        (test("methods/dpdgc::nothing_is_proved_of_what_the_released_code_supposes"),)),
+    Bug("W5", "compiled code reads rows and classes that there are not", "training/stacks.py",
+        "if indices.size and not (0 <= indices.min() and indices.max() < size):", "if False:",
+        (test("training/stacks::compiled_code_reads_no_class_that_there_is_not"),)),
+    Bug("W6", "numbers of two neighbours that differ in the last bits count as equal",
+        "mechanisms/reads.py",
+        "return value.dtype.str, value.shape, value.tobytes()", "return repr(value)",
+        (test("mechanisms/replay::numbers_that_differ_in_their_last_bit_are_private"),)),
 )  # fmt: skip
 
 

@@ -40,6 +40,7 @@ SLOW = (
     renyi.mironov_epsilon,
     renyi.classic_renyi_epsilon,
     renyi.occurrence_epsilon,
+    renyi.fixed_lots_epsilon,
     calibration.pld_noise,
     query_calibration.lattice_noise,
     moments.moments_noise,

@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from private_graphs.core.streams import Streams
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
+from private_graphs.mechanisms.reads import tensor_reads
 from private_graphs.privacy.queries import GaussianQuery, PoissonSums
 from private_graphs.studies.progap.methods.gap import Encoder, GapClassifier
 from private_graphs.studies.progap.methods.progap import Stage
@@ -117,6 +118,45 @@ def test_an_example_that_is_not_finite_counts_as_zero():
     without = ones.clone()
     without[0, 5] = 0
     assert torch.equal(add(ones), add(without)) and torch.isfinite(add(ones)).all()
+
+
+@pytest.mark.parametrize("wrong", [-1, N])
+@pytest.mark.parametrize(
+    "reads",
+    [
+        lambda view: view.hops,
+        lambda view: view.times(torch.ones(1, D, H)),
+        lambda view: view.sums(torch.ones(1, 2, H)),
+        lambda view: view.sums(torch.ones(1, 2, H).double()),
+        lambda view: view.example_squares(torch.ones(1, 2, H).double(), 2),
+    ],
+)
+def test_compiled_code_reads_no_row_that_there_is_not(reads, wrong):
+    view = inputs_of(1, 1).view(torch.tensor([[1, wrong]]))
+    with pytest.raises(IndexError, match="rows .* expected them from 0 to 39"):
+        reads(view)
+
+
+def test_compiled_code_reads_no_class_that_there_is_not():
+    network, view = Encoder(D, C, "none"), inputs_of(1, 0).view(torch.tensor([[3, 7]]))
+    with pytest.raises(IndexError, match="classes from -1 to 2; expected them from 0 to 2"):
+        stacks.example_gradients(network, started(network, 1), view, torch.tensor([[2, -1]]))
+
+
+def test_compiled_code_gets_no_row_of_another_run_from_a_replay():
+    """A replay returns in place of an array that is read out of a tensor one of another run."""
+    network, inputs, labels = Encoder(D, C, "none"), inputs_of(1, 0), torch.arange(N) % C
+    index = torch.tensor([[3, 7]])
+
+    def squares(index, labels):
+        stack = started(network, 1)
+        return stacks.example_gradients(network, stack, inputs.view(index), labels)[0]
+
+    with tensor_reads() as numbers:
+        squares(index, labels[index])
+    place = next(name for name, arrays in numbers.items() if np.array_equal(arrays[0], index))
+    with tensor_reads({place: [np.array([[3, N]])]}), pytest.raises(IndexError):
+        squares(index, labels[index])
 
 
 def torch_progap(

@@ -8,7 +8,6 @@ say what can be read off.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,14 +21,6 @@ _FRIENDSHIP = {"unit": "edge_undirected", "relation": "add_remove"}
 OWN = 10.0
 """Weight of a node's own features in CARIBOU's artifact."""
 _GENEROUS = 1e3
-_WIDTH = 64
-"""Numbers of a row of DPDGC's embedding."""
-_NORM_SCALE = 1e-8
-"""Norm of a column of weights that DPDGC's noise supposes."""
-_MOST_FRIENDS = 25
-"""Friends of a node that are looked for at most."""
-_ONE = 0.01
-"""Distance from 1 within which a weight of the decoding stands for an edge."""
 
 
 def adjacency_of(dataset: GraphDataset, without: tuple[int, int] | None = None) -> sp.csr_array:
@@ -85,69 +76,3 @@ def twins(adjacency: sp.csr_array) -> Iterator[tuple[int, np.ndarray]]:
     for hub in np.unique(hubs):
         if (alike := leaves[hubs == hub]).size > 1:
             yield int(hub), alike
-
-
-# --- DPDGC (NeurIPS 2023) -------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Embedding:
-    """A released embedding Z = A W + noise, and the weights W, which leave with the model."""
-
-    rows: np.ndarray
-    """(N, 64)"""
-    weights: np.ndarray
-    """(N, 64): row j is what an edge to node j adds."""
-    noise_std: float
-
-
-def embedded(
-    adjacency: sp.csr_array,
-    noise_multiplier: float,
-    scaled: bool,
-    watch: Watch = UNSEEN,
-) -> Embedding:
-    """Return the embedding of an adjacency matrix by DPDGC's linear encoder.
-
-    The weights are as PyTorch initialises them; private training makes them larger, not smaller.
-    Not ``scaled``, as released: the lines that should scale each node's weights to norm 1e-8 change
-    a dictionary that is thrown away, and the noise is made for that norm. ``scaled``: norm 1, and
-    noise for a friendship, which moves two rows.
-    """
-    n = adjacency.shape[0]
-    weights = np.random.default_rng(0).uniform(-1, 1, (n, _WIDTH)) / np.sqrt(n)
-    sensitivity = _NORM_SCALE
-    if scaled:
-        weights /= np.linalg.norm(weights, axis=1, keepdims=True)
-        sensitivity = np.sqrt(2)
-    query = GaussianQuery(count=1, sensitivity=sensitivity, dimension=n * _WIDTH,
-                          noise_std=noise_multiplier * sensitivity,
-                          reason="the norm of a node's weights", **_FRIENDSHIP)  # fmt: skip
-    door = Door.of([Streams.of({"replica": "dpdgc"})], watch)
-    door.plan([(query,)])
-    [rows] = door.gaussian((adjacency @ weights)[None], [query])
-    door.close()
-    return Embedding(rows, weights, query.noise_std)
-
-
-def read_back(released: Embedding) -> dict[int, np.ndarray]:
-    """Return the neighbours of every node whose row of the embedding is decoded without a rest.
-
-    Orthogonal matching pursuit, row by row: the neighbour whose weights explain most of what is
-    left is added until nothing but noise is left. A row counts if all its weights are 1.
-    """
-    lengths = np.linalg.norm(released.weights, axis=1)
-    noise = 1.5 * released.noise_std * np.sqrt(_WIDTH) + 1e-9
-    decoded = {}
-    for node, row in enumerate(released.rows):
-        chosen: list[int] = []
-        values, left = np.empty(0), row
-        while np.linalg.norm(left) > noise and len(chosen) < _MOST_FRIENDS:
-            explained = np.abs(released.weights @ left) / lengths
-            explained[chosen] = -1
-            chosen.append(int(explained.argmax()))
-            values = np.linalg.lstsq(released.weights[chosen].T, row)[0]
-            left = row - values @ released.weights[chosen]
-        if np.linalg.norm(left) <= noise and (np.abs(values - 1) < _ONE).all():
-            decoded[node] = np.sort(chosen).astype(np.int64)
-    return decoded

@@ -10,7 +10,7 @@ import inspect
 import math
 import sysconfig
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,9 @@ def tensor_reads(
 def private_places(first: Mapping[str, list[Any]], second: Mapping[str, list[Any]]) -> set[str]:
     """Return the places whose numbers differ between the runs of two neighbours."""
     return {
-        line for line in first.keys() & second.keys() if repr(first[line]) != repr(second[line])
+        line
+        for line in first.keys() & second.keys()
+        if [*map(_content, first[line])] != [*map(_content, second[line])]
     }
 
 
@@ -75,7 +77,7 @@ def other_numbers(
 ) -> dict[str, list[Any]]:
     """Return, for each place, the different numbers that these runs read there."""
     return {
-        line: list({repr(value): value for run in runs for value in run.get(line, ())}.values())
+        line: list({_content(value): value for run in runs for value in run.get(line, ())}.values())
         for line in places
     }
 
@@ -94,6 +96,13 @@ def _number(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.copy() if value.size <= NUMBERS else hash(value.tobytes())
     return value
+
+
+def _content(value: Any) -> Hashable:
+    """Return what two numbers have in common if they are equal, to the bit."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    return repr(value)
 
 
 def _other(value: Any, numbers: Sequence[Any], draws: np.random.Generator, factor: float) -> Any:

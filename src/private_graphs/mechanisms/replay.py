@@ -360,7 +360,8 @@ def _distance(kind: str, query: Any, first: Any, second: Any, relation: str) -> 
     clip = _clip(query)
     if clip is None:
         return 0.0 if size == 0 else math.inf
-    twice = 1 if relation in ("add_remove", "zero_out") else 2
+    once = relation in ("add_remove", "zero_out") and not getattr(query, "exchange", False)
+    twice = 1 if once else 2
     return size / (twice * clip * query_terms(query))
 
 

@@ -30,6 +30,9 @@ class _Query:
     calls: int = 0
     """Number of releases, where these read parts of the data and one unit moves ``count`` numbers
     or rows among them; 0: ``count``."""
+    unproved: bool = False
+    """Whether the sensitivity is what published code supposes and nothing bounds: then nothing is
+    proved, for this ``reason``."""
 
     def _check(self, **numbers: float) -> None:
         positive("count", self.count)
@@ -166,6 +169,9 @@ class PoissonSums(_Query):
     clip_norm: float
     rate: float
     terms: int = 1
+    exchange: bool = False
+    """Whether a unit that is added or removed exchanges its terms for others, as one that is
+    replaced does, instead of adding them."""
     fitted_terms: bool = False
     """Whether the rule that assigns records to terms was fitted on the records themselves, as by
     k-means: then one unit moves the terms of others, and nothing is proved (§6)."""

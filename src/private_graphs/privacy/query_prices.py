@@ -118,9 +118,8 @@ def loss_of(event: Query) -> Loss:
         return PureLoss(event.epsilon, event.count, event.epsilon**2 / 2)
     if isinstance(event, ConcentratedQuery):
         return ConcentratedLoss(event.rho, event.count)
-    return SampledTerms(
-        event.noise_multiplier, event.count, event.rate, event.terms, event.relation
-    )
+    relation = "replace" if event.exchange else event.relation
+    return SampledTerms(event.noise_multiplier, event.count, event.rate, event.terms, relation)
 
 
 def _describe_loss(event: Query) -> str:
@@ -149,6 +148,8 @@ def price_query(event: Query, unit: str, relation: str, delta: float) -> PricedE
             f"the sensitivity of this {type(event).__name__} is stated for unit {event.unit!r} "
             f"under {event.relation}, not for {unit!r} under {relation}; derive it for that claim"
         )
+    if event.unproved:
+        return no_guarantee(event.reason)
     if getattr(event, "fitted_terms", False):
         return no_guarantee(
             f"which records belong to a {unit} was fitted on all records of its class, so that one "

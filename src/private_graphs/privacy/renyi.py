@@ -105,6 +105,37 @@ def occurrence_epsilon(
     return float(max(0.0, min(bound(order) for order in np.arange(1.1, 10, 0.1))))
 
 
+_WHOLE_ORDERS = (*range(2, 17), 20, 24, 28, 32, 40, 48, 64)
+
+
+@lru_cache(maxsize=2048)
+def fixed_lots_epsilon(
+    noise_multiplier: float, steps: int, lot: int, population: int, others: int, delta: float
+) -> float:
+    """Return ε, one record replaced, of ``steps`` sums over ``lot`` records out of ``population``,
+    drawn without replacement, and of ``others`` Gaussian releases of everything.
+
+    Noise is ``noise_multiplier`` times what the record moves. dp-accounting's Rényi accountant
+    (Wang, Balle & Kasiviswanathan 2019).
+    """
+    from dp_accounting import (
+        GaussianDpEvent,
+        NeighboringRelation,
+        SampledWithoutReplacementDpEvent,
+        SelfComposedDpEvent,
+    )
+    from dp_accounting.rdp import RdpAccountant
+
+    check(noise=noise_multiplier, steps=steps, delta=delta)
+    noise = GaussianDpEvent(noise_multiplier)
+    accountant = RdpAccountant(_WHOLE_ORDERS, NeighboringRelation.REPLACE_ONE)
+    sampled = SampledWithoutReplacementDpEvent(population, min(lot, population), noise)
+    accountant.compose(SelfComposedDpEvent(sampled, steps))
+    if others:
+        accountant.compose(noise, others)
+    return float(accountant.get_epsilon(delta))
+
+
 _CLASSIC_ORDERS = np.r_[1 + np.arange(1, 100) / 10, np.arange(12, 64)]
 
 

@@ -260,7 +260,8 @@ def _query_mechanism(event: Query) -> Mechanism:
     sums = event if event.type == "gaussian_sum" else None
     moved = getattr(event, "sensitivity", None)
     if sums:
-        moved = (2 if event.relation == "replace" else 1) * sums.terms * sums.clip_norm
+        twice = sums.exchange or event.relation == "replace"
+        moved = (2 if twice else 1) * sums.terms * sums.clip_norm
     scale = getattr(event, "noise_std", getattr(event, "scale", None))
     return Mechanism(
         type=event.type,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.datasets.registry import dataset_spec, declared_graphs
+from private_graphs.datasets.registry import dataset_names, dataset_spec, declared_graphs
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.claims import claims_of, judged, read_claims
 from private_graphs.report.results import Results
@@ -63,10 +63,15 @@ class Shelf:
         return declared_graphs(entry["name"] for entry in self.statistics)
 
     def called(self, datasets: Iterable[str]) -> dict[str, str]:
-        """Return short titles of datasets: their first words, as far as these differ."""
+        """Return short titles of datasets: their first words, as far as these differ.
+
+        A printed dataset without a reader here has its name.
+        """
         known = {entry["name"]: entry["title"] for entry in self.results.statistics}
+        names = [*datasets]
+        known |= {name: name for name in set(names) - set(known) - set(dataset_names())}
         titles = {name: (known.get(name) or dataset_spec(name).title).partition(" (")[0]
-                  for name in datasets}  # fmt: skip
+                  for name in names}  # fmt: skip
         first = Counter(title.partition(",")[0] for title in titles.values())
         return {name: title.replace(",", "") if first[title.partition(",")[0]] > 1
                 else title.partition(",")[0] for name, title in titles.items()}  # fmt: skip

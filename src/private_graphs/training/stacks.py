@@ -108,7 +108,7 @@ class View:
         """(R, n) row indices of the inputs, or (1, n) shared by all replicas."""
         if self.index is None:
             return np.arange(len(self.inputs.rows))[None]
-        return self.index.numpy()
+        return _indices("rows", self.index.numpy(), len(self.inputs.rows))
 
     @property
     def squares(self) -> torch.Tensor:
@@ -149,6 +149,19 @@ class View:
 def lanes(width: int) -> tuple[int, ...]:
     """Encode the row width as the length of a tuple, so that Numba specialises on it."""
     return (0,) * width
+
+
+def _indices(name: str, indices: np.ndarray, size: int) -> np.ndarray:
+    """Return ``indices`` for compiled code, which checks none and would read and write elsewhere.
+
+    Raises:
+        IndexError: one is outside 0 to ``size`` - 1, as where a replay gives those of another run.
+    """
+    if indices.size and not (0 <= indices.min() and indices.max() < size):
+        raise IndexError(
+            f"{name} from {indices.min()} to {indices.max()}; expected them from 0 to {size - 1}"
+        )
+    return indices
 
 
 def _array(values: torch.Tensor) -> np.ndarray:
@@ -473,11 +486,10 @@ def _steps(
     forward = Forward(stack, view, training=True)
     logits = network(forward)
     grad = stack.keep("residuals", logits.shape)
-    chosen = np.arange(logits.shape[1]) if rows is None else rows.numpy()
-    layers.residuals(
-        _array(logits), labels.view(-1, len(chosen)).numpy(), chosen, np.float32(weight),
-        grad.numpy(),
-    )  # fmt: skip
+    n, classes = logits.shape[1:]
+    chosen = np.arange(n) if rows is None else _indices("rows", rows.numpy(), n)
+    targets = _indices("classes", labels.view(-1, len(chosen)).numpy(), classes)
+    layers.residuals(_array(logits), targets, chosen, np.float32(weight), grad.numpy())
     given = {id(record.outputs): record.outputs for record in forward.recorded}
     grads = dict(zip(given, torch.autograd.grad(logits, list(given.values()), grad), strict=True))
     steps = []
@@ -666,6 +678,29 @@ def train_whole(network: Network, stack: Stack, fit: Fit) -> torch.Tensor:
     return _best_kept(network, stack, fit, epochs())
 
 
+def train_lots(
+    network: Network, stack: Stack, fit: Fit, lot: int, orders: Sequence[np.random.Generator]
+) -> torch.Tensor:
+    """Train by Adam on the mean loss of ``lot`` rows; scores as ``_best_kept``.
+
+    An epoch takes each replica's rows in a random order, without a last, smaller lot.
+    """
+    adam, labels, n = Adam(fit.rates), torch.from_numpy(fit.labels), len(fit.labels)
+    lot = min(lot, n)
+
+    def epochs() -> Iterator[None]:
+        for _ in range(fit.epochs):
+            rows = torch.from_numpy(np.stack([order.permutation(n) for order in orders]))
+            for start in range(0, n - lot + 1, lot) if n else ():
+                index = rows[:, start : start + lot].contiguous()
+                view = fit.train.view(index)
+                steps, _ = _steps(network, stack, view, labels[index], None, 1 / lot)
+                adam.step(stack.flat, _added(stack, view, steps))
+            yield
+
+    return _best_kept(network, stack, fit, epochs())
+
+
 @dataclass(frozen=True, eq=False)
 class Noisy:
     """DP-SGD settings: minibatches of ``lot`` rows on average, clipped gradients, noise."""
@@ -678,6 +713,10 @@ class Noisy:
     lots: Literal["poisson", "whole", "fixed"] = "poisson"
     """Sampling of minibatches, see ``dpsgd.Order``."""
     clip_norm: float = 1.0
+    whole: int | None = None
+    """Steps of an epoch; None: the whole lots that the population has."""
+    after_step: Callable[[Stack], object] = lambda stack: None
+    """Called after every step with public parameters, which it may change."""
     clipped: Callable[[Stack, Sequence[np.ndarray]], torch.Tensor] | None = None
     """Callable: rows of all minibatches → (R, P) sums of clipped gradients; None: each row is an
     example."""
@@ -718,10 +757,10 @@ def train_noisy(network: Network, stack: Stack, fit: Fit, noisy: Noisy) -> torch
         return add(torch.where(torch.from_numpy(present), clip, 0.0))
 
     def epochs() -> Iterator[None]:
-        whole = max(1, population // noisy.lot)
+        whole = noisy.whole or max(1, population // noisy.lot)
         for _ in range(fit.epochs):
             for _ in descend(stack.flat, clipped, noisy.descent, adam, whole, lots, population):
-                pass
+                noisy.after_step(stack)
             yield
 
     scores = _best_kept(network, stack, fit, epochs())
