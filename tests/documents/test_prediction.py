@@ -148,6 +148,11 @@ def test_a_dataframe_is_declared_and_a_changed_table_is_named(run, data, tmp_pat
         in run("classify", "y", "--epsilon", 1, "--dry-run").err
     )
     assert len(private_graphs.classify("x", epsilon=1, out="A").lines()) < 12
+    kept = sorted((data.parent / "declared").iterdir())
+    for refused_table in (pd.DataFrame(rows[:9]).assign(topic="neither"), pd.DataFrame(rows)):
+        with pytest.raises(UserError):
+            declared("z", refused_table, delta=0.9)
+    assert sorted((data.parent / "declared").iterdir()) == kept, "no copy of a refused table"
 
 
 def test_results_fit_a_screen_and_the_classifier_is_cloned(data, tmp_path):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from private_graphs.documents.declaration import (
     delta_of,
     folder_of,
 )
+
+if TYPE_CHECKING:
+    from private_graphs.documents.vectors import ModelVectors
 
 
 def declare(
@@ -65,6 +69,36 @@ def declare(
     """
     from private_graphs.datasets.own import OWN_FOLDER
     from private_graphs.datasets.registry import dataset_names
+
+    data = Path(data)
+    if name in dataset_names([name], data.parent / OWN_FOLDER):
+        raise UsageError(f"{name!r} is the name of another dataset; choose another name")
+    vectors = None
+    if model:
+        from private_graphs.documents.vectors import ModelVectors
+
+        vectors = ModelVectors.find(str(model), data)
+    with ExitStack() as copies:  # of DataFrames: they go where the declaration is refused
+        nodes, edges = (_stored(table, name, role, data, copies)
+                        for table, role in ((nodes, "nodes"), (edges, "edges")))  # fmt: skip
+        spec = checked(
+            dict(
+                name=name, nodes=nodes, edges=edges, text=_columns(text, Path(nodes), encoding),
+                label=label, id=id, unit=unit, max_per_unit=max_per_unit, public=public,
+                public_files=public_files, classes=_names(classes), test_share=test_share,
+                delta=delta, budget=budget, vocabulary=vocabulary, model=model and str(model),
+                model_sha256=vectors and vectors.digest, encoding=encoding,
+                unknown_edges=unknown_edges, drop_empty=drop_empty, source=source,
+                target=target, max_edges=max_edges,
+            )
+        )  # fmt: skip
+        answer = _declared(spec, data, vectors)
+        copies.pop_all()
+    return answer
+
+
+def _declared(spec: Declaration, data: Path, vectors: ModelVectors | None) -> Declared:
+    """Check a declaration on its tables, write it, and return its counts."""
     from private_graphs.datasets.spelling import shown
     from private_graphs.documents.earlier import earlier_releases, people_of
     from private_graphs.documents.ledger import BudgetLedger
@@ -77,38 +111,17 @@ def declare(
     )
     from private_graphs.privacy.calibration import refuse_large_delta
 
-    data = Path(data)
-    nodes, edges = (_stored(table, name, role, data)
-                    for table, role in ((nodes, "nodes"), (edges, "edges")))  # fmt: skip
-    vectors = None
-    if model:
-        from private_graphs.documents.vectors import ModelVectors
-
-        vectors = ModelVectors.find(str(model), data)
-    folder = data.parent / OWN_FOLDER
-    if name in dataset_names([name], folder):
-        raise UsageError(f"{name!r} is the name of another dataset; choose another name")
-    spec = checked(
-        dict(
-            name=name, nodes=nodes, edges=edges, text=_columns(text, Path(nodes), encoding),
-            label=label, id=id, unit=unit, max_per_unit=max_per_unit, public=public,
-            public_files=public_files, classes=_names(classes), test_share=test_share, delta=delta,
-            budget=budget, vocabulary=vocabulary, model=model and str(model),
-            model_sha256=vectors and vectors.digest, encoding=encoding, unknown_edges=unknown_edges,
-            drop_empty=drop_empty, source=source, target=target, max_edges=max_edges,
-        )
-    )  # fmt: skip
     _require_files(spec)
     docs = read_documents(spec)
-    protected, kind = len(docs.units_on(TRAINING, TEST)), unit or "document"
+    protected, kind = len(docs.units_on(TRAINING, TEST)), spec.unit or "document"
     if not protected:
-        if edges is None or max_edges is None:
+        if spec.edges is None or spec.max_edges is None:
             raise UserError(
                 f"{spec.nodes}: every document is public; nothing is protected. If the links are "
                 "private, add --edges FILE and --max-edges N, a bound on their number that is "
                 "known without looking at them"
             )
-        protected, kind = max_edges, LINK
+        protected, kind = spec.max_edges, LINK
     if docs.outside and not (docs.labels >= 0).any():
         hints = (suggest(class_name, docs.outside) for class_name in docs.classes)
         raise UserError(
@@ -123,14 +136,14 @@ def declare(
     entries = ledger.entries()
     people = people_of(spec, docs, ledger) if entries else None
     earlier = earlier_releases(spec, docs, people, entries) if people else []
-    path = ledger.declare(spec.model_copy(update={"nodes_sha256": sha256_of(spec.nodes)}))
     warnings = list(docs.warnings)
     promised = min((entry.budget for entry in earlier if entry.budget), default=math.inf)
-    if promised < (budget or math.inf):
+    if promised < (spec.budget or math.inf):
+        limit = f"{spec.budget:g}" if spec.budget else "without a limit"
         warnings.append(
             f"earlier releases of some of these ids had a budget of {promised:g}, the new one is "
-            f"{f'{budget:g}' if budget else 'without a limit'}: more may be spent than was "
-            f"promised; declare again with --budget {promised:g} to keep the promise"
+            f"{limit}: more may be spent than was promised; declare again with --budget "
+            f"{promised:g} to keep the promise"
         )
     if vectors is not None:
         count, most = vectors.longer([docs.texts[row] for row in np.flatnonzero(docs.kept)])
@@ -139,20 +152,22 @@ def declare(
                 f"{counted(count, 'document')} longer than the {most} tokens that "
                 f"{vectors.name} reads: read in parts, whose mean counts"
             )
-    if delta is not None and 10 * delta * protected > 1:
+    if spec.delta is not None and 10 * spec.delta * protected > 1:
         warnings.append(
-            f"delta times {protected:,} units is {delta * protected:.2g}: expected at most 0.1"
+            f"delta times {protected:,} units is {spec.delta * protected:.2g}: expected at most 0.1"
         )
+    path = ledger.declare(spec.model_copy(update={"nodes_sha256": sha256_of(spec.nodes)}))
     return Declared(
-        name=name, protected=protected, unit=kind,
+        name=spec.name, protected=protected, unit=kind,
         documents=len(docs.on(TRAINING, TEST)), public=len(docs.on(*PUBLIC)),
         dropped=docs.dropped | lost, classes=docs.classes, delta=delta_of(spec, protected),
-        budget=budget, file=path, warnings=tuple(warnings),
+        budget=spec.budget, file=path, warnings=tuple(warnings),
     )  # fmt: skip
 
 
-def _stored(table: Any, name: str, role: str, data: Path) -> Any:
-    """Return the file with a DataFrame's rows; anything else as it is."""
+def _stored(table: Any, name: str, role: str, data: Path, copies: ExitStack) -> Any:
+    """Return the file with a DataFrame's rows, which ``copies`` removes if it is new; anything
+    else as it is."""
     import io
 
     from private_graphs.core.private_files import hide_from_git, private_path
@@ -175,6 +190,8 @@ def _stored(table: Any, name: str, role: str, data: Path) -> Any:
     folder.mkdir(parents=True, exist_ok=True)
     hide_from_git(folder)
     path = folder / f"{free_name(name)}.{role}.{digest}.parquet"
+    if not path.exists():
+        copies.callback(path.unlink, missing_ok=True)
     with private_path(path) as temporary:
         temporary.write_bytes(content.getvalue())
     return path
