@@ -39,6 +39,7 @@ paper: install
 	@$(BIN)/private-graphs paper
 
 test: install
+	@$(BIN)/python tests/compile_kernels.py
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(SUITES)
 
 test-all: test
