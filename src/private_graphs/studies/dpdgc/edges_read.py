@@ -73,7 +73,8 @@ def _share(row: Mapping[str, Any], name: str) -> str:
 
 
 def numbers(results: Any) -> dict[str, str]:
-    """Return what the finding names: edges of the study's first graph, under the released code."""
+    """Return the ``edges`` of the study's first graph, and of those that are ``read`` back from what
+    the released code gives away, the ``wrong`` ones too."""
     frame = counts(results)
     if frame.empty:
         return {}
