@@ -73,8 +73,8 @@ def _share(row: Mapping[str, Any], name: str) -> str:
 
 
 def numbers(results: Any) -> dict[str, str]:
-    """Return the ``edges`` of the study's first graph, and of those that are ``read`` back from what
-    the released code gives away, the ``wrong`` ones too."""
+    """Return Cora's ``edges``, those that are ``read`` back from what the released code gives
+    away, and the ``wrong`` ones among the claimed."""
     frame = counts(results)
     if frame.empty:
         return {}
