@@ -240,6 +240,7 @@ def test_a_claim_without_a_rule_and_a_rule_without_a_claim_are_errors():
 # --- what decides nothing about a source ------------------------------------------------------
 
 
+@pytest.mark.long
 def test_other_data_and_other_networks_refute_and_confirm_nothing():
     """The same rows decide claims as those of the paper's graph, and nothing as they are."""
     whole = paper_verdicts()

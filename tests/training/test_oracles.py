@@ -107,6 +107,7 @@ def test_both_backends_agree_on_any_small_graph(dataset, name, data):
     )  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_more_classes_than_one_vector_register_holds_agree_too(optimizer):
     compare(random_graph(5, classes=11), SOUND, splits=3, optimizer=optimizer, noise=1.0, epochs=3)

@@ -179,28 +179,33 @@ class FirstRun:
 
     project: Project
     result: subprocess.CompletedProcess[str]
-    place: Path
-    """Where it ran. Every other project takes this place in turn: compiled kernels are looked up
-    by the path of their source, and compiling them takes longer than the tests."""
 
 
 @pytest.fixture(scope="session")
-def first_run(root: Path, tmp_path_factory: pytest.TempPathFactory) -> FirstRun:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where every project lies in turn: compiled kernels are looked up by the path of their source,
+    and compiling them takes longer than the tests."""
+    return tmp_path_factory.mktemp("workflow") / "project"
+
+
+@pytest.fixture(scope="session")
+def first_run(root: Path, place: Path) -> FirstRun:
     """The first run of a project without network."""
-    base = tmp_path_factory.mktemp("workflow")
-    made = _make(root, base / "project")
+    shutil.rmtree(place, ignore_errors=True)
+    made = _make(root, place)
     result = made.snakemake(**UNREACHABLE)
-    made.path.rename(base / "first")
-    return FirstRun(Project(base / "first"), result, base / "project")
+    first = place.with_name("first")
+    made.path.rename(first)
+    return FirstRun(Project(first), result)
 
 
 @pytest.fixture
-def finished(first_run: FirstRun) -> Iterator[Project]:
+def finished(first_run: FirstRun, place: Path) -> Iterator[Project]:
     """A copy of the project after its first run, to be changed at will."""
     assert first_run.result.returncode == 0, first_run.result.stdout
-    shutil.rmtree(first_run.place, ignore_errors=True)
-    shutil.copytree(first_run.project.path, first_run.place)  # keeps times
-    made = Project(first_run.place)
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(first_run.project.path, place)  # keeps times
+    made = Project(place)
     yield made
     _end(made)
 
@@ -215,11 +220,9 @@ def shipped(root: Path, project: Project) -> Project:
 
 
 @pytest.fixture
-def project(root: Path, first_run: FirstRun) -> Iterator[Project]:
+def project(root: Path, place: Path) -> Iterator[Project]:
     """A project in which nothing has run; one dataset, two jobs of three epochs."""
-    shutil.rmtree(first_run.place, ignore_errors=True)
-    made = _make(root, first_run.place)
-    kernels = "src/private_graphs/core/__pycache__"
-    shutil.copytree(first_run.project.path / kernels, made.path / kernels, dirs_exist_ok=True)
+    shutil.rmtree(place, ignore_errors=True)
+    made = _make(root, place)
     yield made
     _end(made)

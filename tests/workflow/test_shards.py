@@ -48,6 +48,7 @@ def release(root: Path, tmp_path: Path, monkeypatch) -> Callable[..., subprocess
     return run
 
 
+@pytest.mark.long
 def test_a_seeded_release_is_that_of_train(release, tmp_path: Path) -> None:
     job = job_of("edges", "edge_votes")
     in_shards(DATA, job, tmp_path / "graph", [0.3, 1.0])
