@@ -16,6 +16,7 @@ import argparse
 import html
 import json
 import re
+import shlex
 import sys
 import tempfile
 import time
@@ -26,7 +27,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from timing import command, machine, seconds_of
+from timing import machine, seconds_of
 
 from private_graphs.core.files import write_json
 from private_graphs.features.bert import BertEncoder
@@ -393,8 +394,9 @@ def main() -> None:
         f"The batched passes run at {found['gflops_batched']:.0f} GFLOP/s, one large product at "
         f"{found['gflops_product']:.0f}: the rest is what batching could still gain."
     )
-    print(verdict(found, texts, command(parser, options)))
-    print(f"{where}.\nPrinted by `{command(parser, options)}`.")
+    command = shlex.join(["python", "benchmarks/embedding.py", *sys.argv[1:]])
+    print(verdict(found, texts, command))
+    print(f"{where}.\nPrinted by `{command}`.")
     if options.json:
         words = {"filled": lengths_of(texts.filled), "distinct": lengths_of(texts.distinct)}
         about = {"users": options.users, "machine": where, "words": words}

@@ -17,11 +17,16 @@ from private_graphs.tasks.method import Method
 
 METHODS = all_methods().values()
 TRAINED = [
-    (method.name, scenario, protocol)
+    pytest.param(
+        method.name, scenario, protocol,
+        marks=() if (scenario, protocol) == (method.scenarios[0], [*method.protocols][-1])
+        else pytest.mark.long,
+    )
     for method in METHODS
     for scenario in method.scenarios
     for protocol in method.protocols
-]
+]  # fmt: skip
+"""Each method in its first scenario under its last protocol; all others take long together."""
 REFUSED = {"mlp_records": "a study runs it", "model_inversion": "needs"}
 """Methods that no command but a study's runs: their noise is given, or they read another job."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 from scipy import stats
 from small_graphs import with_parts
@@ -146,6 +147,7 @@ def plant_schedule(monkeypatch, visits: str) -> None:
     monkeypatch.setattr(engine._Batch, "_schedule", other)
 
 
+@pytest.mark.long
 def test_every_part_in_every_step_is_caught_by_the_audit(monkeypatch):
     assert not run_audit(POISSON).breaks_proof
     plant_schedule(monkeypatch, "all")

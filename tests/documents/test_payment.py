@@ -434,7 +434,7 @@ def test_an_interruption_at_the_very_end_says_that_the_release_is_whole(data, mo
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
-@pytest.mark.parametrize("flags", [(), ("--json",)])
+@pytest.mark.parametrize("flags", [(), pytest.param(("--json",), marks=pytest.mark.long)])
 def test_where_standard_output_is_full_the_release_is_whole_and_said_to_be(
     data, flags, monkeypatch
 ):

@@ -190,6 +190,7 @@ def test_the_delta_is_that_of_the_statement_unless_another_is_given(run, tmp_pat
     refused(run("epsilon", "--events", path), 1, "expected a number")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "runs",
     [

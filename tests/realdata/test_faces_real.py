@@ -41,6 +41,7 @@ def test_the_faces_are_forty_people_split_before_or_after_copies_are_made(faces)
     assert sound.info.classes[9] == "person 10"
 
 
+@pytest.mark.long
 def test_faces_are_learned_without_dp_and_one_report_per_class_keeps_most_of_it(faces):
     study = load_study("inversion")
     (job,) = group_jobs(study, "faces_plain", Run.parse({"scale": "full", "seeds": 1}))[1:]

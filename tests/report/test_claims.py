@@ -265,6 +265,7 @@ def test_other_data_and_other_networks_refute_and_confirm_nothing():
     assert verdicts_of(other) <= {"other_data", "not_run"}, "a claim on a named graph was not run"
 
 
+@pytest.mark.long
 def test_corrected_noise_is_asked_for_by_nobody():
     for study in ("lrec2022", "progap", "inversion", "pate"):
         frame = golden_verdicts(study)

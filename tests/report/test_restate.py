@@ -42,11 +42,13 @@ def jobs_of(runs: pd.DataFrame, every: bool = False):
             yield job, rows
 
 
-SLOW = pytest.param("progap", marks=pytest.mark.long)
-"""Its accountant composes Rényi moments for half a minute."""
+SLOW = ("progap", "dpdgc", "dpappr")
+"""Studies whose accountants compose Rényi moments for long."""
 
 
-@pytest.mark.parametrize("study", [*(name for name in STUDIES if name != "progap"), SLOW])
+@pytest.mark.parametrize("study", [
+    pytest.param(name, marks=pytest.mark.long if name in SLOW else ()) for name in STUDIES
+])  # fmt: skip
 def test_every_sentence_and_number_of_a_statement_is_the_present_codes(study, prices, request):
     """Of one job of each kind; of all jobs with ``--demo``."""
     recorded = read_recorded(FOLDER / study)

@@ -147,6 +147,7 @@ def test_a_job_that_fails_loses_none_of_its_batch(finished: Project) -> None:
     assert made.stat().st_mtime_ns == before
 
 
+@pytest.mark.long
 def test_edits_of_code_and_grids_rerun_what_depends_on_them_and_nothing_else(
     finished: Project,
 ) -> None:
