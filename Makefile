@@ -12,7 +12,7 @@ help:
 	@echo "make reproduce   install, then compute every table and figure from embedded data: results/index.html"
 	@echo "make site        write all pages without computing anything: recorded results, your own, documentation"
 	@echo "make paper       write a LaTeX folder with every table and figure: paper/"
-	@echo "make test        install, then run every test"
+	@echo "make test        install, then run the tests, all but the longest"
 	@echo "make test-all    also run the longest tests, plant every known bug, remove every guard, kill a run at 50 places,"
 	@echo "                 disturb classify at each of its system calls,"
 	@echo "                 compute the whole demo, audit mechanisms, replay methods, compute recorded jobs"

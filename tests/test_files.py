@@ -176,3 +176,10 @@ def test_an_error_of_the_system_is_told_with_its_remedy_and_is_no_defect(
 def test_an_optional_part_that_lacks_memory_is_not_said_to_be_missing():
     with pytest.raises(MemoryError), from_extra("bert"):
         raise ImportError("libtorch.so: cannot allocate memory in static TLS block")
+
+
+@pytest.mark.parametrize("deep", ["[" * 300_000, "- " * 300_000, "[\n" * 300_000, "{a: " * 300_000])
+def test_yaml_that_nests_deeply_is_an_error_and_not_the_end_of_the_interpreter(deep):
+    with pytest.raises(RecursionError):
+        files.parsed_yaml(deep)
+    assert files.parsed_yaml("a: [1, {b: 2}]") == {"a": [1, {"b": 2}]}

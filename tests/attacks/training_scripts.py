@@ -1,5 +1,5 @@
-"""Ordinary training scripts on tiny data, with mistakes planted by name, for "
-"``replay_training``."""
+"""Ordinary training scripts on tiny data, with mistakes planted by name, for
+``replay_training``."""
 
 from __future__ import annotations
 
@@ -297,8 +297,8 @@ def reader(data: list[tuple[str, int]], how: str = ""):
 
 
 def padded(data: list[tuple[str, int]], how: str = ""):
-    """Pad to the longest text of the batch and read the last place, as "
-    "char-lstm-classification.py."""
+    """Pad to the longest text of the batch and read the last place, as
+    char-lstm-classification.py."""
 
     def collate(batch):
         rows = [

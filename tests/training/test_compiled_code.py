@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from private_graphs.core.compiled import CALLED
+from private_graphs.core.imports import PACKAGE
 
 SAY = """
 import sys
@@ -61,3 +65,15 @@ def test_where_nothing_can_be_written_it_is_kept_for_one_run_and_said(
 def test_where_not_even_a_temporary_folder_can_be_made_the_variable_is_named(tmp_path: Path):
     _, said = kept_in(Path("/"), HOME=str(tmp_path))
     assert "UserError" in said and "NUMBA_CACHE_DIR" in said
+
+
+def test_a_change_in_a_kernel_that_another_file_calls_compiles_anew():
+    """Numba compares the file of a kernel alone; the others name the folder (``CALLED``)."""
+    written = {path: path.read_text("utf-8") for path in PACKAGE.rglob("*.py")}
+    kernels = {path for path, text in written.items()
+               if re.search(r"^@(njit|intrinsic)", text, re.MULTILINE)}  # fmt: skip
+    called = set()
+    for path in kernels:
+        names = re.findall(r"^from private_graphs\.([\w.]+) import", written[path], re.MULTILINE)
+        called |= {PACKAGE / f"{name.replace('.', '/')}.py" for name in names} & kernels
+    assert called and called <= {PACKAGE / name for name in CALLED}

@@ -214,12 +214,12 @@ def audit(job: Job, dataset: Any, count: int, seed: int = 0) -> ReplayAudit:
     predicts = inference != "leaks"
 
     def replayed(
-        again: Replaying, first: Answered, neighbour: Neighbour, same: bool = False
+        again: Replaying, first: Answered, neighbour: Neighbour, same: bool = False, where: str = ""
     ) -> None:
         after = _answers(job, dataset, again, neighbour.task)
         was, now = (_covered(neighbour, run.answers, predicts) for run in (first, after))
         lines = [*differences(was, now), *differences(first.lines, after.lines, "/log")]
-        replay.add(again, lines, same)
+        replay.add(again, lines, same, where)
 
     _answers(job, dataset, Recording())  # compiled code and caches are written once
     for number, coins in enumerate(policies):
@@ -242,7 +242,8 @@ def audit(job: Job, dataset: Any, count: int, seed: int = 0) -> ReplayAudit:
             replay.differs += _read_by_others(job, dataset, first)
             if not replay.differs:
                 far = Neighbour(far_task(task, _FAR, seed, settings))
-                replayed(Replaying(recording, relation, perturbed=True), first, far)
+                replayed(Replaying(recording, relation, perturbed=True), first, far,
+                         where="with many units replaced, ")  # fmt: skip
     tape = MadeUp()
     first = _answers(job, dataset, tape)
     for neighbour in sample[:2]:

@@ -31,8 +31,8 @@ class TrainingFindings:
 def findings(
     first: TrainingRun, second: TrainingRun, relation: str, ignored: Iterable[str] = ()
 ) -> TrainingFindings:
-    """Compare a recording with its replay on a neighbour, on the same data, or under other "
-    "coins."""
+    """Compare a recording with its replay on a neighbour, on the same data, or under other
+    coins."""
     report = TrainingFindings()
     if second.error:
         report.lines.append(f"train fails: {second.error}; on its own data it does not")

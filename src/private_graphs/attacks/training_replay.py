@@ -186,8 +186,8 @@ def _add_reads(
 def _absent(
     report: TrainingReport, first: TrainingRun, recorded: Callable[[TrainingRun], TrainingRun]
 ) -> TrainingRun:
-    """Record a run that no tested record joins, with a step of nobody if the script can "
-    "have one."""
+    """Record a run that no tested record joins, with a step of nobody if the script can have
+    one."""
     coins = Coins(first.coins.tested, False, first.coins.seed, empty=True)
     try:
         return recorded(TrainingRun(coins, memory=first.memory))

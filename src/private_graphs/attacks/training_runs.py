@@ -41,8 +41,8 @@ class NoisySum:
     noisy: Array
     std: float
     bound: float
-    """What one record may move ``exact`` in L2 norm; for sums of Opacus if it is added or "
-      "removed."""
+    """What one record may move ``exact`` in L2 norm; for sums of Opacus if it is added or
+    removed."""
     marked: bool = True
     """Whether the script states the bound, for the audited relation (``gaussian``)."""
     adaptive: bool = False
@@ -480,8 +480,8 @@ def _searched(run: TrainingRun, function: Callable[..., float]) -> Callable[...,
 
 
 def _once(memory: dict[Any, Any], key: Any, compute: Callable[[], float]) -> float:
-    """Return an answer that is computed once; what accountants ask others meanwhile is not "
-    "printed."""
+    """Return an answer that is computed once; what accountants ask others meanwhile is not
+    printed."""
     if key not in memory:
         memory[_SEARCHING] += 1
         try:

@@ -38,6 +38,8 @@ class Compared:
     """The method on public data alone."""
     score: float = math.nan
     """Test micro-F1 of that method."""
+    several: bool = False
+    """Whether there are further runs, which the comparison leaves out."""
 
     @classmethod
     def of(cls, result: JobResult, public: JobResult, labels: np.ndarray) -> Compared:
@@ -46,7 +48,8 @@ class Compared:
         hits = [(one.test_predictions[0] == truth)[truth >= 0] for one in (result, public)]
         won, lost = (int((one & ~other).sum()) for one, other in (hits, hits[::-1]))
         row = public.rows.iloc[0]
-        return cls(won, lost, len(hits[0]), row["method"], float(row["test_micro_f1"]))
+        return cls(won, lost, len(hits[0]), row["method"], float(row["test_micro_f1"]),
+                   len(public.rows) > 1)  # fmt: skip
 
     @property
     def gain(self) -> float:
@@ -89,7 +92,8 @@ class Compared:
             error = f"standard error unknown, {tested}: {why}"
         else:
             error = f"standard error {100 * self.error:.1f}, {tested}"
-        points = f"{100 * self.gain:+.1f} points over {self.score:.3f} of {self.method}"
+        first = "the first run: " if self.several else ""
+        points = f"{first}{100 * self.gain:+.1f} points over {self.score:.3f} of {self.method}"
         return f"{_VERDICTS[self.verdict]} ({points}, {error})."
 
     def numbers(self) -> dict[str, float | str | None]:

@@ -16,6 +16,9 @@ from numba import njit as njit  # what kernels are marked with, once the folder 
 
 from private_graphs.core.errors import UserError
 
+CALLED = tuple(f"training/{name}.py" for name in ("simd", "noise", "updates", "kernels", "roots"))
+"""Files whose kernels may be called by those of another file (``tests/training`` compares)."""
+
 
 def _places(name: str) -> Iterator[Path]:
     """Yield candidate folders for compiled code: next to the sources, then the user's cache."""
@@ -48,11 +51,9 @@ def _compiled_code_folder() -> Path:
     Raises:
         UserError: no temporary folder can be created either; names NUMBA_CACHE_DIR.
     """
-    folder = Path(__file__).parents[1] / "training"
-    files = [
-        folder / name for name in ("simd.py", "noise.py", "updates.py", "kernels.py", "roots.py")
-    ]
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+    package = Path(__file__).parents[1]
+    content = b"".join((package / name).read_bytes() for name in CALLED)
+    digest = hashlib.sha256(content).hexdigest()[:16]
     given = os.environ.get("NUMBA_CACHE_DIR")
     places = [Path(given)] if given else list(_places(f"compiled-{digest}"))
     for cache in places:

@@ -352,17 +352,16 @@ def _entered(
     account = Account(((cost.mu**2, 0.0, cost.failure),), book.delta)
     costs = {side: cost for side in (TRAINING, TEST) if len(book.docs.units_on(side))}
     release = book.unfinished(costs, sentence.strip())
+    entry = release or fresh_name()
     with paid(name, account.spent) as payment:
+        payment.begin(book.ledger, lambda: entry)
         if not release:
-            release = fresh_name()
-            payment.begin(book.ledger, lambda: release)
             book.ledger.start(
                 book.people, costs, None, account.spent, graph=name, method=OTHER_TOOL,
                 delta=book.delta, unit=book.unit, relation="replace", sentence=sentence.strip(),
-                release=release,
+                release=entry,
             )  # fmt: skip
-        payment.begin(book.ledger, lambda: release)
-        book.ledger.finish(release)
+        book.ledger.finish(entry)
         return _Book.of(name, data).spent
 
 

@@ -369,8 +369,8 @@ def _distance(kind: str, query: Any, first: Any, second: Any, relation: str) -> 
 
 
 def generator_states() -> tuple[Any, ...]:
-    """Return the states of the global generators: of Python, NumPy and, if it is loaded, "
-    "PyTorch."""
+    """Return the states of the global generators: of Python, NumPy and, if it is loaded,
+    PyTorch."""
     torch = sys.modules.get("torch")
     return random.getstate(), np.random.get_state(), torch.get_rng_state() if torch else None
 
@@ -544,8 +544,13 @@ class Replay:
         self.differs += [line for line in other.differs if line not in self.differs]
         self.not_repeatable += other.not_repeatable
 
-    def add(self, watch: Replaying, differs: Iterable[str], same: bool = False) -> None:
-        """Add the findings from one neighbour, or from the ``same`` data under the same coins."""
+    def add(
+        self, watch: Replaying, differs: Iterable[str], same: bool = False, where: str = ""
+    ) -> None:
+        """Add the findings from one neighbour, or from the ``same`` data under the same coins.
+
+        ``where`` stands before each, of data that are no neighbour.
+        """
         watch.finished()
         self.calls += watch.calls
         lines = self.not_repeatable if same else self.differs
@@ -553,7 +558,7 @@ class Replay:
             lines.append(f"{watch.worst}: an exact value differs")
         elif not watch.largest <= self.largest_ratio:
             self.largest_ratio, self.worst = watch.largest, watch.worst
-        for line in (*watch.findings, *differs):
+        for line in (f"{where}{finding}" for finding in (*watch.findings, *differs)):
             if line not in lines and len(lines) < 20:
                 lines.append(line)
 

@@ -154,7 +154,7 @@ _ANY_ENTRIES = "N_k has no bound on the list of a node, only on how many of its 
 
 @dataclass(frozen=True)
 class DpdgcReleases:
-    """DpdgcReleases of one run, up to the scale s of all its noise."""
+    """What one run releases, up to the scale of all its noise."""
 
     protocol: DpdgcProtocol
     unit: Literal["edge_undirected", "node_out_list"]
