@@ -187,6 +187,39 @@ def laid_out(
     return Layout(columns, grid, _key(grid, notes))
 
 
+def by_level(
+    results: Any, paper: pd.DataFrame, scores: pd.DataFrame, levels: Mapping[str, str],
+    graphs: Mapping[str, str], decimals: int, budget: str = "epsilon",
+) -> Layout:  # fmt: skip
+    """Return accuracies in percent: a row per level, ``line`` and ``budget``, a column per graph.
+
+    ``paper`` and ``scores`` have the columns ``level``, ``line`` and ``budget``; ``levels`` and
+    ``graphs`` are the paper's names. Graphs that it does not have come last.
+    """
+    named = [name for name in results.datasets if name in results.study.datasets]
+
+    def key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+        return row["dataset"], row["level"], row[budget], row["line"]
+
+    places = [
+        naming("level", levels, per=("level",)),
+        naming("line", {}, "method"),
+        LayoutColumn("ε", lambda row: number(row[budget]), heading=True),
+        *(LayoutColumn(graphs.get(name, name), lambda row, name=name: key(row | {"dataset": name}))
+          for name in dict.fromkeys([*paper["dataset"], *named])),
+    ]  # fmt: skip
+    printed = {
+        key(row): LayoutCell(
+            number(row["accuracy_percent"], decimals), f"±{short(number(row['ci95'], 2))}"
+        )
+        for row in paper.to_dict("records")
+    }
+    return laid_out(
+        rows_of(["level", budget, "line"], paper, scores), places, printed,
+        score_lines(scores.to_dict("records"), key, 1, 100),
+    )  # fmt: skip
+
+
 def _spans(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[list[int]]:
     """Return the places of adjacent rows with equal values of ``names``; each alone without."""
     groups = groupby(range(len(rows)), lambda i: [rows[i][name] for name in names] if names else i)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.layout import LayoutColumn, laid_out, naming, rows_of, score_lines, short
+from private_graphs.report.layout import by_level
 from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
-from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Layout, LayoutCell, Table
+from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Layout, Table
 
 LEVELS = {"none": "without DP", "edge": "edge level", "n1": "N₁", "n5": "N₅", "n25": "N₂₅",
           "node": "node level"}  # fmt: skip
@@ -114,28 +114,8 @@ def _layout(results: Any, frame: pd.DataFrame) -> Layout:
     budgets = {"none": float("inf"), "edge": 1.0}
     epsilon = frame["level"].map(budgets).fillna(16.0)
     scores = frame.assign(line=named, budget=epsilon)
-
-    def key(row: Mapping[str, Any]) -> tuple[Any, ...]:
-        return row["dataset"], row["level"], row["line"]
-
-    names = [name for name in results.datasets if name in results.study.datasets]
-    places = [
-        naming("level", LEVELS, per=("level",)),
-        naming("line", {}, "method"),
-        LayoutColumn("ε", lambda row: number(row["budget"]), heading=True),
-        *(LayoutColumn(GRAPHS.get(name, name), lambda row, name=name: key(row | {"dataset": name}))
-          for name in dict.fromkeys([*paper["dataset"], *names])),
-    ]  # fmt: skip
-    printed = {
-        key(row): LayoutCell(
-            number(row["accuracy_percent"], 2), f"±{short(number(row['ci95'], 2))}"
-        )
-        for row in paper.to_dict("records")
-    }
-    return laid_out(
-        rows_of(["level", "budget", "line"], paper.assign(budget=paper["epsilon"]), scores),
-        places, printed, score_lines(scores.to_dict("records"), key, 1, 100),
-    )  # fmt: skip
+    paper = paper.assign(budget=paper["epsilon"])
+    return by_level(results, paper, scores, LEVELS, GRAPHS, 2, "budget")
 
 
 EXHIBIT = Exhibit(

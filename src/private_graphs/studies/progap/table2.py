@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.layout import LayoutColumn, laid_out, naming, rows_of, score_lines, short
+from private_graphs.report.layout import by_level
 from private_graphs.report.words import guarantee, number, privacy_notes, score
-from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Layout, LayoutCell, Table
+from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Layout, Table
 from private_graphs.studies.progap.scores import (
     LEVELS,
     STAND_IN_NOTE,
@@ -89,30 +88,7 @@ def _layout(results: Any, frame: pd.DataFrame) -> Layout:
         if cell not in taken and (not method or (row["level"], row["epsilon"]) in budgets):
             rows.append(row | {"line": line})
         taken.add(cell)
-    scores = pd.DataFrame(rows)
-
-    def key(row: Mapping[str, Any]) -> tuple[Any, ...]:
-        return row["dataset"], row["level"], row["epsilon"], row["line"]
-
-    names = [name for name in results.datasets if name in results.study.datasets]
-    graphs = dict.fromkeys([*paper["dataset"], *names])  # all columns have the other graphs
-    places = [
-        naming("level", LEVELS, per=("level",)),
-        naming("line", {}, "method"),
-        LayoutColumn("ε", lambda row: number(row["epsilon"]), heading=True),
-        *(LayoutColumn(GRAPHS.get(name, name), lambda row, name=name: key(row | {"dataset": name}))
-          for name in graphs),
-    ]  # fmt: skip
-    printed = {
-        key(row): LayoutCell(
-            number(row["accuracy_percent"], 1), f"±{short(number(row['ci95'], 2))}"
-        )
-        for row in paper.to_dict("records")
-    }
-    return laid_out(
-        rows_of(["level", "epsilon", "line"], paper, scores), places, printed,
-        score_lines(scores.to_dict("records"), key, 1, 100),
-    )  # fmt: skip
+    return by_level(results, paper, pd.DataFrame(rows), LEVELS, GRAPHS, 1)
 
 
 EXHIBIT = Exhibit(
