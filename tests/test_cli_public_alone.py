@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -188,6 +189,7 @@ def test_a_verdict_needs_a_paired_difference_that_chance_hardly_makes(
     hits = [result([1] * each + [0] * (100 - each)) for each in (private, public)]
     compared = Compared.of(*hits, labels)
     assert compared.verdict == verdict and words in compared.sentence, compared.sentence
+    assert "(the first run: " in replace(compared, several=True).sentence
     assert compared.gain == pytest.approx((private - public) / 100)
     share = abs(private - public) / 100  # of nodes that one of them hits alone
     assert compared.error == pytest.approx(math.sqrt((share - share**2) / 100))
