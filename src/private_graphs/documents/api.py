@@ -148,7 +148,8 @@ def predict(
     of the ids a release in the ledger of ``data`` protects.
 
     Raises:
-        UserError: no model in the folder, a table that cannot be used, or ``edges`` where the
+        UserError: no model in the folder, a table that cannot be used, an ``out`` that has anything
+            but predictions or lies in a release, or ``edges`` where the
             release has no public documents whose links tell classes apart.
     """
     from private_graphs.documents.ledger import BudgetLedger
@@ -167,7 +168,10 @@ def predict(
         links = released.neighbours.read(Path(edges), source, target, encoding)
     linked = 0
     found = Predictions(released, declared_prior(released, shares))
-    with written_to(found, None if out is None else Path(out)):  # before the ledger is asked
+    tables = [Path(table) for table in (nodes, edges) if table is not None and not is_frame(table)]
+    with written_to(
+        found, None if out is None else Path(out), tables
+    ):  # before the ledger is asked
         for ids, texts, labels, done in read_new(
             nodes, released.text, released.id, label, encoding
         ):

@@ -25,7 +25,7 @@ from private_graphs.core.errors import (
     why_no_text,
     wrong_fields,
 )
-from private_graphs.core.files import content_of, sha256_of, write_text
+from private_graphs.core.files import content_of, names_in, sha256_of, write_text
 from private_graphs.core.limits import MOST_COUNT, MOST_EDGES, SMALLEST_DELTA
 from private_graphs.core.private_files import hide_from_git
 from private_graphs.datasets.graph_names import free_name
@@ -230,7 +230,9 @@ def changes_of(spec: Declaration) -> list[str]:
 
 def known_names(data: Path) -> list[str]:
     """Return the names of all declarations, sorted."""
-    return sorted(path.stem for path in folder_of(data).glob("*.json"))
+    return [
+        name.removesuffix(".json") for name in names_in(folder_of(data)) if name.endswith(".json")
+    ]
 
 
 def needed(name: str, data: Path) -> Declaration:
@@ -281,8 +283,9 @@ def keep(declaration: Declaration, data: Path) -> Path:
 def ledger_states(data: Path) -> dict[Path, LedgerState]:
     """Return what the declarations beside a ledger have seen of it; damaged ones are left out."""
     found = {}
-    for path in folder_of(data).glob("*.json"):
-        with suppress(OSError, ValueError, TypeError):
+    for name in known_names(data):
+        path = folder_of(data) / f"{name}.json"
+        with suppress(OSError, UserError, ValueError, TypeError):
             if state := parsed_json(content_of(path)).get("ledger"):
                 found[path] = LedgerState.model_validate(state)
     return found

@@ -31,7 +31,8 @@ import numpy as np
 from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.errors import UsageError, UserError, counted, naming
-from private_graphs.core.files import content_of, sync, write_text
+from private_graphs.core.files import content_of, names_in, sync, write_text
+from private_graphs.core.limits import MOST_TABLE_BYTES
 from private_graphs.core.private_files import hide_from_git, private_path
 from private_graphs.datasets.spelling import seen
 from private_graphs.documents.accounts import (
@@ -189,7 +190,7 @@ class BudgetLedger:
 
     def _lines(self) -> list[dict[str, Any]]:
         """Return the checked lines; the lock is held."""
-        raw = content_of(self._path) if self._path.exists() else b""
+        raw = content_of(self._path, MOST_TABLE_BYTES) if self._path.exists() else b""
         complete, _, torn = raw.rpartition(b"\n")
         written = complete.split(b"\n") if complete else []
         lines, key = [], self._key() if raw else b""
@@ -373,9 +374,11 @@ class BudgetLedger:
             with self._locked():
                 lines = self._lines()
                 unfinished = self._unfinished(lines)
-                for path in (self.folder / _NOISE).glob("*"):
-                    if path.name not in unfinished:
-                        path.unlink()  # of a process that was killed before its line, or after
+                for name in names_in(self.folder / _NOISE):
+                    if name not in unfinished:
+                        (
+                            self.folder / _NOISE / name
+                        ).unlink()  # of a process that was killed before its line, or after
                     else:
                         key.others += 1
                 if release := self._begun(lines, computation):

@@ -24,7 +24,7 @@ from private_graphs.core.errors import (
     require_text,
     suggest,
 )
-from private_graphs.core.files import content_of, sha256_of
+from private_graphs.core.files import content_of, names_in, sha256_of
 from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.spreadsheets import table_text
 from private_graphs.documents.accounts import (
@@ -708,7 +708,8 @@ def _refuse_earlier(folder: Path, force: bool, continued: str | None) -> None:
         with suppress(ValueError, TypeError, KeyError):
             force = force or parsed_json(content_of(manifest))["statement_ids"] == [continued]
     for part in ("release", "private"):
-        if not force and any((folder / part).glob("[!.]*")):  # others are of killed processes
+        written = [name for name in names_in(folder / part) if name[0] != "."]
+        if written and not force:  # hidden files are of killed processes
             raise UsageError(
                 f"{folder / part}: has the files of an earlier run; choose another --out, or "
                 "overwrite them with --force (what that run has spent stays in the ledger)"
