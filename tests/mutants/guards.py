@@ -224,8 +224,8 @@ GUARDS = (
     _without("A released model is cut or has a wrong bit", "documents/model.py",
              "if reason := changed_file(path.parent, only=path.name):", "if reason := None:",
              "documents/documents::formula_cells_are_escaped_and_damaged_models_refused"),
-    _without("The manifest of a release is beyond all use", "core/files.py",
-             "return read_bounded(path, most)", "return Path(path).read_bytes()",
+    _without("The manifest of a release is beyond all use", "core/manifest.py",
+             "parsed_json(read_bounded(path))", "parsed_json(path.read_bytes())",
              "documents/prediction::a_manifest_that_is_too_long_is_named_and_not_read"),
     _without("`predict` is told to write over a table, a release or the ledger, or among files "
              "that may be given away", "documents/prediction.py",

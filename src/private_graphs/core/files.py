@@ -13,9 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from private_graphs.core.bounded_files import read_bounded
 from private_graphs.core.errors import UserError, naming
-from private_graphs.core.limits import MOST_DOCUMENT_BYTES
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _ROOTS = (_PACKAGE.parents[1], _PACKAGE / "_resources")
@@ -79,20 +77,8 @@ def sync(path: str | os.PathLike[str]) -> None:
             os.close(file)
 
 
-def content_of(path: str | os.PathLike[str], most: int = MOST_DOCUMENT_BYTES) -> bytes:
-    """Return the content of a file of this package; every system error names the file.
-
-    Raises:
-        UsageError: more than ``most`` bytes; none is read.
-    """
-    return read_bounded(path, most)
-
-
 def names_in(folder: str | os.PathLike[str]) -> list[str]:
-    """Return the sorted names in a folder; none where it does not exist.
-
-    A folder that may not be read is an OSError: ``Path.glob`` takes it for an empty one.
-    """
+    """Return the sorted names in a folder, if it exists; ``Path.glob`` hides that it is closed."""
     try:
         return sorted(os.listdir(folder))
     except FileNotFoundError:

@@ -169,9 +169,8 @@ def predict(
     linked = 0
     found = Predictions(released, declared_prior(released, shares))
     tables = [Path(table) for table in (nodes, edges) if table is not None and not is_frame(table)]
-    with written_to(
-        found, None if out is None else Path(out), tables
-    ):  # before the ledger is asked
+    # before the ledger is asked
+    with written_to(found, None if out is None else Path(out), tables):
         for ids, texts, labels, done in read_new(
             nodes, released.text, released.id, label, encoding
         ):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from private_graphs.core.bounded_files import parsed_json
+from private_graphs.core.bounded_files import parsed_json, read_bounded
 from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.errors import (
     UsageError,
@@ -24,7 +24,7 @@ from private_graphs.core.errors import (
     require_text,
     suggest,
 )
-from private_graphs.core.files import content_of, names_in, sha256_of
+from private_graphs.core.files import names_in, sha256_of
 from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.spreadsheets import table_text
 from private_graphs.documents.accounts import (
@@ -706,7 +706,7 @@ def _refuse_earlier(folder: Path, force: bool, continued: str | None) -> None:
         force = True
     elif continued is not None:
         with suppress(ValueError, TypeError, KeyError):
-            force = force or parsed_json(content_of(manifest))["statement_ids"] == [continued]
+            force = force or parsed_json(read_bounded(manifest))["statement_ids"] == [continued]
     for part in ("release", "private"):
         written = [name for name in names_in(folder / part) if name[0] != "."]
         if written and not force:  # hidden files are of killed processes
