@@ -250,10 +250,10 @@ def page(
     card += _sentences(size_words(result.sizes, unit))
     if result.linked is not None:
         card += _sentences([result.linked.sentence])
-        if max(result.linked.odds):
+        if result.linked.tie:
             card.append(
                 "'private-graphs predict --edges LINKS' takes new documents with their links to "
-                "these public ones, whose ids and classes the model has."
+                "these public ones, whose ids and votes the model has."
             )
     return [
         ("Who is protected", whom),

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from private_graphs.documents.neighbours import PublicNeighbours
 
 MODEL_FILE = "model.safetensors"
-_FORMATS, _ABOUT = ("2", "3", "4"), "private_graphs"
-"""Formats of the file: without and with words that have no sign, and with public neighbours."""
+_FORMATS, _ABOUT = ("2", "3", "4", "5"), "private_graphs"
+"""Formats of the file: without and with words that have no sign; with public neighbours, all with a
+class ("4") or not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,12 +117,11 @@ class ReleasedModel:
         if self.shares:
             about |= {"shares": self.shares, "epsilon": self.epsilon}
         if self.neighbours is not None:
-            about["format"] = _FORMATS[2]
+            about["format"] = _FORMATS[3]
             ids = json.dumps(self.neighbours.ids).encode()
             tensors |= {
                 "neighbours": np.frombuffer(ids, np.uint8).copy(),
-                "neighbour_classes": self.neighbours.labels.astype(np.int64),
-                "odds": self.neighbours.odds,
+                "odds": np.ascontiguousarray(self.neighbours.odds),
             }
         # One entry: the library writes several in an order of its own, another one each time.
         return safetensors.numpy.save(tensors, metadata={_ABOUT: json.dumps(about)})
@@ -221,15 +221,16 @@ def _neighbours(tensors: dict[str, np.ndarray], n_classes: int) -> PublicNeighbo
 
     ids = _names(parsed_json(_bytes(tensors, "neighbours")))
     _require_distinct("public neighbours", ids)
-    labels, odds = tensors["neighbour_classes"], tensors["odds"]
-    if labels.dtype.kind not in "iu":
-        raise ValueError(f"classes of public neighbours of type {labels.dtype}")
-    if labels.shape != (len(ids),) or not np.isin(labels, np.arange(n_classes)).all():
-        raise ValueError(f"classes of public neighbours of shape {labels.shape} for {len(ids)}")
-    if odds.shape != (n_classes,):
-        raise ValueError(f"odds of links of shape {odds.shape} for {n_classes} classes")
+    odds = tensors["odds"]
+    if "neighbour_classes" in tensors:  # of format 4: each votes for its class alone
+        labels = tensors["neighbour_classes"]
+        if labels.dtype.kind not in "iu" or not np.isin(labels, np.arange(n_classes)).all():
+            raise ValueError(f"classes of public neighbours of type {labels.dtype}")
+        odds = np.eye(n_classes)[labels] * odds
+    if odds.shape != (len(ids), n_classes):
+        raise ValueError(f"votes of shape {odds.shape} of {len(ids)} public neighbours")
     _require_numbers("odds of links", odds)
-    return PublicNeighbours(ids, labels, odds)
+    return PublicNeighbours(ids, odds)
 
 
 def _features(
