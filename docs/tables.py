@@ -39,13 +39,6 @@ from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.datasets.sources import DatasetSources, load_models, load_sources, supply
 from private_graphs.methods import method_named
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu, pld_epsilon
-from private_graphs.privacy.audits import (
-    Errors,
-    gaussian_epsilon,
-    gaussian_mu,
-    one_run_epsilon,
-    two_point_epsilon,
-)
 from private_graphs.privacy.calibration import gdp_noise, pld_noise
 from private_graphs.privacy.fourier import fourier_epsilon
 from private_graphs.privacy.moments import (
@@ -435,31 +428,6 @@ def bars_table() -> str:
     return _markdown(("bar, at ε = 1", "recorded", "holds"), lines)
 
 
-def audit_table() -> str:
-    """§10: what an attack with so few errors shows, at 95 %."""
-    rows = []
-    for wrong, runs in ((0, 30), (0, 100), (0, 200), (0, 1000), (345, 1000)):
-        errors = Errors(wrong, runs, wrong, runs)
-        rows.append(
-            (
-                wrong,
-                runs,
-                f"{two_point_epsilon(errors, DELTA):.5f}",
-                f"{gaussian_mu(errors):.5f}",
-                f"{gaussian_epsilon(errors, DELTA):.5f}",
-            )
-        )
-    header = ("errors per arm", "runs per arm", "ε, no assumption", "μ", "ε, if Gaussian")
-    return _markdown(header, rows)
-
-
-def one_run_table() -> str:
-    """§10: what the right guesses of one run show, at 95 %."""
-    counts = ((30, 30, 30), (60, 60, 60), (100, 100, 90), (1000, 1000, 600), (200, 100, 100))
-    rows = [(*each, f"{one_run_epsilon(*each, DELTA):.5f}") for each in counts]
-    return _markdown(("canaries", "guesses", "right", "ε"), rows)
-
-
 def leaks_table(most: int | None = None) -> str:
     """docs/leaks.md: a recorded attack on every model, of each table the ``most`` first rows; the
     pages of results have all."""
@@ -489,33 +457,6 @@ def narrow(columns: Iterable[Column]) -> list[Column]:
         for stack in stacks
         if stack[0].head not in ("guarantee", "ruled out")
     ]  # fmt: skip
-
-
-def audited_table(gcn: bool) -> str:
-    """What the recorded audits at ε = 2 show: of the GCN by protocol (§10), or of other methods."""
-    found = prose.shelf("lrec2022").results.rows
-    found = found[(found["source"] == "audit") & (found["epsilon"] == 2)]
-    found = found[(found["method"] == "gcn") == gcn]
-    shown = ["epsilon_proved", "epsilon_lower", "epsilon_lower_gaussian"]
-    heads = ["command", "noise", "proved", "shown, no assumption", "shown, if Gaussian"]
-    if gcn:
-        shown.append("one_run_epsilon_lower")
-        heads.append("one run")
-    rows = []
-    for row in found.to_dict("records"):
-        words = f"--method {row['method']} --scenario {row['scenario']}"
-        if gcn:
-            settings = json.loads(row["settings"])
-            splits, poisson = settings["splits"], settings["visits"] == "poisson"
-            words = f"--protocol {row['protocol']}{f' --splits {splits}' if splits > 1 else ''}"
-            words += " --visits poisson" if poisson else ""
-        numbers = ("–" if math.isnan(row[each]) else f"{row[each]:.2f}" for each in shown)
-        verdict = row["verdict"].replace("_", " ")
-        errors = f"{row['errors']:.0f} of {row['runs']:.0f}"
-        rows.append(
-            (f"`AUDIT {words}`", f"{row['noise_multiplier']:.3f}", *numbers, errors, verdict)
-        )
-    return _markdown([*heads, "errors", "verdict"], rows)
 
 
 # --- datasets --------------------------------------------------------------------------------
@@ -858,11 +799,8 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "published": published_table,
         "edges": edge_table,
         "selection": selection_table,
-        "audits": audit_table,
-        "one_run": one_run_table,
-        "audited": partial(audited_table, gcn=True),
     },
-    "docs/methods.md": {"audited": partial(audited_table, gcn=False), "bars": bars_table},
+    "docs/methods.md": {"bars": bars_table},
     "docs/audits.md": {"replay": replay_table},
     "docs/expected.md": {"rerun": rerun_table},
     "docs/leaks.md": {"leaks": partial(leaks_table, 3)},
