@@ -13,9 +13,9 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from colours import contrast
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from PIL import Image
@@ -195,21 +195,10 @@ def test_text_can_be_read_on_a_phone(tmp_path: Path) -> None:
     assert min(sizes) * 328 / max(widths) > 11  # a phone of 360 px with margins of 16 px
 
 
-def _contrast(first: str, second: str) -> float:
-    def light(colour: str) -> float:
-        parts = [
-            c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)
-        ]
-        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
-
-    high, low = sorted((light(first), light(second)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
-
-
 def test_colours_can_be_seen_on_light_and_dark_pages(tmp_path: Path) -> None:
     for light, dark in drawing._DARK.items():
         if light not in (drawing._GRID, drawing._PAPER):
-            assert _contrast(light, "#ffffff") > 3 and _contrast(dark, "#14161a") > 3
+            assert contrast(light, "#ffffff") > 3 and contrast(dark, "#14161a") > 3
     text = save(draw_chart(Chart(frame=_frame(), **CURVES)), tmp_path / "dark")[0].read_text()
     style, _, body = text.partition("</style>")
     _, _, rules = style.partition("@media(prefers-color-scheme:dark)")

@@ -772,9 +772,10 @@ def _part(block: Block, statements: Link = str, largest: Largest = _NO_CLASS) ->
     part = {"title": block.title, "notes": block.notes, "files": ()}
     if isinstance(block, Table):  # each panel scrolls separately
         part["tables"] = [Markup(text) for text in html(block, statements, largest)]
+        panels = dict.fromkeys(str(row[block.panel]) for row in block.rows if block.panel)
+        part["captions"] = [f"{block.title}: {name}" for name in panels] or [block.title]
         if block.unfolded is not None:
-            part["unfolded"] = block.unfolded
-            part["panels"] = list(dict.fromkeys(str(row[block.panel]) for row in block.rows))
+            part["unfolded"], part["panels"] = block.unfolded, list(panels)
         if block.layout:
             part["layout"], part["key"] = (
                 Markup(layout_html(block, statements, largest)),
