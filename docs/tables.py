@@ -15,10 +15,8 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -37,7 +35,6 @@ from private_graphs.core.files import write_text
 from private_graphs.datasets import registry
 from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.datasets.sources import DatasetSources, load_models, load_sources, supply
-from private_graphs.methods import method_named
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.calibration import gdp_noise, pld_noise
 from private_graphs.privacy.fourier import fourier_epsilon
@@ -51,22 +48,16 @@ from private_graphs.privacy.rounding import at_most
 from private_graphs.report.claims import (
     VERDICTS,
     claims_of,
-    claims_table,
-    reasons,
     write_claims,
 )
-from private_graphs.report.leaks import blocks as leak_blocks
 from private_graphs.report.picture import picture
-from private_graphs.report.table import markdown
 from private_graphs.running.catalog import exhibits_by_name
-from private_graphs.running.exhibit import Column, Table
 from private_graphs.running.plan import Plan
 from private_graphs.running.study import Run, load_study, study_ids, write_schemas
 from private_graphs.site.record import CLAIMS
 from private_graphs.site.site import StudyEntry
 from private_graphs.studies.dpdgc.edges_read import WORDS as DPDGC_DEGREES
 from private_graphs.studies.dpdgc.edges_read import counts as dpdgc_counts
-from private_graphs.tasks.method import Canary
 from private_graphs.workflow.cost import Costs, duration_on, recorded_times
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -262,28 +253,22 @@ def selection_table() -> str:
     return _markdown(header, rows)
 
 
-def replay_table() -> str:
-    """docs/audits.md: what `audit --replay --json` wrote, a row for all settings of a method."""
-    found = pd.DataFrame(json.loads(REPLAYS.read_text(encoding="utf-8")))
-    rows = []
-    for (method, scenario, protocol), part in found.groupby(
-        ["method", "scenario", "protocol"], sort=False
-    ):
-        proved = part["proves"].all()
-        counts = sorted(set(part["neighbours"]))
-        rows.append((
-            f"`{method}`", scenario, protocol, len(part), " or ".join(map(str, counts)),
-            f"{part['calls'].sum():,}",
-            f"{part['largest_ratio'].max():.6g}" if proved else "claims nothing",
-            "equal" if part["rest_equal"].all() else "differs",
-            ", ".join(f"`{kind}`" for kind in sorted(set(chain(*part["mechanisms"])))),
-            "yes" if isinstance(method_named(method).canary, Canary) else "",
-        ))  # fmt: skip
-    header = (
-        "method", "scenario", "protocol", "settings", "neighbours", "calls", "largest ratio",
-        "rest", "mechanisms", "canary",
-    )  # fmt: skip
-    return _markdown(header, rows)
+def replay_text() -> str:
+    """docs/audits.md: what `audit --replay --json` wrote, in a paragraph."""
+    rows = pd.DataFrame(json.loads(REPLAYS.read_text(encoding="utf-8")))
+    proved, rest = rows[rows["proves"]], rows[~rows["rest_equal"]]
+    differs = dict.fromkeys(
+        f"`{method}` ({scenario}, {protocol})"
+        for method, scenario, protocol in rest[["method", "scenario", "protocol"]].values
+    )
+    return (
+        f"{len(rows)} settings of {rows['method'].nunique()} methods were replayed on at least "
+        f"{rows['neighbours'].min()} neighbours each, with {rows['calls'].sum():,} values at the "
+        f"door. In the {len(proved)} settings that claim an ε an exact value moved by at most "
+        f"{proved['largest_ratio'].max():.6g} times its sensitivity. Something else differs in "
+        f"{len(rest)} settings, for which nothing is claimed: {', '.join(differs)}. "
+        f"[The file](../{REPLAYS.relative_to(ROOT).as_posix()}) has every setting."
+    )
 
 
 def rerun_table() -> str:
@@ -353,12 +338,12 @@ class Rows:
         return found
 
 
-def bars_table() -> str:
+def bars_text() -> str:
     """docs/methods.md: bars that a trial set for the methods, and what the rows say."""
     rows, lines = Rows(), []
 
     def line(bar: str, found: str, holds: bool) -> None:
-        lines.append((bar, found, "yes" if holds else "**no**"))
+        lines.append((bar, found, "yes" if holds else "no"))
 
     for scenario, labels, graphs, least, errors in (
         ("graph", 0, JUDGED, 0.15, 8), ("graph", 20, JUDGED, 0.15, 8),
@@ -426,56 +411,23 @@ def bars_table() -> str:
         graph, method = seconds.idxmax()
         line(f"{bar}: {limit} seconds", f"{seconds.max():.0f} ({method}, {graph})",
              seconds.max() <= limit)  # fmt: skip
-    return _markdown(("bar, at ε = 1", "recorded", "holds"), lines)
-
-
-def leaks_table(most: int | None = None) -> str:
-    """docs/leaks.md: a recorded attack on every model, of each table the ``most`` first rows; the
-    pages of results have all."""
-    shelves = (
-        prose.shelf(path.parent.name) for path in sorted(ROOT.glob("recorded/*/rows.parquet"))
-    )
-    return "\n\n".join(
-        markdown(
-            replace(block, notes=(), columns=narrow(block.columns), lines=block.shown.head(most))
-        )
-        for shelf in shelves
-        for block in (leak_blocks(shelf.own) if len(shelf.own.leaks) else ())
-        if isinstance(block, Table) and "on every model" in block.title
-    )
-
-
-def narrow(columns: Iterable[Column]) -> list[Column]:
-    """Return the columns of an attack that fit into a page of text: those below each other on a
-    page of results are one column here."""
-    stacks: list[list[Column]] = []
-    for column in columns:
-        stacks += [] if column.under else [[]]
-        stacks[-1].append(column)
-    return [
-        Column("; ".join(each.head for each in stack),
-               lambda row, stack=stack: "; ".join(str(each.show(row)) for each in stack))
-        for stack in stacks
-        if stack[0].head not in ("guarantee", "ruled out")
-    ]  # fmt: skip
+    missed = [f"- {bar}: {found}" for bar, found, holds in lines if holds != "yes"]
+    held = len(lines) - len(missed)
+    return f"{held} of {len(lines)} bars at ε = 1 hold. These do not:\n\n" + "\n".join(missed)
 
 
 # --- datasets --------------------------------------------------------------------------------
 
-FIRST_USE = "trust on first use"
 
-
-def sources_table(listed: Mapping[str, DatasetSources]) -> str:
-    """Return a table with one row for each of the datasets or models ``listed``."""
-    rows = []
-    for name, each in listed.items():
-        first, sizes = each.files[0], [source.bytes for source in each.files]
-        known = sum(source.sha256 is not None for source in each.files)
-        checked = {len(each.files): "all", 0: FIRST_USE}.get(known, f"{known}")
-        link = f"[{first.file}]({first.url})" if first.url else f"{first.file} (no address)"
-        size = "-" if None in sizes else f"{sum(sizes):,}"
-        rows.append((f"`{name}`", len(each.files), link, size, checked))
-    return _markdown(("of", "files", "the first", "bytes", "known sha256"), rows)
+def sources_text(listed: Mapping[str, DatasetSources]) -> str:
+    """Return how many files of the datasets or models ``listed`` are known by their sha256."""
+    files = [file for each in listed.values() for file in each.files]
+    known = sum(file.sha256 is not None for file in files)
+    names = [name for name, each in listed.items() if any(not file.sha256 for file in each.files)]
+    return (
+        f"It lists {len(files)} files of {len(listed)} datasets and models; {known} have a known "
+        f"sha256. The others are trusted on first use: {_names(names)}."
+    )
 
 
 _COLUMNS = {
@@ -493,28 +445,26 @@ _COLUMNS = {
 }
 
 
-def counts_table(statistics: Iterable[Mapping[str, Any]]) -> str:
-    """Return a Markdown table with one row per entry of ``GraphDataset.statistics()``.
+def counts_csv(statistics: Iterable[Mapping[str, Any]]) -> str:
+    """Return a table with one row per entry of ``GraphDataset.statistics()``.
 
     ``missing`` is the number of classes without a labelled node in train, validation and test.
     """
-    titles = ["dataset", *_COLUMNS.values(), "train / validation / test", "missing"]
-    lines = [f"| {' | '.join(titles)} |", f"|---|{'---:|' * (len(titles) - 1)}"]
-    for each in statistics:
-        values = [f"`{each['name']}`", *(_number(each[key]) for key in _COLUMNS)]
-        values.append(" / ".join(_number(size) for size in each["masks"].values()))
-        values.append(" / ".join(str(len(names)) for names in each["classes_missing"].values()))
-        lines.append(f"| {' | '.join(values)} |")
-    return "\n".join(lines)
-
-
-def _number(value: int | None) -> str:
-    return "-" if value is None else f"{value:,}"
+    rows = [
+        {
+            "dataset": each["name"],
+            **{title: each[key] for key, title in _COLUMNS.items()},
+            "train / validation / test": " / ".join(map(str, each["masks"].values())),
+            "missing": " / ".join(str(len(names)) for names in each["classes_missing"].values()),
+        }
+        for each in statistics
+    ]
+    return str(pd.DataFrame(rows).to_csv(index=False, lineterminator="\n"))
 
 
 def sources() -> str:
     """docs/data.md: the raw files and their checksums."""
-    return sources_table({**load_sources(), **load_models()})
+    return sources_text({**load_sources(), **load_models()})
 
 
 def sizes_text() -> str:
@@ -535,8 +485,8 @@ def sizes_text() -> str:
 
 
 def counts(mirror: str) -> str:
-    """docs/data.md: what the readers found in every dataset whose raw files leave no choice, and
-    are known by their checksums."""
+    """docs/datasets.csv: what the readers found in every dataset whose raw files leave no choice,
+    and are known by their checksums."""
     listed = load_sources()
     names = [
         name
@@ -546,13 +496,13 @@ def counts(mirror: str) -> str:
     ]
     with TemporaryDirectory() as raw:
         supply(names, raw, mirror)
-        return counts_table(registry.build(name, raw).statistics() for name in names)
+        return counts_csv(registry.build(name, raw).statistics() for name in names)
 
 
 def claims_in_text(study: str, page: str) -> str:
-    """Verdicts on what a source says in its text: their numbers, those that fail, and why.
+    """Verdicts on what a source says in its text: their numbers. The site has all of them.
 
-    ``page`` is where they stand, below docs/. All others stand on the site and in a file.
+    ``page`` is where they stand, below docs/.
     """
     frame = prose.shelf(study).claims
     up = "../" * page.count("/")
@@ -562,20 +512,10 @@ def claims_in_text(study: str, page: str) -> str:
     counts = pd.crosstab(said["verdict"], said["protocol"])
     rows = [(words, *counts.loc[verdict, protocols]) for verdict, words in VERDICTS.items()
             if verdict in counts.index]  # fmt: skip
-    parts = [
-        f"What the text says, by verdict; [all claims]({up}../results/site/{study}/claims.html), "
-        f"with our own questions, and [their file]({up}../recorded/{study}/{CLAIMS}):",
-        _markdown(("verdict", *titles), rows),
-    ]
-    failed = frame[frame["id"].isin(said.loc[said["verdict"] == "fails", "id"])]
-    if len(failed):
-        parts.append(markdown(claims_table(failed, f"{load_study(study).title}: what fails")))
-    whys = pd.DataFrame(reasons(frame), columns=["claim", "why"])
-    items = []
-    for why, claims in whys.groupby("why", sort=False)["claim"]:
-        others = f" and {len(claims) - 1} more" if len(claims) > 1 else ""
-        items.append(f"- *{claims.iloc[0]}*{others}: {why.replace('](', f']({up}')}")
-    return "\n\n".join([*(part.strip() for part in parts), "\n".join(items)]).strip()
+    return (
+        f"{_markdown(('verdict', *titles), rows)}\n\n[Every claim]({up}../results/site/{study}/"
+        f"claims.html) with its numbers and reason; [the file]({up}../recorded/{study}/{CLAIMS})."
+    )
 
 
 def commands_text() -> str:
@@ -584,9 +524,11 @@ def commands_text() -> str:
     parts, commands = [], [[name] for name in COMMANDS]
     for words in commands:
         answer = CliRunner().invoke(
-            application_, [*words, "--help"], prog_name="private-graphs", terminal_width=100
+            application_, [*words, "--help"], prog_name="private-graphs", terminal_width=76
         )
-        parts.append(f"## {' '.join(words)}\n\n```text\n{answer.stdout.strip()}\n```")
+        text = re.sub(r"\n  -h, --help .*", "", answer.stdout.rstrip())
+        text = "\n".join(line.rstrip() for line in text.splitlines())
+        parts.append(f"## {' '.join(words)}\n\n```text\n{text}\n```")
         group = getattr(import_module(f"private_graphs.cli.{COMMANDS[words[0]]}"), words[0])
         if len(words) == 1 and isinstance(group, typer.Typer):
             at = commands.index(words) + 1
@@ -661,22 +603,28 @@ def _names(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def gpu_table() -> str:
+def gpu_text() -> str:
     """What ``benchmarks/gpu.py`` printed on a GPU."""
-    rows = []
-    for row in json.loads((ROOT / "docs" / "benchmarks" / "gpu.json").read_text(encoding="utf-8")):
-        texts, share = row.get("texts_per_second"), row["bandwidth_share"]
-        rate = f"{texts:,.0f} texts" if texts else f"{row['replica_epochs_per_second']:,.0f} epochs"
-        share = "" if share is None else f"{100 * share:.0f} %"
-        rows.append((row["case"], row["device"], rate, f"{row['plain_ratio']:.0f} x", share))
-    heads = ("case", "device", "per second", "of a plain loop there", "of the bandwidth")
-    return _markdown(heads, rows)
+    rows = json.loads((ROOT / "docs" / "benchmarks" / "gpu.json").read_text(encoding="utf-8"))
+    lines = []
+    for device in dict.fromkeys(row["device"] for row in rows):
+        cases = sorted(
+            (row for row in rows if row["device"] == device), key=lambda row: row["plain_ratio"]
+        )
+        least, most = cases[0], cases[-1]
+        lines.append(
+            f"On an {device} {len(cases)} [cases](benchmarks/gpu.json) are "
+            f"{least['plain_ratio']:.0f} ({least['case']}) to {most['plain_ratio']:.0f} times "
+            f"({most['case']}) as fast as the plain loop there."
+        )
+    return "\n".join(lines)
 
 
 def certificates_table() -> str:
     """docs/noise.md: lower bounds on ε of noise whose coordinates share a scale."""
     heads = ("M", "claimed ε", "noise s", "ε is at least: as a root alone", "with its stars")
-    return _markdown(heads, newer_papers.certificates())
+    shown = [row for row in newer_papers.certificates() if row[1] in ("2", "8")]
+    return _markdown(heads, shown)
 
 
 def newer_papers_table(folder: str = "") -> str:
@@ -801,16 +749,15 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "edges": edge_table,
         "selection": selection_table,
     },
-    "docs/methods.md": {"bars": bars_table},
-    "docs/audits.md": {"replay": replay_table},
+    "docs/methods.md": {"bars": bars_text},
+    "docs/audits.md": {"replay": replay_text},
     "docs/expected.md": {"rerun": rerun_table},
-    "docs/leaks.md": {"leaks": partial(leaks_table, 3)},
     "docs/noise.md": {"certificates": certificates_table},
     "docs/data.md": {"sources": sources},
     "docs/commands.md": {"commands": commands_text},
     "docs/your-own-graph.md": {"neighbours": neighbours_table},
     "docs/running.md": {"studies": studies_table},
-    "docs/benchmarks.md": {"gpu": gpu_table},
+    "docs/benchmarks.md": {"gpu": gpu_text},
     **{prose.page_of(each).relative_to(ROOT).as_posix(): {} for each in prose.templates()},
     **claim_pages(),
 }
@@ -826,6 +773,8 @@ PAGES["docs/studies/lrec2022.md"] |= {
 PATH = "docs/path.md"
 LINED = (PATH, "docs/privacy.md")
 """Pages that name files with the numbers of their lines."""
+COUNTS = "docs/datasets.csv"
+"""What the readers count in every dataset."""
 PICTURE = "docs/overview.svg"
 """The picture of the finding."""
 NOISE = "docs/noise.svg"
@@ -865,9 +814,9 @@ def main() -> None:
     if mirror:
         newer_papers.write(mirror)
     for page, tables in PAGES.items():
-        if mirror and page == "docs/data.md":
-            tables = {**tables, "counts": lambda: counts(mirror)}
         write_text(ROOT / page, refreshed(text_of(page), tables))
+    if mirror:
+        write_text(ROOT / COUNTS, counts(mirror))
     write_text(ROOT / PICTURE, overview_picture())
     write_text(ROOT / NOISE, newer_papers.profiles())
     for page in LINED:

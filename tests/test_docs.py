@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import shlex
@@ -13,6 +14,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+import private_graphs
 from private_graphs.cli import application
 from private_graphs.methods import all_methods
 from private_graphs.running.study import Run
@@ -130,6 +132,20 @@ def test_every_proof_names_the_code_and_the_test_of_each_statement():
         lines = [line for table in tables for line in table.partition("\n\n")[0].splitlines()]
         named = [re.findall(r"`(src|tests)/[\w/]+\.py:\d+` `[\w.]+`", line) for line in lines]
         assert len(lines) >= 2 and all(each == ["src", "tests"] for each in named), number
+
+
+@pytest.mark.parametrize("name", [name for name in private_graphs.__all__ if name[0] != "_"])
+def test_every_verb_says_its_parameters_with_types_and_shows_an_example(name):
+    verb = getattr(private_graphs, name)
+    text = inspect.getdoc(verb)
+    assert "\nReturns:\n" in text and "\nExample:\n    >>> " in text
+    said = re.findall(r"^    ([\w, ]+) \([^)]+\): ", text.partition("\nArgs:\n")[2], re.MULTILINE)
+    assert ", ".join(said).split(", ") == list(inspect.signature(verb).parameters)
+
+
+def test_the_help_of_classify_fits_on_one_screen():
+    answer = CliRunner().invoke(application(), ["classify", "--help"], terminal_width=72)
+    assert len(answer.stdout.splitlines()) <= 50
 
 
 AUDITED = "docs/audit-your-training.md"

@@ -115,6 +115,11 @@ def test_every_section_that_a_page_names_is_a_link(pages):
     assert sorted(numbered) == list(range(max(numbered) + 1)) and len(numbered) > 10
 
 
+def test_no_words_of_an_attribute_are_taken_for_its_type(site):
+    text = (site / "api" / "documents.html").read_text(encoding="utf-8")
+    assert "Parameters" in text and 'Type<span class="colon">' not in text
+
+
 def found(index: str, word: str) -> dict[str, str]:
     """Return the titles of the pages that an index has for a word, by address."""
     known = json.loads(re.fullmatch(r"const INDEX = (.*);\n", index)[1])

@@ -137,8 +137,16 @@ def load(
 ) -> ReleasedModel:
     """Read the model of a release folder; nothing of it is unpickled.
 
-    ``model`` is the folder or file of the public model that reads texts, if the release names one;
-    downloaded models are found below ``data``.
+    Args:
+        folder (path): the folder ``release`` of ``classify``, or its model file.
+        model (path): folder or file of the public model that reads texts, if the release names one.
+        data (path): folder below which downloaded models are found.
+
+    Returns:
+        ReleasedModel: a classifier with ``predict``, ``predict_proba`` and ``classes_``.
+
+    Example:
+        >>> load("january/release").predict(["Fracture of the knee"])  # doctest: +SKIP
 
     Raises:
         UserError: no model, or one that cannot be read, with the path.

@@ -519,10 +519,31 @@ def classify(
 ) -> Classified:
     """Train a classifier of declared documents with one private release, and write its files.
 
-    ``scenario`` text protects documents; edges protects the links between public ones. The tables
-    are read and checked first, for their ids; the ledger is written before anything is computed
-    from a private text, label or link. ``dry_run`` computes nothing from them and draws nothing: it
-    returns what would be spent.
+    The tables are read and checked first, for their ids; the ledger is written before anything is
+    computed from a private text, label or link.
+
+    Args:
+        name (str): a declaration.
+        epsilon (float): ε of this release, above 0.
+        method (str): ``word_sums``, ``class_sums`` or ``dp_linear``; None chooses by the
+            declaration.
+        scenario (str): ``text`` protects documents, ``edges`` the links between public ones.
+        out (path): folder for ``release`` and ``private``; None writes no files.
+        dry_run (bool): whether only to return what would be spent: nothing is computed from private
+            texts, labels or links, and nothing is drawn.
+        force (bool): whether to overwrite an earlier run in ``out``; its ε stays spent.
+        data (path): folder of raw files, as in ``declare``.
+        contact (str): whom the page of the release names.
+        device (str): ``auto``, ``cpu`` or ``cuda``, where a model reads texts.
+        say (callable): gets one line per step, by default nothing is printed.
+        command (str): name of the caller in messages.
+
+    Returns:
+        Classified: the verdict, what was spent, and the files.
+
+    Example:
+        >>> result = classify("letters", epsilon=2, out="january")  # doctest: +SKIP
+        >>> result.quality.sentence, result.spent  # doctest: +SKIP
 
     What can be known to fail is tried before the ledger is charged. A release that was charged and
     interrupted is continued by the same call, with the same noise and at no further cost; every
