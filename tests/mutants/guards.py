@@ -218,10 +218,10 @@ GUARDS = (
     _without("quantised", "features/fasttext.py",
              "            skip(part, codes, 1)\n", "            return\n",
              "features/fasttext::a_quantised_model_that_was_cut_off_is_refused_too"),
-    _without("A released model is cut or has a wrong bit", "documents/model.py",
+    _without("A released model is cut or has a wrong bit", "documents/model_file.py",
              "if reason := changed_file(path.parent, only=path.name):", "if reason := None:",
              "documents/documents::formula_cells_are_escaped_and_damaged_models_refused"),
-    _without("The parts of a released model do not fit", "documents/model.py",
+    _without("The parts of a released model do not fit", "documents/model_file.py",
              "    if shapes != ((size,), (size,), (size, *directions.shape[-1:])):\n",
              "    if False:\n",
              "documents/documents::"
