@@ -44,11 +44,12 @@ from private_graphs.documents.accounts import (
 from private_graphs.documents.declaration import checked, default_delta, needed
 from private_graphs.documents.hashing import HashedWords, PublicWords, tokens
 from private_graphs.documents.ledger import BudgetLedger, OverBudget
+from private_graphs.documents.link_tables import read_links
 from private_graphs.documents.links import PlannedVotes
 from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.noise import NoiseKey
 from private_graphs.documents.release import Quality, classify
-from private_graphs.documents.tables import TEST, TRAINING, keyed, read_documents, read_links
+from private_graphs.documents.tables import TEST, TRAINING, keyed, read_documents
 from private_graphs.documents.vectors import TextReader
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.mechanisms.replay import replay

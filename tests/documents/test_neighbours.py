@@ -22,10 +22,11 @@ from private_graphs.documents.accounts import Account
 from private_graphs.documents.answers import REGRESSION, SUMS
 from private_graphs.documents.declaration import needed
 from private_graphs.documents.ledger import BudgetLedger
+from private_graphs.documents.link_tables import read_links
 from private_graphs.documents.neighbours import LinkFacts, PublicNeighbours, voted
 from private_graphs.documents.release import classify, public_quality
 from private_graphs.documents.rivals import FOLDS, PublicDocuments
-from private_graphs.documents.tables import read_documents, read_links
+from private_graphs.documents.tables import read_documents
 from private_graphs.documents.unit_sums import Terms
 from private_graphs.mechanisms.door import Door
 from private_graphs.mechanisms.replay import replay

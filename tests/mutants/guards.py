@@ -221,7 +221,7 @@ GUARDS = (
     _without("quantised", "features/fasttext.py",
              "            skip(part, codes, 1)\n", "            return\n",
              "features/fasttext::a_quantised_model_that_was_cut_off_is_refused_too"),
-    _without("A released model is cut or has a wrong bit", "documents/model.py",
+    _without("A released model is cut or has a wrong bit", "documents/model_file.py",
              "if reason := changed_file(path.parent, only=path.name):", "if reason := None:",
              "documents/documents::formula_cells_are_escaped_and_damaged_models_refused"),
     _without("The manifest of a release is beyond all use", "core/manifest.py",
@@ -231,7 +231,7 @@ GUARDS = (
              "that may be given away", "documents/prediction.py",
              "    _refuse_other(out, tables)\n", "",
              "documents/prediction::predictions_replace_nothing_but_predictions"),
-    _without("The parts of a released model do not fit", "documents/model.py",
+    _without("The parts of a released model do not fit", "documents/model_file.py",
              "    if shapes != ((size,), (size,), (size, *directions.shape[-1:])):\n",
              "    if False:\n",
              "documents/documents::"

@@ -19,7 +19,8 @@ from private_graphs.core.errors import (
 from private_graphs.datasets.own_tables import is_frame
 from private_graphs.documents.declaration import DATA, Declared
 from private_graphs.documents.intake import declare
-from private_graphs.documents.model import ReleasedModel, load
+from private_graphs.documents.model import ReleasedModel
+from private_graphs.documents.model_file import load
 from private_graphs.documents.prediction import (
     ClassUse,
     Predictions,

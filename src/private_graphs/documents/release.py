@@ -57,20 +57,13 @@ from private_graphs.documents.declaration import (
     require_current,
 )
 from private_graphs.documents.earlier import earlier_releases, people_of
-from private_graphs.documents.hashing import HashedWords, listed_words
+from private_graphs.documents.hashing import HashedWords, PublicWords, listed_words
 from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.noise import NoiseKey, computation_of
 from private_graphs.documents.payment import AnswerDigest, paid, rehearsed
 from private_graphs.documents.prediction import score_columns
-from private_graphs.documents.tables import (
-    PUBLIC,
-    TEST,
-    TRAINING,
-    Documents,
-    read_documents,
-    read_links,
-)
+from private_graphs.documents.tables import PUBLIC, TEST, TRAINING, Documents, read_documents
 from private_graphs.documents.unit_sums import (
     FEWEST_TEXTS,
     ClassSums,
@@ -83,7 +76,6 @@ from private_graphs.documents.unit_sums import (
     scores_of,
 )
 from private_graphs.documents.unit_words import WordSums
-from private_graphs.documents.vectors import ModelVectors
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.methods.word_prior import shrunk_sizes
 from private_graphs.privacy.accountants import gdp_mu
@@ -457,18 +449,18 @@ class PlannedRelease:
         """Return the privacy statement of the release; ``secret`` keys the hash of its table."""
         spec, docs = self.spec, self.docs
         known, features = len(docs.on(*PUBLIC)), self.training.features
-        if isinstance(features, ModelVectors):
-            by = f"vectors of {features.name}"
-            read_by = f"{by}, a model (sha256 {features.digest}) that was trained on other texts"
-        elif isinstance(features, HashedWords):
+        if isinstance(features, HashedWords):
             by = "hashed words"
             read_by = "a hash that was fixed in advance; " + (
                 "words outside a public list are not read" if spec.vocabulary
                 else "no vocabulary is made"
             )  # fmt: skip
-        else:
+        elif isinstance(features, PublicWords):
             by = "words of public documents"
             read_by = f"words, weights and axes of {counted(known, 'public document')}"
+        else:
+            by = f"vectors of {features.name}"
+            read_by = f"{by}, a model (sha256 {features.digest}) that was trained on other texts"
         return statement_of(
             spec, *self.queries, (self.unit, self.relation, self.delta, self.protected),
             self.epsilon, method, secret or fresh_bytes(),
@@ -830,6 +822,8 @@ def planned_release(
     words = listed_words(spec.vocabulary, spec.encoding) if spec.vocabulary else ()
     model = None
     if spec.model:
+        from private_graphs.documents.vectors import ModelVectors
+
         model = ModelVectors.find(spec.model, ledger.data, spec.model_sha256, device)
     public = PublicTexts([docs.texts[row] for row in docs.on(*PUBLIC)], words, model)
     arguments = public, trained, n_classes, epsilon, delta, unit
@@ -853,6 +847,7 @@ def public_documents(spec: Declaration, docs: Documents) -> PublicDocuments | No
     """Return the public documents and the links among them; None where nobody is public."""
     if not len(docs.units_on(*PUBLIC)):
         return None
+    from private_graphs.documents.link_tables import read_links
     from private_graphs.documents.rivals import PublicDocuments
 
     return PublicDocuments.of(docs, read_links(spec, docs.ids)[0])
