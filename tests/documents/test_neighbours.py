@@ -17,7 +17,6 @@ import private_graphs
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.streams import Streams
 from private_graphs.documents import release as releases
-from private_graphs.documents import unit_words
 from private_graphs.documents.accounts import Account
 from private_graphs.documents.answers import REGRESSION, SUMS
 from private_graphs.documents.declaration import needed
@@ -30,15 +29,6 @@ from private_graphs.documents.tables import read_documents
 from private_graphs.documents.unit_sums import Terms
 from private_graphs.mechanisms.door import Door
 from private_graphs.mechanisms.replay import replay
-from private_graphs.methods import word_prior
-
-
-@pytest.fixture
-def data(tmp_path, monkeypatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(unit_words, "COLUMNS", 64)  # read-outs take a sixtieth of the time
-    monkeypatch.setattr(word_prior, "ROUNDS", 6)
-    return tmp_path / "data" / "raw"
 
 
 def tables(size: int = 120, private: int = 60) -> tuple[list[dict], list[tuple[str, str]]]:

@@ -40,12 +40,6 @@ KEYS = Path("data/ledgers/noise")
 HERE = Path(__file__).parent
 
 
-@pytest.fixture
-def data(tmp_path, monkeypatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "data" / "raw"
-
-
 def texts() -> dict[str, str]:
     declared("x", write(Path("n.csv"), rows_of(60)), budget=3)
     return {}

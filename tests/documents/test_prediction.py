@@ -28,12 +28,6 @@ from private_graphs.documents.hashing import HashedWords
 from private_graphs.documents.model import ReleasedModel
 
 
-@pytest.fixture
-def data(tmp_path, monkeypatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "data" / "raw"
-
-
 def classifier(epsilon: float = 4.0, shares=(0.5, 0.25, 0.25), columns: int = 64) -> ReleasedModel:
     weights = np.zeros((columns + 1, 3))
     features = HashedWords(columns, signed=False)

@@ -119,7 +119,7 @@ BUGS = (
         (audit("gaussian_lattice"),)),
     Bug("4", "lattice noise: the replicas of a batch share their noise", "mechanisms/door.py",
         _DISCRETE, _DISCRETE.replace("lane.", "self.lanes[0].streams.of_door."),
-        (audit("gaussian_lattice"),), fast=True),
+        (audit("gaussian_lattice"),)),
     Bug("6", "exponential mechanism at half the scale that its event states", "mechanisms/door.py",
         "scale = without if query is None else query.scale",
         "scale = without if query is None else query.scale / 2",
