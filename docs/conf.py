@@ -180,17 +180,27 @@ WORD = re.compile(r'<span class="(?:pre|n|p|w)">([^<]*)</span>')
 CODE = re.compile(r'<code class="[^"]*">([^<]*)</code>')
 
 
+FOR_EVERYBODY = (
+    ("<pre>", '<pre tabindex="0">'),
+    ('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper'),
+    ('<th class="head"><p></p></th>', "<td></td>"),
+    ('role="heading"', 'role="heading" aria-level="2"'),
+)
+"""What a keyboard must reach to scroll, and what a screen reader must not take for a heading."""
+
+
 def finish_page(
     app: Sphinx, page: str, template: str, context: dict[str, object], doctree: nodes.document
 ) -> None:
-    """Give headings of lists of pages their level, let a keyboard scroll wide code, and take out
-    the elements around single words of code."""
+    """Make a page ``FOR_EVERYBODY``, and take out the elements around single words of code."""
     for part in ("body", "furo_navigation_tree", "toc"):
-        text = str(context.get(part) or "").replace("<pre>", '<pre tabindex="0">')
+        text = str(context.get(part) or "")
+        for plain, finished in FOR_EVERYBODY:
+            text = text.replace(plain, finished)
         text = WORD.sub(r"\1", WORD.sub(r"\1", text))
         if part == "toc":
             text = CODE.sub(r"\1", text)
-        context[part] = text.replace('role="heading"', 'role="heading" aria-level="2"')
+        context[part] = text
 
 
 def leave_out_maps(app: Sphinx, error: Exception | None) -> None:

@@ -35,9 +35,10 @@ from private_graphs.core.files import write_text
 from private_graphs.datasets import registry
 from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.datasets.sources import DatasetSources, load_models, load_sources, supply
-from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu, pld_epsilon
+from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.calibration import gdp_noise, pld_noise
 from private_graphs.privacy.fourier import fourier_epsilon
+from private_graphs.privacy.gradient_prices import pld_epsilon
 from private_graphs.privacy.moments import (
     moments_noise,
 )

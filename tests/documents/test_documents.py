@@ -44,31 +44,25 @@ from private_graphs.documents.accounts import (
 from private_graphs.documents.declaration import checked, default_delta, needed
 from private_graphs.documents.hashing import HashedWords, PublicWords, tokens
 from private_graphs.documents.ledger import BudgetLedger, OverBudget
+from private_graphs.documents.link_tables import read_links
 from private_graphs.documents.links import PlannedVotes
 from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.noise import NoiseKey
 from private_graphs.documents.release import Quality, classify
-from private_graphs.documents.tables import TEST, TRAINING, keyed, read_documents, read_links
+from private_graphs.documents.tables import TEST, TRAINING, keyed, read_documents
 from private_graphs.documents.vectors import TextReader
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.mechanisms.replay import replay
-from private_graphs.methods import word_prior
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu, lattice_epsilon
 from private_graphs.privacy.composition import together
 from private_graphs.privacy.dp_events import DpEvents
 from private_graphs.report.explained import PAGE
 
-
-@pytest.fixture
-def data(tmp_path, monkeypatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "data" / "raw"
-
-
 # --- the path of an owner -----------------------------------------------------------------------
 
 
-def test_the_path_from_declare_to_predict_keeps_the_budget(run, root, data, tmp_path):
+def test_the_path_from_declare_to_predict_keeps_the_budget(run, root, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     nodes = root / "examples" / "my_graph" / "nodes.csv"
     flags = ("--nodes", nodes, "--text", "title,body", "--label", "topic", "--classes",
              "bicycles,gardens,radios", "--budget", 1.5)  # fmt: skip
@@ -364,7 +358,7 @@ def few_steps(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", map(releases.training_of, releases.METHODS), ids=releases.METHODS)
-def test_a_replaced_unit_moves_the_averaged_sums_by_their_sensitivity_at_most(kind):
+def test_a_replaced_unit_moves_the_averaged_sums_by_their_sensitivity_at_most(data, kind):
     training = kind.of(*SIZES)
 
     def release(units, watch):
@@ -452,8 +446,6 @@ def test_a_replayed_release_reads_a_person_through_the_door_alone(
     run, data, tmp_path, public, method, few_steps, monkeypatch
 ):
     """Neighbours are tables: files, output, exit codes and ledger follow from ids and the tape."""
-    monkeypatch.setattr(unit_words, "COLUMNS", 64)
-    monkeypatch.setattr(word_prior, "ROUNDS", 6)
     rows = [
         row | {"open": "yes" if public and number > 39 else "", "topic": CLASSES[number // 2 % 3]}
         for number, row in enumerate(rows_of(120))  # of each class the same number
@@ -1364,7 +1356,10 @@ def test_delta_of_several_releases_is_that_of_all_of_them():
 
 
 @pytest.mark.long
-def test_an_attack_stays_private_and_sees_something_but_no_more_than_is_proved(run, data, tmp_path):
+def test_an_attack_stays_private_and_sees_something_but_no_more_than_is_proved(
+    run, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
     rows = [row | {"body": f"{row['body']} rare{row['id']}"} for row in rows_of(240)]
     declared("bar", write(tmp_path / "n.csv", rows), unit="who", budget=30)
     run("classify", "bar", "--epsilon", 20, "--out", tmp_path / "out")

@@ -19,7 +19,8 @@ from private_graphs.core.errors import (
 from private_graphs.datasets.own_tables import is_frame
 from private_graphs.documents.declaration import DATA, Declared
 from private_graphs.documents.intake import declare
-from private_graphs.documents.model import ReleasedModel, load
+from private_graphs.documents.model import ReleasedModel
+from private_graphs.documents.model_file import load
 from private_graphs.documents.prediction import (
     ClassUse,
     Predictions,
@@ -165,7 +166,8 @@ def predict(
         >>> predict("january/release", nodes="new.csv", out="classes.csv")  # doctest: +SKIP
 
     Raises:
-        UserError: no model in the folder, a table that cannot be used, or ``edges`` where the
+        UserError: no model in the folder, a table that cannot be used, an ``out`` that has anything
+            but predictions or lies in a release, or ``edges`` where the
             release has no public documents whose links tell classes apart.
     """
     from private_graphs.documents.ledger import BudgetLedger
@@ -184,7 +186,9 @@ def predict(
         links = released.neighbours.read(Path(edges), source, target, encoding)
     linked = 0
     found = Predictions(released, declared_prior(released, shares))
-    with written_to(found, None if out is None else Path(out)):  # before the ledger is asked
+    tables = [Path(table) for table in (nodes, edges) if table is not None and not is_frame(table)]
+    # before the ledger is asked
+    with written_to(found, None if out is None else Path(out), tables):
         for ids, texts, labels, done in read_new(
             nodes, released.text, released.id, label, encoding
         ):

@@ -29,7 +29,7 @@ from private_graphs.core.streams import Streams
 from private_graphs.documents.declaration import needed
 from private_graphs.documents.hashing import tokens
 from private_graphs.documents.ledger import BudgetLedger
-from private_graphs.documents.model import load
+from private_graphs.documents.model_file import load
 from private_graphs.documents.release import METHODS, PlannedRelease, planned_release, terms_of
 from private_graphs.documents.tables import KNOWN, PUBLIC_TEST, TEST, TRAINING, read_documents
 from private_graphs.documents.unit_sums import (

@@ -134,13 +134,7 @@ def _declared(spec: Declaration, data: Path, vectors: ModelVectors | None) -> De
     from private_graphs.datasets.spelling import shown
     from private_graphs.documents.earlier import earlier_releases, people_of
     from private_graphs.documents.ledger import BudgetLedger
-    from private_graphs.documents.tables import (
-        PUBLIC,
-        TEST,
-        TRAINING,
-        read_documents,
-        read_links,
-    )
+    from private_graphs.documents.tables import PUBLIC, TEST, TRAINING, read_documents
     from private_graphs.privacy.calibration import refuse_large_delta
 
     _require_files(spec)
@@ -163,7 +157,11 @@ def _declared(spec: Declaration, data: Path, vectors: ModelVectors | None) -> De
             f"{next(filter(None, hints), '')}"
         )
     refuse_large_delta(delta_of(spec, protected), protected)
-    _, lost = read_links(spec, docs.ids)
+    lost: dict[str, int] = {}
+    if spec.edges is not None:
+        from private_graphs.documents.link_tables import read_links
+
+        lost = read_links(spec, docs.ids)[1]
     ledger = BudgetLedger(data)
     entries = ledger.entries()
     people = people_of(spec, docs, ledger) if entries else None

@@ -23,7 +23,6 @@ from pydantic import (
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.version import __version__
-from private_graphs.privacy.accountants import sensitivity
 from private_graphs.privacy.assumptions import NoiseSource, assumptions_of
 from private_graphs.privacy.checks import check_delta
 from private_graphs.privacy.dp_events import DpEvents, dp_events
@@ -303,6 +302,8 @@ def _query_mechanism(event: Query) -> Mechanism:
 def _mechanism(event: NoisyGradients | Query, unit: Unit, relation: Relation) -> Mechanism:
     if not isinstance(event, NoisyGradients):
         return _query_mechanism(event)
+    from private_graphs.privacy.gradient_prices import sensitivity
+
     rate = event.sampling.rate if isinstance(event.sampling, Poisson) else None
     return Mechanism(
         type="gaussian_gradient",
