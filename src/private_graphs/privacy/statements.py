@@ -171,12 +171,12 @@ class PrivacyStatement(About):
     authors_accountant_epsilon: Finite | None
     """ε printed by the authors' cancelling accountant, where it differs."""
     epsilon_proved: Finite | None
-    """Proved ε per run, with its settings fixed in advance; null where nothing is proved."""
+    """Proved ε per run, settings fixed in advance; 0: nothing private is read; null: no proof."""
     also_proved: tuple[AlsoProved, ...] = ()
     """ε of one run for other relations: at edge level for ``replace``, a link elsewhere; of
     declared documents for a unit that is blanked."""
     proof: str
-    """Proof of ``epsilon_proved`` in words; 0 where nothing private is read."""
+    """Proof of ``epsilon_proved`` in words, with the formula."""
     not_replayed: str = ""
     """Why no replay on neighbours tests the proof; left out where one does."""
     vacuous: bool
