@@ -40,8 +40,6 @@ from private_graphs.privacy.calibration import gdp_noise, pld_noise
 from private_graphs.privacy.fourier import fourier_epsilon
 from private_graphs.privacy.gradient_prices import pld_epsilon
 from private_graphs.privacy.moments import (
-    cancelling_moments_epsilon,
-    moments_epsilon,
     moments_noise,
 )
 from private_graphs.privacy.rounding import at_most
@@ -107,49 +105,6 @@ def routes_table() -> str:
             estimate = fourier_epsilon(noise, steps, rate, DELTA, relation)
             rows.append((rate, noise, steps, relation, f"{pessimistic:.4f}", f"{estimate:.4f}"))
     return _markdown(("q", "σ", "T", "relation", "ε, PLD", "ε, Fourier inversion"), rows)
-
-
-def table3() -> str:
-    """§1: the paper's full-graph noise, its formula, and what is true."""
-    rows = []
-    for noise_sgd, noise_adam in ((4, 2), (26, 13), (48, 24), (112, 56)):
-        mu = math.sqrt(2000) / noise_sgd
-        rows.append(
-            (
-                noise_sgd,
-                noise_adam,
-                f"{moments_epsilon(noise_sgd, 2000, 1, DELTA):.4f}",
-                f"{gdp_epsilon(mu, DELTA):.4f}",
-                f"{gdp_epsilon(2 * mu, DELTA):.4f}",
-            )
-        )
-    header = ("noise, SGD", "noise, Adam", "published formula", "zero-out, exact", "replace, exact")
-    return _markdown(header, rows)
-
-
-def table4() -> str:
-    """§1: the paper's MNIST settings by three accountants and by the authors' one."""
-    rows = []
-    for rate, noise, steps in (
-        (0.01, 4, 10000),
-        (0.1, 4, 1000),
-        (1, 4, 100),
-        (1, 50, 100),
-        (1, 100, 100),
-    ):
-        rows.append(
-            (
-                rate,
-                noise,
-                steps,
-                f"{cancelling_moments_epsilon(noise, steps, rate, DELTA):.4f}",
-                f"{moments_epsilon(noise, steps, rate, DELTA):.4f}",
-                f"{pld_epsilon(noise, steps, rate, DELTA, 'add_remove'):.3f}",
-                f"{pld_epsilon(noise, steps, rate, DELTA, 'replace'):.3f}",
-            )
-        )
-    header = ("q", "σ", "T", "as released", "formula", "add/remove", "replace")
-    return _markdown(header, rows)
 
 
 def splits_table() -> str:
@@ -518,15 +473,22 @@ def claims_in_text(study: str, page: str) -> str:
     )
 
 
+SHARED_OPTIONS = re.compile(
+    r"\n  (?:-h, --help|--json|--data DIR|--threads|--mirror|--recorded) .*(?:\n {5,}\S.*)*"
+)
+"""Options of several commands, with the lines of their words; the page has them once."""
+
+
 def commands_text() -> str:
-    """What every command of ``private-graphs`` prints with ``--help``."""
+    """What every command of ``private-graphs`` prints with ``--help``, without the options that the
+    page names once."""
     application_ = application()
     parts, commands = [], [[name] for name in COMMANDS]
     for words in commands:
         answer = CliRunner().invoke(
             application_, [*words, "--help"], prog_name="private-graphs", terminal_width=76
         )
-        text = re.sub(r"\n  -h, --help .*", "", answer.stdout.rstrip())
+        text = SHARED_OPTIONS.sub("", answer.stdout.rstrip()).removesuffix("\n\nOptions:")
         text = "\n".join(line.rstrip() for line in text.splitlines())
         parts.append(f"## {' '.join(words)}\n\n```text\n{text}\n```")
         group = getattr(import_module(f"private_graphs.cli.{COMMANDS[words[0]]}"), words[0])
@@ -742,8 +704,6 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "docs/epsilon.md": {"odds": odds_table, "several": several_table},
     "docs/privacy.md": {
         "routes": routes_table,
-        "table3": table3,
-        "table4": table4,
         "splits": splits_table,
         "published": published_table,
         "edges": edge_table,
