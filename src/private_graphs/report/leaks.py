@@ -98,6 +98,7 @@ def cells(rows: pd.DataFrame) -> pd.DataFrame:
     else the only view.
     """
     records = []
+    rows = rows.dropna(axis=1, how="all")  # of a hundred columns attacks have a third
     for _, part in rows.groupby(["leak", "study", "group", "job"], sort=False):
         whole = part[part["who"] == "all"]
         numbers = {}
