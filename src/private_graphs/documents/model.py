@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from private_graphs.documents.neighbours import PublicNeighbours
 
 MODEL_FILE = "model.safetensors"
-FORMATS, ABOUT = ("2", "3", "4"), "private_graphs"
-"""Formats of the file: without and with words that have no sign, and with public neighbours."""
+FORMATS, ABOUT = ("2", "3", "4", "5"), "private_graphs"
+"""Formats of the file: without and with words that have no sign; with public neighbours, all with a
+class ("4") or not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,12 +113,11 @@ class ReleasedModel:
         if self.shares:
             about |= {"shares": self.shares, "epsilon": self.epsilon}
         if self.neighbours is not None:
-            about["format"] = FORMATS[2]
+            about["format"] = FORMATS[3]
             ids = json.dumps(self.neighbours.ids).encode()
             tensors |= {
                 "neighbours": np.frombuffer(ids, np.uint8).copy(),
-                "neighbour_classes": self.neighbours.labels.astype(np.int64),
-                "odds": self.neighbours.odds,
+                "odds": np.ascontiguousarray(self.neighbours.odds),
             }
         # One entry: the library writes several in an order of its own, another one each time.
         return safetensors.numpy.save(tensors, metadata={ABOUT: json.dumps(about)})

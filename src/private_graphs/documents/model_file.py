@@ -26,8 +26,16 @@ def load(
 ) -> ReleasedModel:
     """Read the model of a release folder; nothing of it is unpickled.
 
-    ``model`` is the folder or file of the public model that reads texts, if the release names one;
-    downloaded models are found below ``data``.
+    Args:
+        folder (path): the folder ``release`` of ``classify``, or its model file.
+        model (path): folder or file of the public model that reads texts, if the release names one.
+        data (path): folder below which downloaded models are found.
+
+    Returns:
+        ReleasedModel: a classifier with ``predict``, ``predict_proba`` and ``classes_``.
+
+    Example:
+        >>> load("january/release").predict(["Fracture of the knee"])  # doctest: +SKIP
 
     Raises:
         UserError: no model, or one that cannot be read, with the path.
@@ -110,15 +118,16 @@ def _neighbours(tensors: dict[str, np.ndarray], n_classes: int) -> PublicNeighbo
 
     ids = _names(parsed_json(_bytes(tensors, "neighbours")))
     _require_distinct("public neighbours", ids)
-    labels, odds = tensors["neighbour_classes"], tensors["odds"]
-    if labels.dtype.kind not in "iu":
-        raise ValueError(f"classes of public neighbours of type {labels.dtype}")
-    if labels.shape != (len(ids),) or not np.isin(labels, np.arange(n_classes)).all():
-        raise ValueError(f"classes of public neighbours of shape {labels.shape} for {len(ids)}")
-    if odds.shape != (n_classes,):
-        raise ValueError(f"odds of links of shape {odds.shape} for {n_classes} classes")
+    odds = tensors["odds"]
+    if "neighbour_classes" in tensors:  # of format 4: each votes for its class alone
+        labels = tensors["neighbour_classes"]
+        if labels.dtype.kind not in "iu" or not np.isin(labels, np.arange(n_classes)).all():
+            raise ValueError(f"classes of public neighbours of type {labels.dtype}")
+        odds = np.eye(n_classes)[labels] * odds
+    if odds.shape != (len(ids), n_classes):
+        raise ValueError(f"votes of shape {odds.shape} of {len(ids)} public neighbours")
     _require_numbers("odds of links", odds)
-    return PublicNeighbours(ids, labels, odds)
+    return PublicNeighbours(ids, odds)
 
 
 def _features(
