@@ -13,6 +13,7 @@ import threading
 from pathlib import Path
 
 import pytest
+import yaml
 
 from private_graphs.core.errors import UserError
 from private_graphs.datasets import download, sources
@@ -410,39 +411,28 @@ def test_the_shipped_models_name_one_pinned_revision_each_and_hold_no_pickle():
 ENTRY = {"file": "a/b", "url": "https://x/b", "bytes": 1, "sha256": "0" * 64}
 
 
+BOTH = "found.*expected"
+"""What an entry is told that has a size without a sum, or neither and no bound."""
+
+
 @pytest.mark.parametrize(
-    ("change", "key"),
+    ("change", "words"),
     [
-        ({"sha256": "abc"}, "sha256"),
-        ({"bytes": 0}, "bytes"),
-        ({"url": "ftp://x/b"}, "url"),
-        ({"file": "../b"}, "file"),
-        ({"file": "/b"}, "file"),
-        ({"md5": "abc"}, "md5"),
-        ({"max_bytes": 0}, "max_bytes"),
+        ({"sha256": "abc"}, ".sha256: found"), ({"bytes": 0}, ".bytes: found"),
+        ({"url": "ftp://x/b"}, ".url: found"), ({"file": "../b"}, ".file: found"),
+        ({"file": "/b"}, ".file: found"), ({"md5": "abc"}, ".md5: found"),
+        ({"max_bytes": 0}, ".max_bytes: found"), ({"sha256": None}, f": {BOTH}"),
+        ({"bytes": None}, f": {BOTH}"), ({"max_bytes": 9}, f": {BOTH}"),
+        ({"bytes": None, "sha256": None}, f": {BOTH}"),
     ],
-)
-def test_a_wrong_entry_of_the_list_is_named(tmp_path, change, key):
-    import yaml
-
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["datasets", "models"])
+def test_a_wrong_entry_of_the_list_is_named(tmp_path, kind, change, words):
     path = tmp_path / "sources.yaml"
     tiny = {"licence": "none", "citation": "none", "files": [ENTRY | change]}
-    path.write_text(yaml.safe_dump({"datasets": {"tiny": tiny}}))
-    with pytest.raises(UserError, match=f"sources.yaml: datasets.tiny.files.0.{key}: found"):
-        load_sources(path)
-
-
-@pytest.mark.parametrize(
-    "change", [{"sha256": None}, {"bytes": None}, {"max_bytes": 9}, {"bytes": None, "sha256": None}]
-)
-def test_an_entry_has_size_and_sum_or_only_a_bound(tmp_path, change):
-    import yaml
-
-    path = tmp_path / "sources.yaml"
-    tiny = {"licence": "none", "citation": "none", "files": [ENTRY | change]}
-    path.write_text(yaml.safe_dump({"datasets": {}, "models": {"tiny": tiny}}))
-    with pytest.raises(UserError, match="sources.yaml: models.tiny.files.0: found.*expected"):
-        load_models(path)
+    path.write_text(yaml.safe_dump({"datasets": {}} | {kind: {"tiny": tiny}}))
+    with pytest.raises(UserError, match=f"sources.yaml: {kind}.tiny.files.0{words}"):
+        {"datasets": load_sources, "models": load_models}[kind](path)
 
 
 @pytest.mark.parametrize("content", [None, "a: [", "- 1", ""])
