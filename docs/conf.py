@@ -57,6 +57,27 @@ def link_results(app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = RESULTS.sub(r"](results:\1../", source[0])
 
 
+KEPT: dict[str, list[str]] = {}
+"""Lines of the docstrings of attributes: Napoleon takes words before a colon for a type."""
+
+
+def keep_attribute(
+    app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]
+) -> None:
+    """Take the docstring of an attribute away before Napoleon reads it."""
+    if what in ("attribute", "data", "property"):
+        KEPT[name] = lines[:]
+        lines[:] = [""]
+
+
+def restore_attribute(
+    app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]
+) -> None:
+    """Give it back."""
+    if what in ("attribute", "data", "property") and name in KEPT:
+        lines[:] = KEPT.pop(name)
+
+
 def number_sections(app: Sphinx, doctree: nodes.document) -> None:
     """Give every section of the proofs the address ``privacy.html#s0.1`` or ``#s12``."""
     if app.env.docname != PROOFS:
@@ -159,17 +180,27 @@ WORD = re.compile(r'<span class="(?:pre|n|p|w)">([^<]*)</span>')
 CODE = re.compile(r'<code class="[^"]*">([^<]*)</code>')
 
 
+FOR_EVERYBODY = (
+    ("<pre>", '<pre tabindex="0">'),
+    ('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper'),
+    ('<th class="head"><p></p></th>', "<td></td>"),
+    ('role="heading"', 'role="heading" aria-level="2"'),
+)
+"""What a keyboard must reach to scroll, and what a screen reader must not take for a heading."""
+
+
 def finish_page(
     app: Sphinx, page: str, template: str, context: dict[str, object], doctree: nodes.document
 ) -> None:
-    """Give headings of lists of pages their level, let a keyboard scroll wide code, and take out
-    the elements around single words of code."""
+    """Make a page ``FOR_EVERYBODY``, and take out the elements around single words of code."""
     for part in ("body", "furo_navigation_tree", "toc"):
-        text = str(context.get(part) or "").replace("<pre>", '<pre tabindex="0">')
+        text = str(context.get(part) or "")
+        for plain, finished in FOR_EVERYBODY:
+            text = text.replace(plain, finished)
         text = WORD.sub(r"\1", WORD.sub(r"\1", text))
         if part == "toc":
             text = CODE.sub(r"\1", text)
-        context[part] = text.replace('role="heading"', 'role="heading" aria-level="2"')
+        context[part] = text
 
 
 def leave_out_maps(app: Sphinx, error: Exception | None) -> None:
@@ -187,6 +218,8 @@ def setup(app: Sphinx) -> None:
     """Register what this file adds to Sphinx."""
     app.connect("builder-inited", leave_out_search)
     app.connect("source-read", link_results)
+    app.connect("autodoc-process-docstring", keep_attribute, priority=100)
+    app.connect("autodoc-process-docstring", restore_attribute, priority=900)
     app.connect("doctree-read", number_sections)
     app.connect("doctree-resolved", link_pages)
     app.connect("doctree-resolved", link_sections)

@@ -190,6 +190,9 @@ def test_explain_says_what_a_finished_run_promises(run, train, tmp_path):
     assert "- All 12 runs: ε = " in told.out and "How strongly\n- One run: ε = " in told.out
     assert "…" not in told.out and "for each ε" in told.out
     assert all(len(line) <= 80 for line in told.out.splitlines())
+    formula = " ".join(answer.json["statement"]["proof"].split())
+    assert formula not in " ".join(told.out.split())
+    assert formula in " ".join(run("explain", tmp_path, "--full").out.split())
     [parts] = run("explain", tmp_path, "--json").json
     assert parts["statement_id"] == identifier and parts["epsilon"] <= 2
     assert parts["belief_at_most"] == pytest.approx(0.881, abs=1e-3)

@@ -117,6 +117,26 @@ def test_an_interrupted_release_is_made_again_to_the_bit_at_no_further_cost(
         "release/statement.json"]  # fmt: skip
 
 
+def test_folders_that_may_not_be_read_are_not_taken_for_empty(data, monkeypatch):
+    """An earlier run would be overwritten, and a ledger that was lost be taken for a new one."""
+    texts()
+    classify("x", epsilon=1, out="R")
+    before, whole, real = spent(), contents("R"), os.listdir
+    for folder in ("R/release", "data/declared", "data/ledgers/noise"):
+
+        def listed(path=".", closed=Path(folder)):
+            if Path(path) == closed:
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+            return real(path)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "listdir", listed)
+            patched.setattr(os, "scandir", listed)
+            with pytest.raises(PermissionError, match=folder):
+                classify("x", epsilon=1, out="R")
+    assert spent() == before and contents("R") == whole
+
+
 def changed_cell() -> None:
     rows = rows_of(60)
     rows[7]["topic"] = "radios" if rows[7]["topic"] != "radios" else "bikes"

@@ -13,9 +13,9 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from colours import contrast
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from PIL import Image
@@ -195,21 +195,10 @@ def test_text_can_be_read_on_a_phone(tmp_path: Path) -> None:
     assert min(sizes) * 328 / max(widths) > 11  # a phone of 360 px with margins of 16 px
 
 
-def _contrast(first: str, second: str) -> float:
-    def light(colour: str) -> float:
-        parts = [
-            c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)
-        ]
-        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
-
-    high, low = sorted((light(first), light(second)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
-
-
 def test_colours_can_be_seen_on_light_and_dark_pages(tmp_path: Path) -> None:
     for light, dark in drawing._DARK.items():
         if light not in (drawing._GRID, drawing._PAPER):
-            assert _contrast(light, "#ffffff") > 3 and _contrast(dark, "#14161a") > 3
+            assert contrast(light, "#ffffff") > 3 and contrast(dark, "#14161a") > 3
     text = save(draw_chart(Chart(frame=_frame(), **CURVES)), tmp_path / "dark")[0].read_text()
     style, _, body = text.partition("</style>")
     _, _, rules = style.partition("@media(prefers-color-scheme:dark)")
@@ -298,3 +287,31 @@ def test_every_point_of_a_file_has_its_words_and_its_statement(tmp_path: Path) -
     (words,) = re.findall("<desc>([^<]*)</desc>", text)
     assert "authors’ code, SGD; authors’ code, Adam; corrected, SGD" in words
     assert "Lines: 2; 137" in words and f"to {frame['mean'].max():.3f}" in words
+
+
+def test_bars_reach_from_zero_to_their_value_and_other_points_lie_on_them() -> None:
+    frame = pd.DataFrame({"model": ["a", "a", "b", "b"], "what": ["found", "allowed"] * 2,
+                          "mean": [0.1, 0.3, 0.2, 0.9]})  # fmt: skip
+    figure = draw_chart(Chart("Leaks", frame, x="model", spread="", line="what", categories=True,
+                              bars="found"))  # fmt: skip
+    (axis,) = figure.axes
+    reach = [segment.tolist() for item in axis.collections for segment in item.get_segments()
+             if len(segment) and item.get_linewidth()[0] == drawing._BAR]  # fmt: skip
+    assert reach == [[[0.0, 0.0], [0.1, 0.0]], [[0.0, 1.0], [0.2, 1.0]]]
+    assert sorted(_points(figure)[0]) == [
+        (0.1, 0.0, "o"), (0.2, 1.0, "o"), (0.3, 0.0, "s"), (0.9, 1.0, "s")]  # fmt: skip
+
+
+def test_a_facet_without_points_stays_empty_in_the_grid() -> None:
+    frame = _frame().query("protocol == 'sound' or optimizer == 'Adam'")
+    figure = draw_chart(Chart(frame=frame, **CURVES))
+    first, *others = (axis.get_position() for axis in figure.axes)
+    assert len(others) == 2 and first.x0 == others[0].x0 < others[1].x0
+    assert first.y0 > others[0].y0 == others[1].y0
+
+
+@pytest.mark.parametrize("least", [0.05, 0.2, 0.79])
+def test_scores_are_drawn_from_zero_whatever_they_are(least: float) -> None:
+    frame = _frame(mean=np.linspace(least, 0.8, 24), std=0.01, printed=np.nan, majority=np.nan)
+    figure = draw_chart(Chart(frame=frame, **CURVES))
+    assert {axis.get_ylim()[0] for axis in figure.axes} == {0.0}

@@ -8,11 +8,13 @@ import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from colours import contrast
 from small_shelves import AUDIT, FIGURE, TABLE, shelf
 from small_shelves import statement as statement_of
 
@@ -461,6 +463,30 @@ def test_pages_can_be_used_with_a_keyboard_and_read_aloud(tmp_path):
             if "scroll" in (values.get("class") or "").split():
                 assert values["tabindex"] == "0" and values["role"] == "region"
                 assert values["aria-label"]
+            if values.get("type") in ("search", "checkbox"):
+                assert values["aria-label"]
+        levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+        steps = [after - before for before, after in pairwise([0, *levels])]
+        assert levels[0] == 1 and max(steps) == 1, f"{path.name}: a level of headings is missing"
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"<th[^>]*>\s*</th>", text), f"{path.name}: a heading without words"
+        for part in text.split('class="results"'):
+            regions = re.findall(r'role="region" tabindex="0" aria-label="([^"]*)"', part)
+            assert len(regions) == len(set(regions)), f"{path.name}: two regions of one name"
+
+
+def test_colours_of_text_differ_enough_from_what_lies_behind_it(tmp_path):
+    """At least 4.5 to 1, in light and in dark mode, on a page and on a card."""
+    build(tmp_path, shelf())
+    style = (tmp_path / "site" / "site.css").read_text(encoding="utf-8")
+    light, dark = re.findall(r":root {[^}]*}", style)
+    for rules in (light, dark):
+        shades = dict(re.findall(r"--([\w-]+): ?(#[0-9a-f]{6});", rules))
+        texts = ("ink", "soft", "link", "e1", "e3", "e10", "e20", "vacuous", "none", "refuted")
+        pairs = [(text, behind) for text in texts for behind in ("page", "card")]
+        for text, behind in [*pairs, ("ink", "banner"), ("link", "banner"), ("page", "ink"),
+                             ("banner-line", "page")]:  # fmt: skip
+            assert contrast(shades[text], shades[behind]) >= 4.5, (text, behind)
 
 
 def test_pages_that_nothing_is_made_of_any_more_are_removed(tmp_path):

@@ -88,6 +88,8 @@ _STYLE = {
     "lines.linewidth": 1.4, "lines.markersize": 4.8, "lines.markeredgewidth": 1.2,
 }  # fmt: skip
 
+_BAR = 7
+"""Width of bars, in points."""
 _MOST_MARKERS = 40
 """Maximum number of markers of a line: those of hundreds of epochs would hide the curve."""
 _BLACK = 1.5 / 255
@@ -148,19 +150,21 @@ def draw_chart(chart: Chart) -> Picture:
 def _grid(chart: Chart) -> list[tuple[str, list[tuple[str, pd.DataFrame]]]]:
     """Return the rows of facets, each with its heading, and the facets with their names.
 
-    A chart with rows and columns is their grid; other facets are in rows of ``_MOST`` at most. A
-    heading says what is known of the lines below it (``Chart.words``).
+    A chart with rows and columns is their grid, in which a facet without points stays empty; other
+    facets, and those of more columns than fit, are in rows of ``_MOST`` at most. A heading says
+    what is known of the lines below it (``Chart.words``).
     """
+    most = _MOST - chart.categories  # names of categories stand beside every panel
     rows = [
         ("\n".join(filter(None, (_name(heading), _line_words(chart, part)))), part)
         for heading, part in _facets(chart.frame, chart.row)
     ]
-    if chart.row and chart.column and len(rows) > 1:
-        return [(heading, [(_name(name), panel) for name, panel in _facets(part, chart.column)])
+    names = _order(chart.frame[chart.column]) if chart.row and chart.column else []
+    if names and (len(rows) > 1 or len(names) <= most):
+        return [(heading, [(_name(name), part[part[chart.column] == name]) for name in names])
                 for heading, part in rows]  # fmt: skip
     facets = [(", ".join(filter(None, (*heading.split("\n"), _name(name)))), panel)
               for heading, part in rows for name, panel in _facets(part, chart.column)]  # fmt: skip
-    most = _MOST - chart.categories  # names of categories stand beside every panel
     size = -(-len(facets) // -(-len(facets) // most))
     return [("", facets[start : start + size]) for start in range(0, len(facets), size)]
 
@@ -171,13 +175,11 @@ def _description(
     """Return what a picture shows, in sentences for a screen reader."""
     names = [_name(line) for line in _order(chart.frame[chart.line])] if chart.line else []
     panels = [", ".join(filter(None, (heading.partition("\n")[0], name)))
-              for heading, row in grid for name, _ in row]  # fmt: skip
+              for heading, row in grid for name, points in row if len(points)]  # fmt: skip
     known = chart.frame[chart.y].dropna()
-    axes = (f"Across: {chart.x_label or chart.x}. Upwards: {chart.y_label or chart.y}"
-            if not chart.categories else f"Across: {chart.y_label or chart.y}")  # fmt: skip
     ends = f", from {number(known.min(), 3)} to {number(known.max(), 3)}" if len(known) else ""
     lists = [("Panels", filter(None, panels)), ("Lines", names)]
-    return ". ".join([f"{axes}{ends}", *(f"{head}: {'; '.join(held)}" for head, held in
+    return ". ".join([f"{chart.axes}{ends}", *(f"{head}: {'; '.join(held)}" for head, held in
                       ((head, list(texts)) for head, texts in lists) if held)]) + "."  # fmt: skip
 
 
@@ -566,6 +568,8 @@ def _line_entries(
             style["linestyle"] = "none"
         if _hollow(points).all():
             style = {**style, "markerfacecolor": _PAPER}
+        if line == chart.bars:
+            style |= {"linestyle": "-", "marker": "", "linewidth": _BAR}
         entries.append((style, _name(line)))
     return entries
 
@@ -689,7 +693,7 @@ def _ticks(chart: Chart) -> tuple[tuple[float, float], list[float]]:
         low, high = low - 0.5 * abs(low or 1), high + 0.5 * abs(high or 1)
     margin = 0.05 * (high - low)
     scores = pd.concat([frame[chart.y], *columns]).dropna()
-    zero = low < 0.25 * high and scores.min() >= 0  # the spread reaches below zero, no score does
+    zero = scores.min() >= 0  # the spread may reach below zero; no score does
     ends = (0.0 if zero else low - margin, high + margin)
     ticks = MaxNLocator(nbins=6, steps=[1, 2, 2.5, 5, 10]).tick_values(*ends)
     return ends, [float(tick) for tick in ticks if ends[0] <= tick <= ends[1]]
@@ -722,7 +726,7 @@ def _panels(
     heads = [_wrap(name, width) if name else [] for name, _ in panels]
     head = LINE * max(map(len, heads))
     x_title = chart.y_label if chart.categories else chart.x_label
-    feet = _wrap(x_title, slot) if x_title else []
+    feet = _wrap(x_title, width if chart.categories else slot) if x_title else []
     foot = LINE * (1.3 + len(feet))
     height = head + tall + foot + 0.15
 
@@ -732,6 +736,8 @@ def _panels(
             figure.text(0.6 * LINE / wide, (top - head - 0.5 * tall) / high, chart.y_label,
                         rotation=90, va="center", ha="center", color=_SOFT)  # fmt: skip
         for rank, ((_, panel), start) in enumerate(zip(panels, starts, strict=True)):
+            if panel.empty:
+                continue
             axis = _axes(figure, start, top - head - tall - 0.04, width, tall)
             _write(figure, start, top, heads[rank], color=_INK)
             _points(axis, chart, panel, places, styles)
@@ -818,6 +824,11 @@ def _points(
     for line in dict.fromkeys(known["line"]):
         style, own = styles[line], np.flatnonzero(known["line"] == line)
         axis.add_artist(LineCollection(bars[own], colors=style["color"], linewidth=1, zorder=2))
+        if line == chart.bars:
+            reach = [[(0.0, place), (score, place)] for place, score in
+                     zip(places_of[own], known["score"][own], strict=True)]  # fmt: skip
+            axis.add_artist(LineCollection(reach, colors=style["color"], linewidth=_BAR,
+                                           capstyle="butt", zorder=1.5))  # fmt: skip
         if chart.joined and not chart.categories:
             dashes = (0, style["dashes"]) if style["dashes"] else "-"
             for part in (own[~infinite[own]], own[infinite[own]]):
@@ -862,6 +873,8 @@ def _shifts(
     order: Sequence[str],
 ) -> np.ndarray:  # fmt: skip
     """Return the shift of each point along the axis that separates the error bars of lines."""
+    if chart.bars:  # what is allowed stands on the bar of what is found
+        return np.zeros(len(lines))
     ends = sorted(places.values())
     nearest = min((b - a for a, b in pairwise(ends)), default=1.0)
     most = 0.75 * nearest if chart.categories else min(0.4 * nearest, 0.05 * (ends[-1] - ends[0]))

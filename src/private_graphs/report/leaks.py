@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -98,6 +98,7 @@ def cells(rows: pd.DataFrame) -> pd.DataFrame:
     else the only view.
     """
     records = []
+    rows = rows.dropna(axis=1, how="all")  # of a hundred columns attacks have a third
     for _, part in rows.groupby(["leak", "study", "group", "job"], sort=False):
         whole = part[part["who"] == "all"]
         numbers = {}
@@ -131,8 +132,9 @@ def _rank(kind: tuple[str, str]) -> tuple[int, ...]:
 
 
 def blocks(results: Any) -> list[Block]:
-    """Return what leaks: a chart against ε, a row per model, every view, who is exposed."""
+    """Return what leaks: bars, a row per model, every view, who is exposed; last, curves."""
     sections: list[Block] = []
+    curves: list[Block] = []
     for leak, noun in _NOUNS.items():
         rows = results.leaks[results.leaks["leak"] == leak]
         if rows.empty:
@@ -144,12 +146,13 @@ def blocks(results: Any) -> list[Block]:
             continue
         frame = cells(rows)
         frame["model"] = [_model(row, results) for row in frame.to_dict("records")]
-        sections += [_chart(noun, frame, results), _strength(noun, frame, results)]
+        sections += [*_bars(noun, frame, results), _strength(noun, frame, results)]
         sections += [_views(noun, rows, results)]
+        curves.append(_chart(noun, frame, results))
         parts = rows[(rows["who"] != "all")]
         if len(parts):
             sections.append(_exposed(noun, parts, results))
-    return sections
+    return [*sections, *curves]
 
 
 def numbers(results: Any) -> dict[str, str]:
@@ -249,16 +252,54 @@ def _name(results: Any, dataset: str) -> str:
     return titles.get(dataset, dataset)
 
 
+_BARS = ("found by an attack", "allowed by the printed ε", "allowed by the proved ε")
+
+
+def _bars(noun: str, frame: pd.DataFrame, results: Any) -> Iterator[Chart]:
+    """Yield, for every dataset, what an attack finds of the models with an ε, beside what their
+    printed and their proved ε allow."""
+    private = frame[frame["epsilon"] < math.inf].sort_values(_RATE, ascending=False, kind="stable")
+    for dataset, models in private.groupby("dataset"):
+        points = []
+        for row in models.to_dict("records"):
+            proved_too = None if missing(row.get("epsilon_proved")) else row[f"allowed_{_RATE}"]
+            status = "published_only" if proved_too is None else ""
+            if _above(row, "epsilon_shown", "epsilon_claimed"):
+                status = "refuted"
+            called = f"{row['model']}, ε\u00a0=\u00a0{number(row['epsilon'])}"
+            common = {"dataset": dataset, "protocol": row["protocol"], "epsilon": row["epsilon"],
+                      "model": called}  # fmt: skip
+            points += [
+                {**common, "what": _BARS[0], "mean": row[_RATE], "status": status},
+                {**common, "what": _BARS[1], "mean": _allowed(row), "status": ""},
+                {**common, "what": _BARS[2], "mean": proved_too, "status": ""},
+            ]
+        most = f"{100 * models[_RATE].max():.1f} %"
+        yield Chart(
+            f"{noun}: where a model has an ε, an attack finds at most {most} of them at 1 % false "
+            f"alarms, {_name(results, dataset)}",
+            pd.DataFrame(points).assign(
+                what=lambda rows: pd.Categorical(rows["what"], _BARS),
+            ),
+            x="model", spread="", line="what", categories=True, bars=_BARS[0],
+            y_label="share that is found", notes=(
+                "ε: printed, or asked for. A model without a second mark has no finite ε that is "
+                "proved. Who guesses blindly finds 1 %.",),
+        )  # fmt: skip
+
+
+def _allowed(row: Mapping[str, Any]) -> float:
+    """Return the share that Gaussian noise of a row's printed ε lets anybody find."""
+    return most_of_gaussian(gdp_mu(row["epsilon"], row["delta"]), {"01": 0.01})[_RATE]
+
+
 def _chart(noun: str, frame: pd.DataFrame, results: Any) -> Chart:
     """Return attack strength and accuracy against ε, with chance and what the ε would allow."""
     points = []
     for row in frame.to_dict("records"):
         common = {"dataset": _name(results, row["dataset"]), "epsilon": row["epsilon"],
                   "line": row["model"], "protocol": row["protocol"]}  # fmt: skip
-        allowed = 1.0
-        if not math.isinf(row["epsilon"]):
-            mu = gdp_mu(row["epsilon"], row["delta"])
-            allowed = most_of_gaussian(mu, {"01": 0.01})[_RATE]
+        allowed = 1.0 if math.isinf(row["epsilon"]) else _allowed(row)
         points.append(common | {"what": "found at 1 % false alarms", "mean": row[_RATE],
                                 "chance": 0.01, "allowed": allowed})  # fmt: skip
         points.append(common | {"what": "accuracy of the model", "mean": row["accuracy"],

@@ -239,9 +239,11 @@ class Results:
         if self.pool is None:
             return rows.iloc[:0]
         jobs = rows[[JOB_NUMBER, "point"]].drop_duplicates()
-        runs = self.pool.merge(jobs, on=JOB_NUMBER)
+        places = self.pool[[JOB_NUMBER, RUN_NUMBER]].assign(place=np.arange(len(self.pool)))
+        runs = places.merge(jobs, on=JOB_NUMBER)
         known = pd.MultiIndex.from_frame(rows[[RUN_NUMBER, "point"]])
-        return runs[~pd.MultiIndex.from_frame(runs[[RUN_NUMBER, "point"]]).isin(known)]
+        runs = runs[~pd.MultiIndex.from_frame(runs[[RUN_NUMBER, "point"]]).isin(known)]
+        return self.pool.iloc[runs["place"]].set_axis(runs.index).assign(point=runs["point"])
 
     def _told(self, statement_id: str) -> dict[str, Any]:
         """Return the columns of a point that its statement tells."""

@@ -261,7 +261,9 @@ def layout_html(table: Table, statements: Link = str, largest: Largest = _NONE) 
             second += "".join(f'<th scope="col">{head}' for head in heads)
         else:
             span = ' rowspan="2"' * grouped
-            first += "".join(f'<th scope="col"{span}>{head}' for head in heads)
+            # an empty heading would be read aloud as one
+            first += "".join(f'<th scope="col"{span}>{head}' if head != "</th>"
+                             else f"<td{span}></td>" for head in heads)  # fmt: skip
     lines = [
         f'<table class="paper{" many" * (len(layout.columns) > _MANY)}">',
         f"<caption><span>{escape(table.title)}</span></caption>",

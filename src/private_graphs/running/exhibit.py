@@ -173,9 +173,20 @@ class Chart:
     """Values of x are equally spaced, whatever they are."""
     categories: bool = False
     """x values are names: markers without lines, names from top to bottom."""
+    bars: str = ""
+    """Name of the line that is drawn as bars from zero, with the points of others on them; only
+    over categories."""
     joined: bool = True
     """Whether lines join the points; not those of people or classes."""
     notes: Sequence[str] = ()
+
+    @property
+    def axes(self) -> str:
+        """What its axes show, in words."""
+        upwards = self.y_label or self.y
+        if self.categories:
+            return f"Across: {upwards}"
+        return f"Upwards: {upwards}. Across: {self.x_label or self.x}"
 
     @property
     def drawn(self) -> pd.DataFrame:

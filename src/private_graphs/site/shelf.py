@@ -200,7 +200,7 @@ def recorded_shelf(folder: Path, read: Callable[[Path], Recorded] = read_recorde
     sources = sorted(name for name in names if (Path(folder).parent / name / ROWS).is_file())
     all_found = {study.id: recorded}
     all_found |= {name: read(Path(folder).parent / name) for name in sources}
-    rows = tidy(part.rows for part in all_found.values())
+    rows = tidy(part.rows for part in all_found.values()) if sources else recorded.rows
     results = Results.of(
         study, "recorded", rows,
         {name: value for part in all_found.values() for name, value in part.statements.items()},

@@ -36,7 +36,7 @@ from private_graphs.report.curves import learning_curves
 from private_graphs.report.picture import variables
 from private_graphs.report.table import Largest, Link, csv, html, layout_html
 from private_graphs.report.words import SCALE, duration
-from private_graphs.running.exhibit import Block, Exhibit, Table
+from private_graphs.running.exhibit import Block, Chart, Exhibit, Table
 from private_graphs.running.study import study_ids
 from private_graphs.site.advice import advised, grouped
 from private_graphs.site.guides import GUIDES, guides_in_background, linked
@@ -770,11 +770,14 @@ def _part(block: Block, statements: Link = str, largest: Largest = _NO_CLASS) ->
     if isinstance(block, str):
         return {"text": block, "files": ()}
     part = {"title": block.title, "notes": block.notes, "files": ()}
+    if isinstance(block, Chart):
+        part["axes"] = f"{block.axes}."
     if isinstance(block, Table):  # each panel scrolls separately
         part["tables"] = [Markup(text) for text in html(block, statements, largest)]
+        panels = dict.fromkeys(str(row[block.panel]) for row in block.rows if block.panel)
+        part["captions"] = [f"{block.title}: {name}" for name in panels] or [block.title]
         if block.unfolded is not None:
-            part["unfolded"] = block.unfolded
-            part["panels"] = list(dict.fromkeys(str(row[block.panel]) for row in block.rows))
+            part["unfolded"], part["panels"] = block.unfolded, list(panels)
         if block.layout:
             part["layout"], part["key"] = (
                 Markup(layout_html(block, statements, largest)),

@@ -56,7 +56,8 @@ def build(results: Any) -> list[Table]:
 def gains(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the changed jobs by ``job`` and ``epsilon``: the ``change`` in words, and the gain
     over the job with otherwise equal settings."""
-    parts = dict(iter(runs.groupby(["group", "job", "epsilon"])))
+    read = ["group", "job", "epsilon", "settings", "seed", "test_accuracy", *_SAME]
+    parts = dict(iter(runs[list(dict.fromkeys(read))].groupby(["group", "job", "epsilon"])))
     usual, changed = {}, []
     for key, part in parts.items():
         job = part.iloc[0]

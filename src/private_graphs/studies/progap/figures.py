@@ -38,13 +38,18 @@ DEPTH_NOTE = (
 )
 
 
+_OF_THE_PAPER = ("progap", "gap")
+"""Methods whose curves the paper prints."""
+
+
 def _curve_blocks(
     results: Any, name: str, title: str, x: str, x_label: str, line: str, line_label: str = ""
 ) -> list[Block]:
-    """Return a chart for each dataset and level, and the numbers.
+    """Return a grid for each level, of graphs and protocols, and the numbers.
 
-    ``line`` is the column with the name of a line, ``line_label`` the legend title; ``x`` is
-    epsilon or hops. The paper's numbers are next to points of the same dataset.
+    Graphs on which methods of this project alone ran have a grid of their own. ``line`` is the
+    column with the name of a line, ``line_label`` the legend title; ``x`` is epsilon or hops. The
+    paper's numbers are next to points of the same dataset.
     """
     frame = points(choose_depth(results) if x == "epsilon" else results)
     without = frame[(frame["level"] == "none") & (frame["method"] == "progap")]
@@ -56,26 +61,36 @@ def _curve_blocks(
         heading=frame["level"].map(LEVELS),
         percent=100 * frame["mean"],
         without=100 * frame["dataset"].map(reference),
+        graph=[results.title_of(name) for name in frame["dataset"]],
     )
-    order = frame["level"].map(list(LEVELS).index)
-    frame = frame.assign(order=order).sort_values(["dataset", "order", line, x, "protocol"])
+    by_paper = frame[frame["method"].isin(_OF_THE_PAPER)]
+    compared = [place in {*zip(by_paper["dataset"], by_paper["level"], strict=True)}
+                for place in zip(frame["dataset"], frame["level"], strict=True)]  # fmt: skip
+    frame = frame.assign(
+        more=["" if known else ", further graphs" for known in compared],
+        order=frame["level"].map(list(LEVELS).index),
+    ).sort_values(["more", "order", "dataset", line, x, "protocol"])
+    if line == "title":  # a method has one colour in all grids
+        frame[line] = pd.Categorical(frame[line], list(dict.fromkeys(frame[line])))
     charts = [
         Chart(
-            f"{title}, {heading}: {results.title_of(dataset)}",
+            f"{title}, {heading}{more}",
             part.assign(std=100 * part["std"]),
             x=x,
             y="percent",
             line=line,
             line_label=line_label,
-            row="protocol",
+            row="graph",
+            column="" if more else "protocol",
             printed="percent_printed",
             references={"ProGAP without DP": "without"} if part["without"].notna().any() else {},
             x_label=x_label,
             y_label="test accuracy, %",
             steps=True,
         )
-        for (dataset, heading), part in frame.groupby(["dataset", "heading"], sort=False)
+        for (heading, more), part in frame.groupby(["heading", "more"], sort=False)
     ]
+    frame = frame.drop(columns=["graph", "more"]).sort_values(["dataset", "order"], kind="stable")
     return [*charts, _table(results, title, frame)]
 
 
@@ -96,6 +111,34 @@ def _table(results: Any, title: str, frame: pd.DataFrame) -> Table:
     return Table(f"{title}: the numbers", frame.drop(columns="order"), columns, notes, "dataset")
 
 
+def compare_methods(results: Any) -> dict[str, str]:
+    """Return what the finding of Figure 2 names: scores at ε = 1 per link, under ``sound``."""
+    frame = points(choose_depth(results))
+    frame = frame[(frame["level"] == "edge") & (frame["protocol"] == "sound")]
+    known: dict[str, str] = {}
+    for dataset, part in frame[frame["epsilon"] == 1].groupby("dataset"):
+        scores = part.groupby("method")["mean"].max()
+        ours = scores.drop(list(_OF_THE_PAPER), errors="ignore")
+        if len(ours) and {*_OF_THE_PAPER} <= {*scores.index}:
+            known = {"graph": results.title_of(dataset), "best of ours": results.title(ours.idxmax()),
+                     "ours": number(100 * ours.max(), 1),
+                     **{name: number(100 * scores[name], 1) for name in _OF_THE_PAPER}}  # fmt: skip
+    return known
+
+
+def best_depths(results: Any) -> dict[str, str]:
+    """Return what the finding of Figure 4 names: the best K at the smallest and the largest ε per
+    link of the authors' code, if it grows."""
+    frame = points(results)
+    frame = frame[(frame["level"] == "edge") & (frame["protocol"] == "released")]
+    best = frame.loc[frame.groupby("epsilon")["mean"].idxmax()].set_index("epsilon")["hops"]
+    if len(best) < 2:
+        return {}
+    (small, at_small), *_, (large, at_large) = best.items()
+    return {"smallest": number(small), "best at smallest": number(at_small),
+            "largest": number(large), "best at largest": number(at_large)}  # fmt: skip
+
+
 FIGURE2 = Exhibit(
     "figure2",
     "Accuracy against ε",
@@ -108,6 +151,7 @@ FIGURE2 = Exhibit(
         x_label="ε asked for",
         line="title",
     ),
+    numbers=compare_methods,
     meaning="How much accuracy does a budget buy, under the published accounting and where ε is "
     "proved?",
 )
@@ -125,6 +169,7 @@ FIGURE4 = Exhibit(
         line="epsilon",
         line_label="ε asked for:",
     ),
+    numbers=best_depths,
     meaning="Are deeper models better at a large budget, and shallower ones at a small budget?",
 )
 
