@@ -9,11 +9,11 @@ import http.server
 import itertools
 import re
 import socket
-import threading
 from pathlib import Path
 
 import pytest
 import yaml
+from servers import files_below, server_of
 
 from private_graphs.core.errors import UserError
 from private_graphs.datasets import download, sources
@@ -73,27 +73,6 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         self.server.asked.append((self.command, self.path))
 
 
-@contextlib.contextmanager
-def serve(handler):
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.asked = []
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", server.asked
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
-def files_below(folder: Path) -> list[str]:
-    if not folder.exists():
-        return []
-    return sorted(
-        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
-    )
-
-
 def assert_complete(raw: Path) -> None:
     assert files_below(raw) == sorted(CONTENTS)
     for file, content in CONTENTS.items():
@@ -115,7 +94,7 @@ def test_a_mirror_folder_supplies_every_file(tmp_path, folder, offline, monkeypa
 
 
 def test_an_http_mirror_supplies_every_file(tmp_path, folder, offline):
-    with serve(functools.partial(Handler, directory=str(folder))) as (url, asked):
+    with server_of(functools.partial(Handler, directory=str(folder))) as (url, asked):
         supply(["tiny"], tmp_path / "raw", url + "/")
     assert_complete(tmp_path / "raw")
     assert [path for command, path in asked if command == "GET"] == ["/" + f for f in CONTENTS]
@@ -124,7 +103,7 @@ def test_an_http_mirror_supplies_every_file(tmp_path, folder, offline):
 def test_the_public_url_is_used_without_a_mirror_and_for_what_the_mirror_lacks(
     tmp_path, folder, monkeypatch
 ):
-    with serve(functools.partial(Handler, directory=str(folder))) as (url, asked):
+    with server_of(functools.partial(Handler, directory=str(folder))) as (url, asked):
         use(monkeypatch, url)
         supply(["tiny"], tmp_path / "raw")
         assert_complete(tmp_path / "raw")
@@ -175,7 +154,7 @@ def test_a_wrong_file_is_named_with_both_sums_and_not_left(
         mirror = folder
         if over_http:
             handler = functools.partial(Handler, directory=str(folder))
-            mirror, _ = stack.enter_context(serve(handler))
+            mirror, _ = stack.enter_context(server_of(handler))
         with pytest.raises(UserError) as raised:
             supply(["tiny"], tmp_path / "raw", mirror)
     message = str(raised.value)
@@ -265,7 +244,7 @@ def test_a_broken_download_is_an_error_and_leaves_nothing(
 ):
     name = "planetoid/ind.tiny.x"
     use(monkeypatch, f"http://127.0.0.1:{closed_port()}", {name: CONTENTS[name]})
-    with serve(handler) as (url, asked), pytest.raises(UserError, match=reason) as raised:
+    with server_of(handler) as (url, asked), pytest.raises(UserError, match=reason) as raised:
         supply(["tiny"], tmp_path / "raw", url)
     assert name in str(raised.value)
     assert asked.count(("GET", f"/{name}")) == times
@@ -285,7 +264,7 @@ def test_a_broken_transfer_and_a_busy_host_are_tried_again(tmp_path, offline, fi
             self.end_headers()
             self.wfile.write(CONTENTS[self.path.lstrip("/")])
 
-    with serve(Recovering) as (url, _):
+    with server_of(Recovering) as (url, _):
         supply(["tiny"], tmp_path / "raw", url)
     assert_complete(tmp_path / "raw")
 
