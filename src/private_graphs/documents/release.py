@@ -606,8 +606,8 @@ def classify(
                 Classified, **base, statement=statement.model_dump(mode="json"),
                 release=folder / "release", private=folder / "private" if room[1:] else None,
             )  # fmt: skip
-            page(result(spent_before=0.0, spent=epsilon, quality=None), statement, spec,
-                 docs.classes, contact, "date")  # fmt: skip
+            page(result(spent_before=0.0, spent=epsilon, quality=None, linked=plan.facts),
+                 statement, spec, docs.classes, contact, "date")  # fmt: skip
             with rehearsed(folder, room):
                 _charge(ledger, plan, noise, spec, docs, say, command=command, graph=name,
                         method=method)  # fmt: skip
