@@ -427,7 +427,6 @@ def page() -> str:
         by = own.set_index("method")
         shown = [
             "–" if method not in by.index else f"{by.at[method, 'score']:.3f}"
-            + (f" ± {by.at[method, 'spread']:.3f}" if by.at[method, "draws"] > 1 else "")
             for method in methods
         ]  # fmt: skip
         lines.append([f"{name}, ε = {epsilon:g}", f"{by['units'].iloc[0]:,}", *shown])
@@ -445,15 +444,16 @@ Made by `python benchmarks/comparison.py` (which says how to install diffprivlib
 [its cells](benchmarks/comparison.csv): invented letters (`examples/make_letters.py`), invented
 letters of a hospital, a quarter of them in another language (`benchmarks/hospital_letters.py`),
 one-line descriptions of Debian's packages in 8 sections, and the words of papers. Share of right
-answers on other documents, mean ± standard deviation over 3 to {DRAWS} draws of the noise; the test
-documents alone make about ± .015. The relation is replace and δ the default of `declare`, the same
-for all; the unit is one document, or a patient with all letters (at most 5 are kept).
+answers on other documents, mean over 3 to {DRAWS} draws of the noise (the cells have standard
+deviations); the test documents alone make about ± .015. The relation is replace and δ the default
+of `declare`, the same for all; the unit is one document, or a patient with all letters (at most 5
+are kept).
 
 Naive Bayes (noisy sums of the same rows, logarithms), Opacus and diffprivlib have the best of 10 or
 12 settings at each ε, chosen on {CHOOSING} further documents as if that cost nothing; among private
 documents the choice would have to be paid for. `classify` has nothing to choose. All units train
-(`declare --test-share 0`); who wants the verdict gives a fifth of them, of 3,000 or more a tenth,
-to tests. A dash: not measured, or the method promises nothing there.
+(`declare --test-share 0`); the verdict takes a fifth of them, of 3,000 or more a tenth, for tests.
+A dash: not measured, or the method promises nothing there.
 
 {table}
 

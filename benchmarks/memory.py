@@ -1,6 +1,6 @@
 """Peak resident memory of jobs, and what is predicted for them.
 
-    python benchmarks/memory.py --mirror DIR [--page docs/cluster.md]
+    python benchmarks/memory.py --mirror DIR [--out docs/benchmarks/memory.csv]
 
 Each job runs alone in a fresh process, with few epochs, which do not matter to its memory. A first
 process of each compiles the kernels and is not counted.
@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import resource
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from private_graphs.core.files import write_text
+import pandas as pd
+
 from private_graphs.running.jobs import Job, LeakAttack
 from private_graphs.running.memory import megabytes
 
@@ -81,17 +81,19 @@ def measured(number: int, data: Path, mirror: str | None) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 2**10
 
 
-def table(peaks: list[int]) -> str:
-    """Return the Markdown table of all jobs."""
-    lines = ["| dataset | method | runs | settings | measured, MB | predicted, MB | ratio |",
-             "|---|---|---:|---|---:|---:|---:|"]  # fmt: skip
-    for each, peak in zip(JOBS, peaks, strict=True):
-        told = ", ".join(f"{key}={value}" for key, value in each.settings.items())
-        method = f"{each.method}, attacked" if each.leaks else each.method
-        needed = megabytes(each)
-        lines.append(f"| {each.dataset} | {method} | {each.n_replicas:,} | {told} | {peak:,} "
-                     f"| {needed:,} | {needed / peak:.2f} |")  # fmt: skip
-    return "\n".join(lines)
+def table(peaks: list[int]) -> pd.DataFrame:
+    """Return measured and predicted megabytes of all jobs."""
+    rows = []
+    for job, peak in zip(JOBS, peaks, strict=True):
+        needed = megabytes(job)
+        rows.append({
+            "dataset": job.dataset,
+            "method": f"{job.method}, attacked" if job.leaks else job.method,
+            "runs": job.n_replicas,
+            "settings": ", ".join(f"{key}={value}" for key, value in job.settings.items()),
+            "measured": peak, "predicted": needed, "ratio": round(needed / peak, 2),
+        })  # fmt: skip
+    return pd.DataFrame(rows)
 
 
 def main() -> None:
@@ -99,7 +101,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mirror", help="folder or URL with the raw files")
     parser.add_argument("--data", type=Path, default=Path("data/raw"))
-    parser.add_argument("--page", type=Path, help="page with the markers of the table")
+    parser.add_argument("--out", type=Path, help="CSV to write")
     parser.add_argument("--one", type=int, help="measure this job alone")
     asked = parser.parse_args()
     if asked.one is not None:
@@ -113,10 +115,8 @@ def main() -> None:
         peaks.append(json.loads(runs[-1]))
         print(JOBS[number].method, JOBS[number].dataset, peaks[-1], file=sys.stderr, flush=True)
     found = table(peaks)
-    if asked.page:
-        mark = r"(<!-- begin: memory -->\n).*?(<!-- end: memory -->)"
-        page = asked.page.read_text(encoding="utf-8")
-        write_text(asked.page, re.sub(mark, rf"\1{found}\n\2", page, flags=re.DOTALL))
+    if asked.out:
+        found.to_csv(asked.out, index=False)
     print(found)
 
 

@@ -18,6 +18,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from private_graphs.core.streams import Streams
 from private_graphs.documents.declaration import default_delta
 from private_graphs.documents.hashing import tokens
-from private_graphs.documents.neighbours import LinkFacts, votes_of
+from private_graphs.documents.neighbours import voted, votes_of
 from private_graphs.documents.rivals import Scores, regression, sums_alone
 from private_graphs.documents.unit_sums import (
     FEWEST_TEXTS,
@@ -84,16 +85,24 @@ class Parts:
         texts = [self.data.texts[row] for row in rows.tolist()]
         return Terms(texts, self.data.labels[rows], np.arange(len(rows)))
 
-    def votes(self) -> np.ndarray:
-        """Return (asked, K) votes of public documents with a class; odds by links among these."""
-        size, links = len(self.data.texts), self.data.links
-        known, places = np.isin(np.arange(size), self.known), np.full(size, -1)
-        places[self.asked] = np.arange(len(self.asked))
-        inside = links[:, known[links].all(axis=0)]
-        odds = np.array(LinkFacts.of(self.data.labels[inside], self.data.n_classes).odds)
-        pairs = np.hstack([links, links[::-1]])
-        pairs = pairs[:, (places[pairs[0]] >= 0) & known[pairs[1]]]
-        return votes_of(places[pairs[0]], self.data.labels[pairs[1]], len(self.asked), odds)
+    def linked(self, scores: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Return (asked, K) ``scores`` of the asked, with votes of public documents.
+
+        ``scores`` are those of the texts of some documents; none is read of one with a class.
+        """
+        size, public = len(self.data.texts), np.concatenate([self.known, self.open])
+        labels = np.where(np.arange(len(public)) < len(self.known), self.data.labels[public], -1)
+        words = np.zeros((len(public), self.data.n_classes))
+        if len(self.open):
+            words[len(self.known) :] = scores(self.open)
+        voters, places = np.full(size, -1), np.full(size, -1)
+        voters[public], places[self.asked] = np.arange(len(public)), np.arange(len(self.asked))
+        links = voters[self.data.links]
+        result = voted(words, labels, links[:, (links >= 0).all(axis=0)])
+        pairs = np.hstack([self.data.links, self.data.links[::-1]])
+        pairs = np.array([places[pairs[0]], voters[pairs[1]]])
+        pairs = pairs[:, (pairs >= 0).all(axis=0)]
+        return scores(self.asked) + votes_of(pairs, result.odds, len(self.asked))
 
     def right(self, scores: np.ndarray) -> float:
         """Return the share of right answers."""
@@ -108,19 +117,24 @@ def released(parts: Parts, kind: type[ClassSums], draws: int) -> dict[str, list[
     known = PublicTexts(public.texts if kind is ClassSums else ())
     delta = default_delta(len(parts.private))
     training = kind.of(known, len(parts.private), data.n_classes, EPSILON, delta, "document")
-    sums, asked, private = training.public_sums(public), parts.terms(parts.asked), parts.private
+    sums, private = training.public_sums(public), parts.private
     found: dict[str, list[float]] = {"words": [], "links": []}
     for _ in range(draws):
         door = Door.of([Streams.of({"links": data.name}, os.urandom(32))])
         noisy = training.released(parts.terms(private), door)
         weights, _ = training.read_out(noisy, sums)
-        scores = scores_of(weights, training.features, asked.texts)
-        found["words"].append(parts.right(scores))
-        found["links"].append(parts.right(scores + parts.votes()))
+
+        def scores(rows: np.ndarray, weights: np.ndarray = weights) -> np.ndarray:
+            return scores_of(weights, training.features, parts.terms(rows).texts)
+
+        found["words"].append(parts.right(scores(parts.asked)))
+        found["links"].append(parts.right(parts.linked(scores)))
     if kind is WordSums:
         for name, model in PUBLIC_MODELS.items():
-            scores = model(training)(public, asked.texts)
-            found[name] = [parts.right(scores + parts.votes())]
+            read = partial(model(training), public)
+            found[name] = [
+                parts.right(parts.linked(lambda rows, read=read: read(parts.terms(rows).texts)))
+            ]
     return found
 
 
@@ -168,19 +182,19 @@ def measure(names: Sequence[str]) -> None:
         for kind, known, opened, parts in cells(data):
             about = {"data": name, "kind": kind, "labelled": known, "unlabelled": opened,
                      "private": len(parts.private)}  # fmt: skip
-            there = (table["data"] == name) & (table["kind"] == kind)
-            if (
-                there.any()
-                and (there & (table["labelled"] == known) & (table["unlabelled"] == opened)).any()
-            ):
-                continue
-            if kind == "labelled":
+            cell = (table[[*about]] == pd.Series(about)).all(axis=1)
+            there, draws = set(table[cell]["method"]), range(DRAWS)
+            found: dict[str, list[float]] = {}
+            if kind == "labelled" and "links" not in there:
                 found = released(parts, WordSums, DRAWS)
-            else:
-                found = {"word_sums": released(parts, WordSums, DRAWS)["links"]}
+            elif kind == "asked" and "word_sums" not in there:
+                found["word_sums"] = released(parts, WordSums, DRAWS)["links"]
                 if opened >= FEWEST_TEXTS:
                     found["class_sums"] = released(parts, ClassSums, DRAWS)["links"]
-                found["graph"] = [studied(parts, draw) for draw in range(DRAWS)]
+            if kind == "asked" and "graph" not in there:
+                found["graph"] = [studied(parts, draw) for draw in draws]
+            if not found:
+                continue
             rows = [
                 about | {"method": method, "score": float(np.mean(scores)),
                          "spread": float(np.std(scores, ddof=1)) if len(scores) > 1 else 0.0,

@@ -57,6 +57,27 @@ def link_results(app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = RESULTS.sub(r"](results:\1../", source[0])
 
 
+KEPT: dict[str, list[str]] = {}
+"""Lines of the docstrings of attributes: Napoleon takes words before a colon for a type."""
+
+
+def keep_attribute(
+    app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]
+) -> None:
+    """Take the docstring of an attribute away before Napoleon reads it."""
+    if what in ("attribute", "data", "property"):
+        KEPT[name] = lines[:]
+        lines[:] = [""]
+
+
+def restore_attribute(
+    app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]
+) -> None:
+    """Give it back."""
+    if what in ("attribute", "data", "property") and name in KEPT:
+        lines[:] = KEPT.pop(name)
+
+
 def number_sections(app: Sphinx, doctree: nodes.document) -> None:
     """Give every section of the proofs the address ``privacy.html#s0.1`` or ``#s12``."""
     if app.env.docname != PROOFS:
@@ -197,6 +218,8 @@ def setup(app: Sphinx) -> None:
     """Register what this file adds to Sphinx."""
     app.connect("builder-inited", leave_out_search)
     app.connect("source-read", link_results)
+    app.connect("autodoc-process-docstring", keep_attribute, priority=100)
+    app.connect("autodoc-process-docstring", restore_attribute, priority=900)
     app.connect("doctree-read", number_sections)
     app.connect("doctree-resolved", link_pages)
     app.connect("doctree-resolved", link_sections)

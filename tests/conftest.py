@@ -10,7 +10,7 @@ from command_line import Outcome
 from hypothesis import settings
 
 # a busy machine is no fault of an example; what a commit is judged by is the same every time
-settings.register_profile("untimed", deadline=None, derandomize=True)
+settings.register_profile("untimed", deadline=None, derandomize=True, max_examples=40)
 settings.register_profile("long", deadline=None, max_examples=3200)  # --hypothesis-profile=long
 settings.load_profile("untimed")
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # on small arrays threads only wait

@@ -12,7 +12,8 @@ from torch.nn import functional
 from private_graphs.core.streams import Streams
 from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
 from private_graphs.graphs.split import random_partition
-from private_graphs.mechanisms.door import UNSEEN, Descent, Door, Watch
+from private_graphs.mechanisms.descent import Descent
+from private_graphs.mechanisms.door import UNSEEN, Door, Watch
 from private_graphs.methods.gcn_protocols import GcnSettings, training_event
 from private_graphs.training import engine
 from private_graphs.training.blocks import Structure, build_structure

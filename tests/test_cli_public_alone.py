@@ -44,6 +44,11 @@ def train(run, data):
     return call
 
 
+@pytest.fixture(scope="module")
+def graph() -> GraphDataset:
+    return random_graph(4, nodes=300, train=157, degree=9.0)
+
+
 def row_of(folder: Path) -> pd.Series:
     rows = pd.read_parquet(folder / "runs.parquet")
     assert len(rows) == 1
@@ -94,7 +99,10 @@ def test_noise_is_fresh_unless_a_seed_is_given(train, tmp_path):
         ("edges", "edge_votes", "text_only", "edge_undirected"),
     ],
 )
-def test_every_scenario_has_numbers_without_private_data(train, scenario, method, free, unit):
+def test_every_scenario_has_numbers_without_private_data(
+    train, graph, monkeypatch, scenario, method, free, unit
+):
+    monkeypatch.setattr(cli_train, "load_data", lambda *_: graph)
     answer = train("--scenario", scenario, "--method", method, "--epsilon", 4, "--json")
     assert answer.code == 0, answer.err
     public = answer.json["public_alone"]
@@ -200,14 +208,10 @@ def test_a_verdict_of_equally_good_classifiers_is_rarely_wrong():
     rng = np.random.default_rng(0)
     for nodes in (3, 9, 40, 200):
         hits = rng.random((2, 2000, nodes)) < 0.6
-        won, lost = ((one & ~other).sum(axis=1) for one, other in (hits, hits[::-1]))
-        wrong = [Compared(*each, nodes).verdict != "none" for each in zip(won, lost, strict=True)]
-        assert np.mean(wrong) < 0.015, nodes
-
-
-@pytest.fixture(scope="module")
-def graph() -> GraphDataset:
-    return random_graph(4, nodes=300, train=157, degree=9.0)
+        apart = np.stack([(one & ~other).sum(axis=1) for one, other in (hits, hits[::-1])])
+        pairs, times = np.unique(apart, axis=1, return_counts=True)
+        wrong = [Compared(*pair, nodes).verdict != "none" for pair in pairs.T]
+        assert np.average(wrong, weights=times) < 0.015, nodes
 
 
 def test_one_edge_more_or_less_changes_no_claim_and_no_file_tells_how_many_there_are(

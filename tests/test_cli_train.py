@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 import safetensors.numpy
 from command_line import Outcome, refused
+from small_graphs import random_graph
 from typer.main import get_command
 
 from private_graphs.cli import application
@@ -63,11 +64,10 @@ def test_defaults_are_those_of_the_paper():
         assert chosen.choose == {} and chosen.settings["learning_rate"] == 3.0
 
 
-@pytest.mark.parametrize("noise", ["0.001", "0.4", "80", "1e6"])
+@pytest.mark.parametrize("noise", ["0.001", "1e6"])
 @pytest.mark.parametrize("protocol", ["sound", "paper", "released"])
-@pytest.mark.parametrize("splits", ["1", "10"])
-def test_given_noise_is_never_taken_for_a_run_without_dp(protocol, noise, splits):
-    planned = job("--protocol", protocol, "--noise-multiplier", noise, "--splits", splits)
+def test_given_noise_is_never_taken_for_a_run_without_dp(protocol, noise):
+    planned = job("--protocol", protocol, "--noise-multiplier", noise)
     assert planned.settings["noise_multiplier"] == float(noise)
     assert math.isfinite(planned.epsilons[0])
 
@@ -101,18 +101,13 @@ def test_a_method_whose_noise_is_given_is_left_to_studies(run, data):
         (("--epsilon", "2", "--set", "hiden=4"), ("--set hiden", "did you mean 'hidden'")),
         (("--epsilon", "2", "--set", "hidden"), ("--set is 'hidden'", "NAME=VALUE")),
         (("--epsilon", "2", "--protocol", "paper", "--visits", "poisson"), ("only sound",)),
+        (("--epsilon", "2", "--early-stopping"), ("--early-stopping", "without DP")),
+        (("--noise-multiplier", "9", "--early-stopping"), ("--early-stopping", "without DP")),
     ],
     ids=lambda words: " ".join(words) if isinstance(words, tuple) else None,
 )  # fmt: skip
 def test_every_wrong_value_is_named(train, flags, words):
     refused(train(*flags), 2, *words)
-
-
-@pytest.mark.parametrize("protocol", ["sound", "paper", "released"])
-@pytest.mark.parametrize("budget", [("--epsilon", 2), ("--noise-multiplier", 9)])
-def test_early_stopping_of_a_private_run_is_an_error(train, protocol, budget):
-    answer = train(*budget, "--protocol", protocol, "--early-stopping")
-    refused(answer, 2, "--early-stopping", "without DP")
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_before_training(train, tmp_path):
@@ -145,8 +140,9 @@ def test_json_goes_to_standard_output_and_nothing_else(train, protocol):
         assert 0 <= score["test_micro_f1"] <= 1 and 0 <= score["validation_micro_f1"] <= 1
 
 
-def test_scores_that_would_read_protected_nodes_are_not_printed(train):
+def test_scores_that_would_read_protected_nodes_are_not_printed(train, monkeypatch):
     """Under ``lists`` all nodes are protected; noise is fresh unless a seed is given."""
+    monkeypatch.setattr(cli_train, "load_data", lambda *_: random_graph())
     flags = ("--method", "label_sums", "--epsilon", "8", "--delta", "1e-4")
     said = train(*flags).out.partition("privacy")[0]
     assert "no test score" in said and not re.search(r"(micro-F1|validation|mean) 0", said)
@@ -194,6 +190,9 @@ def test_explain_says_what_a_finished_run_promises(run, train, tmp_path):
     assert "- All 12 runs: ε = " in told.out and "How strongly\n- One run: ε = " in told.out
     assert "…" not in told.out and "for each ε" in told.out
     assert all(len(line) <= 80 for line in told.out.splitlines())
+    formula = " ".join(answer.json["statement"]["proof"].split())
+    assert formula not in " ".join(told.out.split())
+    assert formula in " ".join(run("explain", tmp_path, "--full").out.split())
     [parts] = run("explain", tmp_path, "--json").json
     assert parts["statement_id"] == identifier and parts["epsilon"] <= 2
     assert parts["belief_at_most"] == pytest.approx(0.881, abs=1e-3)

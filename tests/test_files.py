@@ -52,7 +52,7 @@ def test_a_folder_and_a_pipe_are_not_renamed_over_and_a_pipe_without_writer_is_e
 
 def test_what_fails_after_a_file_was_opened_names_it(tmp_path, monkeypatch):
     with pytest.raises(OSError) as error:
-        files.content_of("/proc/self/mem")  # can be opened, and at its beginning not read
+        read_bounded("/proc/self/mem")  # can be opened, and at its beginning not read
     assert error.value.errno == errno.EIO and error.value.filename == "/proc/self/mem"
     real = os.close
 

@@ -79,7 +79,14 @@ def test_what_is_trained_is_printed_saved_and_explained(run, tmp_path, name, sce
         assert answer.json["statement"]["statement_id"] in statement
 
 
-@pytest.mark.parametrize("name", dict.fromkeys(name for name, _, _ in all_cases()))
+QUICK = ("class_sums", "gap", "pate_labels")
+"""Of sums, of steps on a whole graph, of images; tests/mechanisms replays every method."""
+
+
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=() if name in QUICK else pytest.mark.long)
+    for name in dict.fromkeys(name for name, _, _ in all_cases())
+])  # fmt: skip
 def test_what_reads_private_data_is_replayed(run, monkeypatch, name):
     """Under its last protocol, in short settings; ``tests/mechanisms`` has others."""
     here = partial(replay_audit.audit_methods, processes=1)

@@ -114,7 +114,7 @@ def test_noise_of_another_law_is_noticed(name, law, monkeypatch):
 
 def test_the_audit_of_true_noise_alarms_as_seldom_as_it_says():
     """At an alarm of one fifth, of short and long values, of equal and unequal length."""
-    generator, runs = np.random.default_rng(0), 150
+    generator, runs = np.random.default_rng(0), 60
     for sizes in ((2, 5), (40, 60), (1, 999)):
         alarms = sum(
             bool(NoiseValues([generator.standard_normal(n) for n in sizes], 2.0**-30).found(0.2))

@@ -1,6 +1,6 @@
 """Bugs that break a proof without breaking a score, planted one at a time: each is caught.
 
-``docs/privacy.md`` §10 lists which attack catches which. Every attack passes on the code as it is.
+Every attack passes on the code as it is (docs/privacy.md §10).
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ edge_rows = st.one_of(
 )
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(profile_rows(), min_size=1, max_size=24),
     edges=st.lists(edge_rows, max_size=40),

@@ -28,6 +28,7 @@ from scipy.special import ndtr
 import private_graphs
 from private_graphs.core import entropy
 from private_graphs.core.errors import UsageError, UserError
+from private_graphs.core.markup import plain_text
 from private_graphs.core.streams import Streams
 from private_graphs.datasets.own import OwnGraph, remember
 from private_graphs.documents import answers, ledger, unit_steps, unit_sums, unit_words, vectors
@@ -43,30 +44,25 @@ from private_graphs.documents.accounts import (
 from private_graphs.documents.declaration import checked, default_delta, needed
 from private_graphs.documents.hashing import HashedWords, PublicWords, tokens
 from private_graphs.documents.ledger import BudgetLedger, OverBudget
+from private_graphs.documents.link_tables import read_links
 from private_graphs.documents.links import PlannedVotes
 from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.noise import NoiseKey
 from private_graphs.documents.release import Quality, classify
-from private_graphs.documents.tables import TEST, TRAINING, keyed, read_documents, read_links
+from private_graphs.documents.tables import TEST, TRAINING, keyed, read_documents
 from private_graphs.documents.vectors import TextReader
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.mechanisms.replay import replay
-from private_graphs.methods import word_prior
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu, lattice_epsilon
 from private_graphs.privacy.composition import together
 from private_graphs.privacy.dp_events import DpEvents
-
-
-@pytest.fixture
-def data(tmp_path, monkeypatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "data" / "raw"
-
+from private_graphs.report.explained import PAGE
 
 # --- the path of an owner -----------------------------------------------------------------------
 
 
-def test_the_path_from_declare_to_predict_keeps_the_budget(run, root, data, tmp_path):
+def test_the_path_from_declare_to_predict_keeps_the_budget(run, root, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     nodes = root / "examples" / "my_graph" / "nodes.csv"
     flags = ("--nodes", nodes, "--text", "title,body", "--label", "topic", "--classes",
              "bicycles,gardens,radios", "--budget", 1.5)  # fmt: skip
@@ -111,6 +107,15 @@ def test_the_path_from_declare_to_predict_keeps_the_budget(run, root, data, tmp_
     assert [row["class"] for row in predicted] == list(classes)
     explained = run("explain", "A", "A/release/statement.json", "--full")
     assert explained.code == 0 and "All together" in explained.out and "= 0.9999" in explained.out
+
+
+def assert_explained_as_the_page_says(told: str, page: str) -> None:
+    """The sections about the guarantee, word by word, without the formula of the proof."""
+    sections = dict(part.split("\n", 1) for part in page.split("\n## ")[1:])
+    shown = " ".join(told.split())
+    for heading in PAGE:
+        assert heading in shown and " ".join(plain_text(sections[heading]).split()) in shown
+    assert "\nProof" not in told
 
 
 def damaged(_) -> None:
@@ -166,6 +171,7 @@ def test_odd_tables_go_unedited_from_declare_to_explain(run, root, data, tmp_pat
     assert run("predict", "R/release", "--nodes", "letters.csv", "--out", "p.csv").code == 0
     explained = run("explain", "R/release")
     assert explained.code == 0 and "person" in explained.out
+    assert_explained_as_the_page_says(explained.out, Path("R/release/README.md").read_text())
     shown = b"".join(path.read_bytes() for path in Path("R/release").iterdir())
     assert b"L000" not in shown and "Müller".encode() not in shown
 
@@ -352,7 +358,7 @@ def few_steps(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", map(releases.training_of, releases.METHODS), ids=releases.METHODS)
-def test_a_replaced_unit_moves_the_averaged_sums_by_their_sensitivity_at_most(kind):
+def test_a_replaced_unit_moves_the_averaged_sums_by_their_sensitivity_at_most(data, kind):
     training = kind.of(*SIZES)
 
     def release(units, watch):
@@ -440,8 +446,6 @@ def test_a_replayed_release_reads_a_person_through_the_door_alone(
     run, data, tmp_path, public, method, few_steps, monkeypatch
 ):
     """Neighbours are tables: files, output, exit codes and ledger follow from ids and the tape."""
-    monkeypatch.setattr(unit_words, "COLUMNS", 64)
-    monkeypatch.setattr(word_prior, "ROUNDS", 6)
     rows = [
         row | {"open": "yes" if public and number > 39 else "", "topic": CLASSES[number // 2 % 3]}
         for number, row in enumerate(rows_of(120))  # of each class the same number
@@ -1352,7 +1356,10 @@ def test_delta_of_several_releases_is_that_of_all_of_them():
 
 
 @pytest.mark.long
-def test_an_attack_stays_private_and_sees_something_but_no_more_than_is_proved(run, data, tmp_path):
+def test_an_attack_stays_private_and_sees_something_but_no_more_than_is_proved(
+    run, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
     rows = [row | {"body": f"{row['body']} rare{row['id']}"} for row in rows_of(240)]
     declared("bar", write(tmp_path / "n.csv", rows), unit="who", budget=30)
     run("classify", "bar", "--epsilon", 20, "--out", tmp_path / "out")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,12 +26,6 @@ DELTA = 1e-5
 MU = gdp_mu(1, DELTA)
 ONE = People(np.array([1], np.uint64), np.array([1], np.uint64), np.zeros(1, np.int64),
              np.array([TRAINING], np.uint8))  # fmt: skip
-
-
-@pytest.fixture
-def data(tmp_path, monkeypatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "data" / "raw"
 
 
 def charged(mus: list[float]) -> Account:

@@ -11,32 +11,24 @@ import numpy as np
 import pytest
 from command_line import refused
 from document_tables import CLASSES, WORDS, declared, rows_of, write
+from scipy.special import softmax
 
 import private_graphs
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.streams import Streams
 from private_graphs.documents import release as releases
-from private_graphs.documents import unit_words
 from private_graphs.documents.accounts import Account
 from private_graphs.documents.answers import REGRESSION, SUMS
 from private_graphs.documents.declaration import needed
 from private_graphs.documents.ledger import BudgetLedger
-from private_graphs.documents.neighbours import LinkFacts, PublicNeighbours
+from private_graphs.documents.link_tables import read_links
+from private_graphs.documents.neighbours import LinkFacts, PublicNeighbours, voted
 from private_graphs.documents.release import classify, public_quality
 from private_graphs.documents.rivals import FOLDS, PublicDocuments
-from private_graphs.documents.tables import read_documents, read_links
+from private_graphs.documents.tables import read_documents
 from private_graphs.documents.unit_sums import Terms
 from private_graphs.mechanisms.door import Door
 from private_graphs.mechanisms.replay import replay
-from private_graphs.methods import word_prior
-
-
-@pytest.fixture
-def data(tmp_path, monkeypatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(unit_words, "COLUMNS", 64)  # read-outs take a sixtieth of the time
-    monkeypatch.setattr(word_prior, "ROUNDS", 6)
-    return tmp_path / "data" / "raw"
 
 
 def tables(size: int = 120, private: int = 60) -> tuple[list[dict], list[tuple[str, str]]]:
@@ -69,7 +61,7 @@ def test_public_neighbours_vote_on_new_documents(run, data, tmp_path):
     told = run("classify", "x", "--epsilon", 8, "--out", "R")
     assert f"links: {len(links)} links among public documents, 100 % within a class" in told.out
     model = private_graphs.load("R/release")
-    assert set(model.neighbours.ids) == {row["id"] for row in rows[60:]} and "4" in {
+    assert set(model.neighbours.ids) == {row["id"] for row in rows[60:]} and "5" in {
         json.loads(_about(Path("R/release/model.safetensors")))["format"]}  # fmt: skip
     names = [f"new{number}" for number in range(4)]
     new = write(tmp_path / "new.csv", [{"id": name, "body": "the again"} for name in names])
@@ -82,7 +74,7 @@ def test_public_neighbours_vote_on_new_documents(run, data, tmp_path):
     alone = private_graphs.predict("R/release", nodes=new)
     assert found.classes[2:] == alone.classes[2:], "neither new nor private documents vote"
     votes, _ = model.neighbours.read(edges, "source", "target").of(names)
-    odds = dict(zip(model.classes, model.neighbours.odds, strict=True))
+    odds = dict(zip(model.classes, model.neighbours.odds.max(axis=0), strict=True))
     expected = np.array([[2 * odds[name] * (name == "gardens") for name in model.classes],
                          [odds[name] * (name == "bikes") for name in model.classes]])  # fmt: skip
     assert np.allclose(votes[:2], expected), "a link that is given twice is one link"
@@ -133,34 +125,117 @@ def test_damaged_neighbours_are_refused(data, tmp_path):
     declared("x", write(tmp_path / "n.csv", rows), public="open", classes=(), edges=edges)
     classify("x", epsilon=1, out="R")
     whole = private_graphs.load("R/release")
-    ids, labels, odds = (getattr(whole.neighbours, name) for name in ("ids", "labels", "odds"))
+    ids, odds = whole.neighbours.ids, whole.neighbours.odds
     (tmp_path / "other").mkdir()
-    for labels_, odds_ in ((labels[1:], odds), (labels + 3, odds), (labels, odds[1:]),
-                           (labels, odds * np.nan)):  # fmt: skip
-        damaged = replace(whole, neighbours=PublicNeighbours(ids, labels_, odds_))
+    for damaged_odds in (odds[1:], odds[:, 1:], odds * np.nan, odds[0], odds.astype(int)):
+        damaged = replace(whole, neighbours=PublicNeighbours(ids, damaged_odds))
         damaged.save(tmp_path / "other" / "model.safetensors")
         with pytest.raises(UserError, match="cannot be read as a released model"):
             private_graphs.load(tmp_path / "other")
 
 
+def test_neighbours_of_an_earlier_version_vote_for_their_class_alone(data, tmp_path):
+    from safetensors.numpy import load_file, save_file
+
+    rows, links = tables()
+    edges = written(tmp_path / "e.csv", links)
+    declared("x", write(tmp_path / "n.csv", rows), public="open", classes=(), edges=edges)
+    classify("x", epsilon=1, out="R")
+    whole = private_graphs.load("R/release")
+    (tmp_path / "other").mkdir()
+    tensors = load_file("R/release/model.safetensors")
+    about = json.loads(_about(Path("R/release/model.safetensors"))) | {"format": "4"}
+    tensors |= {"neighbour_classes": whole.neighbours.odds.argmax(axis=1),
+                "odds": whole.neighbours.odds.max(axis=0)}  # fmt: skip
+    old = tmp_path / "other" / "model.safetensors"
+    for labels, fits in ((tensors["neighbour_classes"], True), (tensors["odds"], False),
+                         (tensors["neighbour_classes"] + 3, False)):  # fmt: skip
+        save_file(tensors | {"neighbour_classes": labels}, old,
+                  metadata={"private_graphs": json.dumps(about)})  # fmt: skip
+        if fits:
+            assert (private_graphs.load(old).neighbours.odds == whole.neighbours.odds).all()
+        else:
+            with pytest.raises(UserError, match="classes of public neighbours"):
+                private_graphs.load(old)
+
+
+def _facts(ends: np.ndarray, n_classes: int = 4) -> LinkFacts:
+    """Facts of links between documents of known classes ``ends`` (2, links)."""
+    beliefs = np.eye(n_classes)[ends.ravel()]
+    return LinkFacts.of(beliefs, np.arange(ends.size).reshape(2, -1))
+
+
+def _odds(facts: LinkFacts) -> np.ndarray:
+    return facts.odds(np.eye(len(facts.shares))).diagonal()
+
+
 def test_links_by_chance_tell_nothing_and_odds_are_those_of_the_model():
     generator = np.random.default_rng(0)
     shares = np.array([0.7, 0.2, 0.06, 0.04])
-    ends = generator.choice(4, (2, 200_000), p=shares)
-    assert LinkFacts.of(ends, 4).chance == pytest.approx((shares**2).sum(), abs=0.005)
-    assert max(LinkFacts.of(ends, 4).odds) < 0.3, "0.7 of one class join that class by chance"
-    alike = generator.random(200_000) < 0.5
+    ends = generator.choice(4, (2, 50_000), p=shares)
+    assert _facts(ends).chance == pytest.approx((shares**2).sum(), abs=0.01)
+    assert max(_odds(_facts(ends))) < 0.3, "0.7 of one class join that class by chance"
+    alike = generator.random(50_000) < 0.5
     ends[1, alike] = ends[0, alike]
-    facts = LinkFacts.of(ends, 4)
-    for name, odds in enumerate(facts.odds):  # by counting: the odds of c with a neighbour in c
+    facts = _facts(ends)
+    assert facts.tie == pytest.approx(0.5, abs=0.01)
+    for name, odds in enumerate(_odds(facts)):  # by counting: odds of c with a neighbour in c
         linked = np.hstack([ends[0, ends[1] == name], ends[1, ends[0] == name]]) == name
         others = np.hstack([ends[0, ends[1] != name], ends[1, ends[0] != name]]) == name
         ratio = linked.mean() / (1 - linked.mean()) * (1 - shares[name]) / shares[name]
-        assert odds == pytest.approx(np.log(ratio), abs=0.05) and others.any()
-    assert LinkFacts.of(np.zeros((2, 0), int), 4).odds == (0.0,) * 4
-    few = LinkFacts.of(np.array([[0, 1], [0, 1]]), 4).odds
-    assert 0 < max(few) < max(LinkFacts.of(np.array([[0, 1] * 50] * 2), 4).odds)
-    assert LinkFacts.of(np.array([[0, 1, 2], [1, 2, 0]]), 4).odds == (0.0,) * 4
+        assert odds == pytest.approx(np.log(ratio), abs=0.1) and others.any()
+    assert _facts(np.zeros((2, 0), int)).tie == 0
+    few = _odds(_facts(np.array([[0, 1], [0, 1]])))
+    assert 0 < max(few) < max(_odds(_facts(np.array([[0, 1] * 50] * 2))))
+    assert _facts(np.array([[0, 1, 2], [1, 2, 0]])).tie == 0
+
+
+def test_documents_without_a_class_vote_by_what_a_release_says_of_them():
+    """Beliefs that are probabilities give the tie that classes would; known classes stay."""
+    generator = np.random.default_rng(1)
+    classes = np.repeat(np.arange(3), 2000)
+    links = generator.integers(0, 6000, (2, 40_000))
+    alike = generator.random(40_000) < 0.6
+    links[1, alike] = 2000 * (links[0, alike] // 2000) + generator.integers(0, 2000, alike.sum())
+    scores = 1.5 * np.eye(3)[classes] + generator.gumbel(size=(6000, 3))
+    calibrated = 1.5 * np.eye(3)[scores.argmax(axis=1)]  # what an answer is worth, about
+    facts = LinkFacts.of(softmax(calibrated, axis=1), links)
+    assert facts.tie == pytest.approx(0.6, abs=0.1)
+    assert facts.same < LinkFacts.of(np.eye(3)[classes], links).same
+    labels = np.where(generator.random(6000) < 0.5, classes, -1)
+    result = voted(calibrated, labels, links)
+    blind = labels < 0
+    right = (result.scores.argmax(axis=1) == classes)[blind].mean()
+    assert right > (calibrated.argmax(axis=1) == classes)[blind].mean() + 0.15
+    known = result.facts.odds(np.eye(3)[labels])
+    assert (result.odds[~blind] == known[~blind]).all(), "a class is known, whatever scores say"
+    other = voted(np.where(blind[:, None], calibrated, -calibrated), labels, links)
+    assert (other.odds == result.odds).all(), "scores of documents with a class are not read"
+    assert not voted(calibrated, labels, links[:, :0]).odds.any()
+
+
+def test_public_documents_without_a_class_vote_on_new_ones(run, data, tmp_path):
+    rows, links = tables(150, 50)
+    for number, row in enumerate(rows[50:]):
+        row["topic"] = row["topic"] if number % 3 == 0 else ""
+    declared("x", write(tmp_path / "n.csv", rows), public="open", classes=CLASSES, budget=None,
+             edges=written(tmp_path / "e.csv", links))  # fmt: skip
+    assert "an end without a class: what they tell follows" in run(
+        "classify", "x", "--epsilon", 8, "--dry-run").out  # fmt: skip
+    told = run("classify", "x", "--epsilon", 8, "--out", "R")
+    assert f"links: {len(links)} links among public documents" in told.out
+    voters = private_graphs.load("R/release").neighbours
+    assert set(voters.ids) == {row["id"] for row in rows[50:]}
+    unlabelled = np.array([row["topic"] == "" for row in rows[50:]])
+    places = [voters.ids.index(row["id"]) for row in rows[50:]]
+    assert (np.count_nonzero(voters.odds[places], axis=1)[~unlabelled] == 1).all()
+    assert (voters.odds[places][unlabelled] > 0).all()
+    new = write(tmp_path / "new.csv", [{"id": "new", "body": "the again"}])
+    name = rows_of(150)[51]["topic"]
+    ends = [("new", row["id"]) for row, true in zip(rows[50:], rows_of(150)[50:], strict=True)
+            if true["topic"] == name and row["topic"] == ""]  # fmt: skip
+    found = private_graphs.predict("R/release", nodes=new, edges=written(tmp_path / "l.csv", ends))
+    assert found.classes == [name] and found.linked == 1
 
 
 def test_a_replayed_release_reads_no_link_of_a_private_document(data, tmp_path):
@@ -200,22 +275,21 @@ def test_no_label_answers_about_its_own_fold(data, tmp_path):
     spec = needed("x", data)
     docs = read_documents(spec)
     public = PublicDocuments.of(docs, read_links(spec, docs.ids)[0])
-    assert set(public.folds) == set(range(FOLDS)) and public.votes.any()
-    seen: list[tuple[int, ...]] = []
+    assert set(public.folds) == set(range(FOLDS))
 
     def scores(taught: Terms, texts):
-        seen.append((len(taught.labels), len(texts)))
-        return np.tile(np.bincount(taught.labels, minlength=3), (len(texts), 1)) + 0.0
+        assert len(taught.labels) < 100, "a fold is left out"
+        return np.tile(np.bincount(taught.labels, minlength=3), (len(texts), 1)) / 100
 
-    before = public.crossed(scores)
-    assert all(sum(pair) == 100 for pair in seen)
+    alone, linked = public.answers(scores)
+    assert (alone != linked).any(axis=1).mean() > 0.9
     for fold in range(FOLDS):
         asked = public.folds == fold
         labels = np.where(asked, (public.terms.labels + 1) % 3, public.terms.labels)
-        other = replace(public, terms=replace(public.terms, labels=labels))
-        assert (other.votes[asked] == public.votes[asked]).all()
-        assert (other.crossed(scores)[asked] == before[asked]).all()
-        assert (other.votes[~asked] != public.votes[~asked]).any()
+        others = replace(public, terms=replace(public.terms, labels=labels)).answers(scores)
+        for before, after in zip((alone, linked), others, strict=True):
+            assert (before[asked] == after[asked]).all()
+            assert (before[~asked] != after[~asked]).any()
 
 
 def test_a_release_is_worth_it_only_against_every_public_model():

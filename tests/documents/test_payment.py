@@ -40,12 +40,6 @@ KEYS = Path("data/ledgers/noise")
 HERE = Path(__file__).parent
 
 
-@pytest.fixture
-def data(tmp_path, monkeypatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "data" / "raw"
-
-
 def texts() -> dict[str, str]:
     declared("x", write(Path("n.csv"), rows_of(60)), budget=3)
     return {}
@@ -121,6 +115,26 @@ def test_an_interrupted_release_is_made_again_to_the_bit_at_no_further_cost(
     other = classify("x", epsilon=1, out="S", **given)  # once finished it is a new release
     assert other.spent > 1 and contents("S")["release/statement.json"] != whole[
         "release/statement.json"]  # fmt: skip
+
+
+def test_folders_that_may_not_be_read_are_not_taken_for_empty(data, monkeypatch):
+    """An earlier run would be overwritten, and a ledger that was lost be taken for a new one."""
+    texts()
+    classify("x", epsilon=1, out="R")
+    before, whole, real = spent(), contents("R"), os.listdir
+    for folder in ("R/release", "data/declared", "data/ledgers/noise"):
+
+        def listed(path=".", closed=Path(folder)):
+            if Path(path) == closed:
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+            return real(path)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "listdir", listed)
+            patched.setattr(os, "scandir", listed)
+            with pytest.raises(PermissionError, match=folder):
+                classify("x", epsilon=1, out="R")
+    assert spent() == before and contents("R") == whole
 
 
 def changed_cell() -> None:

@@ -28,12 +28,6 @@ from private_graphs.documents.hashing import HashedWords
 from private_graphs.documents.model import ReleasedModel
 
 
-@pytest.fixture
-def data(tmp_path, monkeypatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "data" / "raw"
-
-
 def classifier(epsilon: float = 4.0, shares=(0.5, 0.25, 0.25), columns: int = 64) -> ReleasedModel:
     weights = np.zeros((columns + 1, 3))
     features = HashedWords(columns, signed=False)
@@ -215,6 +209,40 @@ def test_a_table_that_cannot_be_read_is_named_and_not_the_file_that_is_written(
         patched.setattr(own_tables.pyarrow.parquet, "ParquetFile", failed)
         refused(run(*command, "n.parquet"), 1, "n.parquet: cannot be read", "its disk or network")
     assert not (tmp_path / "p.csv").exists() and run(*command, "n.csv").code == 0
+
+
+def test_predictions_replace_nothing_but_predictions(run, data, release, tmp_path):
+    """A private table, a paid release and the ledger would be lost without a word."""
+    nodes = write(tmp_path / "n.csv", rows_of(3))
+    read = tmp_path / "scored.csv"
+    read.write_text('"id","class","score","body"\n"d1","bikes",0.4,"the chain"\n')
+    (tmp_path / "link.csv").hardlink_to(nodes)
+    ledger = tmp_path / "data" / "ledgers" / "lines"
+    ledger.parent.mkdir(parents=True)
+    ledger.write_text("3")
+    kept = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    predict = ("predict", release, "--nodes")
+    for out in (nodes, tmp_path / "link.csv", ledger, release / "model.safetensors"):
+        refused(run(*predict, nodes, "--out", out), 2, str(out), "choose another name")
+    refused(run(*predict, read, "--out", "scored.csv"), 2, "a table that is read")
+    assert {path: path.read_bytes() for path in kept} == kept
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "manifest.json").write_text("{}")
+    refused(run(*predict, nodes, "--out", other / "predictions.csv"), 2, "not to be given away")
+    assert not (other / "predictions.csv").exists()
+    for _ in range(2):  # predictions may be made again, and a file may be made beforehand
+        assert run(*predict, nodes, "--out", "p.csv").code == 0
+    (tmp_path / "empty.csv").touch()
+    assert run(*predict, nodes, "--out", "empty.csv").code == 0
+
+
+def test_a_manifest_that_is_too_long_is_named_and_not_read(run, data, release):
+    nodes = write(Path("n.csv"), rows_of(3))
+    with open(release / "manifest.json", "wb") as stream:
+        stream.truncate(2**40)
+    words = "manifest.json: has 1,099,511,627,776 bytes, expected at most"
+    refused(run("predict", release, "--nodes", nodes, "--out", "p.csv"), 2, words)
 
 
 @pytest.mark.parametrize("kind", ["lists", "parts", "mixed", "twice", "complex"])

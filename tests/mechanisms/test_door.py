@@ -309,6 +309,7 @@ DOORS = {"door", "own"}
 """What methods call their doors."""
 EXCEPTIONS = {
     "mechanisms/door.py": "the door itself",
+    "mechanisms/descent.py": "the door for noisy steps",
     "mechanisms/exact.py": "draws what the door asks for",
     "attacks": "attacks and audits draw their own noise",
     "datasets": "synthetic graphs and pictures",

@@ -18,7 +18,7 @@ from private_graphs.graphs.metis import metis_partition
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import method_named
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu, price
-from private_graphs.privacy.query_losses import amplified_epsilon, inner_epsilon
+from private_graphs.privacy.secret_samples import amplified_epsilon, inner_epsilon
 from private_graphs.running.jobs import Job
 from private_graphs.running.result import majority_score
 from private_graphs.running.run import execute

@@ -24,7 +24,7 @@ from private_graphs.methods.class_sums import (
 )
 from private_graphs.methods.exact_sums import CLIP_NORM, clipped_residuals
 from private_graphs.methods.public_rows import bias_square, class_codes, with_constant
-from private_graphs.privacy.query_prices import composed, loss_of
+from private_graphs.privacy.query_losses import composed, loss_of
 from private_graphs.running.run import answer
 
 MANY = 2000.0

@@ -18,7 +18,7 @@ from private_graphs.methods import method_named
 from private_graphs.methods.noisy_sums import adjacency_of
 from private_graphs.privacy.accountants import gdp_epsilon, price
 from private_graphs.privacy.queries import GaussianQuery, PoissonSums
-from private_graphs.privacy.query_prices import loss_of
+from private_graphs.privacy.query_losses import loss_of
 from private_graphs.privacy.renyi import fixed_lots_epsilon
 from private_graphs.studies.dpdgc.methods import dpdgc
 from private_graphs.studies.dpdgc.methods.dpdgc import (

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.privacy import calibration
-from private_graphs.privacy.accountants import pld_epsilon
 from private_graphs.privacy.calibration import gdp_noise, pld_noise, refuse_large_delta
+from private_graphs.privacy.gradient_prices import pld_epsilon
 from private_graphs.privacy.moments import moments_noise
 from private_graphs.privacy.named_accountants import epsilon_for, noise_for
 

@@ -26,18 +26,15 @@ UNIT, DELTA = "record", 1e-5
 
 @pytest.fixture(scope="module")
 def program() -> str:
-    """What docs/privacy.md shows."""
-    text = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
-    return (
-        text.partition("**Priced without this code.**")[2].split("```python\n")[1].split("```")[0]
-    )
+    """The example that prices statements without the project."""
+    return (ROOT / "examples" / "price_statement.py").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
 def epsilon(program):
     """Its function from a part of ``dp_events`` and delta to ε."""
     space: dict = {}
-    exec(program.partition("for name, told")[0], space)
+    exec(program.partition("for name, statement")[0], space)
     return space["epsilon"]
 
 

@@ -227,7 +227,7 @@ def made(draw: st.DrawFn) -> PrivacyStatement:
     )  # fmt: skip
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(made())
 def test_every_statement_has_words_without_a_trace_of_code(statement: PrivacyStatement) -> None:
     parts, text = explain(statement), paragraph(statement)
@@ -259,7 +259,7 @@ def test_every_statement_has_words_without_a_trace_of_code(statement: PrivacySta
         assert isinstance(parts[name], str)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(made())
 def test_headline_and_terminal_say_no_more_than_the_statement(statement: PrivacyStatement) -> None:
     line, text = headline(statement), " ".join(terminal(statement).split())

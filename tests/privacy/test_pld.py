@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.privacy import losses
-from private_graphs.privacy.accountants import gdp_epsilon, pld_epsilon
+from private_graphs.privacy.accountants import gdp_epsilon
 from private_graphs.privacy.fourier import fourier_epsilon
+from private_graphs.privacy.gradient_prices import pld_epsilon
 from private_graphs.privacy.losses import SampledGaussian, _gaussian_deltas
 from private_graphs.privacy.named_accountants import epsilon_for
 

@@ -8,13 +8,7 @@ from dataclasses import replace
 import pytest
 
 from private_graphs.core.errors import UserError
-from private_graphs.privacy.accountants import (
-    compose_groups,
-    gdp_epsilon,
-    pld_epsilon,
-    price,
-    sensitivity,
-)
+from private_graphs.privacy.accountants import compose_groups, gdp_epsilon, price
 from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.privacy.events import (
     Cyclic,
@@ -24,6 +18,7 @@ from private_graphs.privacy.events import (
     Sampling,
     Shuffled,
 )
+from private_graphs.privacy.gradient_prices import pld_epsilon, sensitivity
 
 DELTA = 1e-5
 EPOCHS = 500

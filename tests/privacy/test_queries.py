@@ -13,7 +13,7 @@ from scipy.integrate import quad
 from scipy.stats import laplace
 
 from private_graphs.core.errors import UserError
-from private_graphs.privacy import query_prices
+from private_graphs.privacy import query_losses
 from private_graphs.privacy.accountants import compose_groups, gdp_epsilon, price
 from private_graphs.privacy.events import FullBatch, NoisyGradients
 from private_graphs.privacy.fourier import fourier_of
@@ -32,11 +32,11 @@ from private_graphs.privacy.query_losses import (
     LaplaceLoss,
     PureLoss,
     SampledTerms,
+    composed,
     pure_epsilon,
     zcdp_epsilon,
     zcdp_epsilon_library,
 )
-from private_graphs.privacy.query_prices import composed
 
 DELTA = 1e-5
 CLAIM = ("node", "replace")
@@ -179,7 +179,7 @@ def test_concentrated_privacy_by_two_routes(rho: float, delta: float) -> None:
 def test_the_larger_of_two_routes_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = (SampledGaussian(2.0, 10, 0.1, "replace"),)
     for other in (0.01, 99.0, None):
-        monkeypatch.setattr(query_prices, "_other_route", lambda *_, other=other: other)
+        monkeypatch.setattr(query_losses, "_other_route", lambda *_, other=other: other)
         stated, _, second = composed(steps, DELTA)
         assert stated == max(pld_of(steps, DELTA), other or 0) and second == other
 

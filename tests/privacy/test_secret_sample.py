@@ -13,7 +13,7 @@ from private_graphs.core.errors import UserError
 from private_graphs.privacy.accountants import compose_groups, gdp_delta, gdp_epsilon, price
 from private_graphs.privacy.events import SecretSample
 from private_graphs.privacy.queries import ExponentialChoice, GaussianQuery, PoissonSums
-from private_graphs.privacy.query_losses import amplified_epsilon, inner_epsilon
+from private_graphs.privacy.secret_samples import amplified_epsilon, inner_epsilon
 
 DELTA = 1e-5
 GAUSSIAN = {"unit": "node", "relation": "replace", "reason": "by assumption"}

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from private_graphs.core.streams import Streams
-from private_graphs.mechanisms.door import Descent, Door, ReleaseMismatch
+from private_graphs.mechanisms.descent import Descent
+from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Shuffled
 from private_graphs.training import mlp
 from private_graphs.training.dpsgd import Watched

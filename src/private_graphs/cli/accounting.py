@@ -78,19 +78,18 @@ def epsilon(
 ) -> None:  # fmt: skip
     """Print the epsilon of noisy steps as JSON, with what it is about.
 
-    "bound" says whether epsilon is exact, an upper bound, or no bound; "supposes" what the numbers
-    rest on. Without --relation, "epsilon" is about a record that is replaced, and
-    "epsilon_add_remove" about one that is added or removed. "if_shuffled" is epsilon of minibatches
-    of a fixed size in any order, such as a data loader makes that shuffles; it is null where
-    nothing is proved.
+    "bound" says whether epsilon is exact, an upper bound, or no bound; "supposes" lists the
+    conditions. Without --relation, "epsilon" is about a record that is replaced, and
+    "epsilon_add_remove" about one that is added or removed. "if_shuffled" is epsilon of shuffled
+    minibatches of a fixed size; it is null where nothing is proved.
 
     Examples:
 
     private-graphs epsilon --accountant gdp --noise-multiplier 112 --steps 2000
 
-    private-graphs epsilon --noise-multiplier 1.1 --epochs 60 --batch-size 256 --n 60000
-
-    private-graphs epsilon --noise-multiplier 1.1 --epochs 60 --batch-size 256 --n 60000 --paragraph
+    \b
+    private-graphs epsilon --noise-multiplier 1.1 --epochs 60 \\
+      --batch-size 256 --n 60000 --paragraph
 
     private-graphs epsilon --mechanism laplace --noise-multiplier 2 --steps 3 --group 2
 
@@ -171,7 +170,9 @@ def noise(
 
     private-graphs noise --accountant gdp --epsilon 2 --steps 500
 
-    private-graphs noise --epsilon 3 --epochs 60 --batch-size 256 --n 60000
+    \b
+    private-graphs noise --epsilon 3 --epochs 60 --batch-size 256 \\
+      --n 60000
     """
     from private_graphs.privacy.composition import default_relation, supposed
     from private_graphs.privacy.named_accountants import noise_for

@@ -118,37 +118,26 @@ def audit(
 ) -> None:
     """Audit a training of your own, the training code of a paper, or a proved method.
 
-    With --script your own train(data) runs unchanged: once, and again on neighbours of its data,
-    whose noisy sums are those of the first run. The clipped sums of Opacus may then move by what
-    is priced, and all else that is returned must be equal to the bit; code without Opacus marks
-    the line of its noise. Verdicts: NOT REPEATABLE, LEAKS, WRONG EPSILON, INCONCLUSIVE, no leak
-    found; exit code 1 on all but the last.
+    --script runs your own train(data) unchanged, and again on neighbours of its data with the
+    noisy sums of the first run. The clipped sums of Opacus may then move by what is priced, and
+    everything else that is returned must be equal to the bit; code without Opacus marks the line of
+    its noise. Verdicts: NOT REPEATABLE, LEAKS, WRONG EPSILON, INCONCLUSIVE, no leak found; exit
+    code 1 on all but the last.
 
-    Else an attack gives a lower bound on the real epsilon. A small graph has one isolated node,
-    the canary, whose label training would reveal most easily. The code trains 100 steps of SGD many
-    times, with the noise that the protocol calibrates for --epsilon; in half of the runs the
-    canary's label is flipped. An attacker sees the final parameters and guesses the label by a rule
-    fixed in advance. An (epsilon, delta)-private algorithm makes the attacker err often enough; a
-    low error rate gives a lower bound on epsilon (node, replace, delta 1e-5; Clopper-Pearson,
-    95 %), and needs no assumption about the mechanism.
+    --protocol attacks the training code and bounds the real epsilon from below. A small graph has
+    one isolated node, the canary; in half of many runs its label is flipped. An attacker sees the
+    final parameters and guesses the label by a rule fixed in advance. A low error rate bounds
+    epsilon (node, replace, delta 1e-5; Clopper-Pearson, 95 %) without assumptions about the
+    mechanism. A bound above the claim refutes it; a bound below it proves nothing. The verdict
+    uses a confidence of 99.9 %.
 
-    A bound above the claimed epsilon refutes the claim. A bound below it proves nothing: this
-    attack just found no more. Where the proof is by exact Gaussian DP, a sharper bound that uses
-    this is printed too. The verdict uses a confidence of 99.9 %.
+    --method attacks a proved method on a tiny problem in the same way; the attacker sees its
+    prediction for one node. --replay gives the noisy values of a run to the same run on
+    neighbouring data. --mechanisms audits the noise: its size, correlations, and how well two
+    neighbouring values can be distinguished.
 
-    With --method a proved method runs on a tiny problem many times; the attacker sees its
-    prediction for one node. In half of the runs the canary has another label or, in scenario edges,
-    one more edge.
-
-    With --replay the noisy values of a run are replayed in the same run on neighbouring data: exact
-    values may then differ by their sensitivity at most, and all other releases must be equal to the
-    bit. With --mechanisms the noise itself is audited: its size and correlations, and a bound on mu
-    from how well two neighbouring values can be distinguished.
-
-    With --scores the numbers of your own attack on any code give a lower bound at 99.9 %: the
-    threshold is chosen on every other run, and the errors are counted on the rest. Where the
-    mechanism is exactly Gaussian a sharper bound holds, which is printed too. With --canaries the
-    scores are those of canaries in one run.
+    --scores bounds epsilon at 99.9 % from your own attack on any code: the threshold is chosen on
+    every other run, and the errors are counted on the rest.
 
     Exit code 1: the lower bound exceeds the proof, so the code has a bug. A refuted published claim
     is a finding, not an error.

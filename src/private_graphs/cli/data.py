@@ -47,14 +47,10 @@ def dataset(
     """Build a dataset and print its statistics as JSON.
 
     With --pyg, PyTorch Geometric downloads a node-level dataset (below raw/pyg of --data) and reads
-    it. You trust its readers and the publisher of the files, whose sha256 is shown; pickles, which
-    can run code, are read only if this project lists their sha256 (Planetoid). The graph is kept as
-    arrays in own beside --data; train and the studies accept its name.
-
-    With --file, the graph comes from a file: .npz with adj_data, adj_indices, adj_indptr, adj_shape
-    (or adj_matrix), attr_... alike, labels from 0 (-1: none) and, if there are any, train_mask,
-    val_mask, test_mask; or .pt, a graph that PyTorch Geometric saved. Nothing in it is run. It is
-    kept likewise; all its validation and test nodes are public.
+    it. You trust its readers and the publisher of the files, whose sha256 is shown. With --file,
+    the graph comes from an .npz file, or from a .pt file that PyTorch Geometric saved; nothing in
+    it is run (docs/data.md has the form). The graph is kept as arrays in own beside --data; train
+    and the studies accept its name. All its validation and test nodes are public.
 
     Missing raw files are taken from --mirror or downloaded, and checked by sha256. Documents of
     your own that must stay private: 'declare'.

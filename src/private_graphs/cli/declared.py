@@ -110,8 +110,9 @@ def declare(
 
     Example:
 
-    private-graphs declare letters --nodes letters.csv --text title,text --label department
-    --unit patient --classes surgery,cardiology --budget 4
+    \b
+    private-graphs declare letters --nodes letters.csv --text title,text \\
+      --label department --unit patient --classes surgery,cardiology --budget 4
     """
     flags = dict(locals(), classes=classes or ())
     from private_graphs.documents.intake import declare as keep_declaration

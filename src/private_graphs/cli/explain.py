@@ -23,7 +23,8 @@ def explain(
                      metavar="ID"),
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="All that is public and all that is not covered.")
+        bool, typer.Option("--full", help="With the formula of the proof, and all that is public "
+                     "or not covered.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip

@@ -48,12 +48,10 @@ def rerun(
 ) -> None:  # fmt: skip
     """Compute recorded jobs again, and say of every row whether it is equal.
 
-    A row is equal if each of its predictions and numbers is. Processors order sums in different
-    ways, so that on another machine than the recording one a test score may differ by .01 (by how
-    much it did: docs/expected.md). Other noise, another proved epsilon or other draws are always a
-    difference. Rows that were recorded on a GPU are compared, and not judged.
-
-    The data come from data/processed, where snakemake builds them, or are built from raw files.
+    A row is equal if each of its predictions and numbers is. On another machine than the recording
+    one a test score may differ by .01 (measured: docs/expected.md). Other noise, another proved
+    epsilon or other draws are always a difference. Rows that were recorded on a GPU are compared,
+    and not judged. The data come from data/processed, or are built from raw files.
 
     Exit code 1: a row differs by more.
 

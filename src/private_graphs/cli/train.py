@@ -140,20 +140,22 @@ def train(
 
     Datasets are public, and taken as if they were private. --scenario text protects a training node
     with its text, label and edges, and the validation texts are public; graph makes public the test
-    texts too, and the edges among public nodes; edges protects edges alone. Under these three the
-    same without private data follows, and whether these were worth it. Validation labels are
-    public; test labels are read for scores alone.
+    texts too, and the edges among public nodes; edges protects edges alone. These three also print
+    what public data alone give. Validation labels are public.
 
     Examples:
 
-    private-graphs train --dataset cora --method class_sums --scenario text --epsilon 2
+    \b
+    private-graphs train --dataset cora --method class_sums --scenario text \\
+      --epsilon 2
 
     private-graphs train --dataset synthetic-planetoid --protocol sound --epsilon 2
 
     private-graphs train --dataset my_graph --epsilon 2 --splits 100 --lr 0.01
 
-    private-graphs train --dataset cora --optimizer adam --protocol paper --epsilon 2 --splits 10
-    --seeds 5 --seed 0 --mirror DIR --out results/cora
+    \b
+    private-graphs train --dataset cora --optimizer adam --protocol paper \\
+      --epsilon 2 --splits 10 --seeds 5 --seed 0 --mirror DIR --out results/cora
     """
     job = planned(locals())
     from private_graphs.core.devices import resolve_device

@@ -77,10 +77,12 @@ def sync(path: str | os.PathLike[str]) -> None:
             os.close(file)
 
 
-def content_of(path: str | os.PathLike[str]) -> bytes:
-    """Return the content of a file of this package; every system error names the file."""
-    with naming(path), open(path, "rb") as stream:
-        return stream.read()
+def names_in(folder: str | os.PathLike[str]) -> list[str]:
+    """Return the sorted names in a folder, if it exists; ``Path.glob`` hides that it is closed."""
+    try:
+        return sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return []
 
 
 def parsed_yaml(text: str) -> Any:

@@ -19,8 +19,8 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from private_graphs.core.bounded_files import read_bounded
 from private_graphs.core.errors import UserError
-from private_graphs.core.files import content_of
 
 PACKAGE = Path(__file__).resolve().parents[1]
 STUDIES = PACKAGE / "studies"
@@ -104,7 +104,7 @@ def _fingerprint(paths: Iterable[Path], package: Path) -> str:
     }
     digest = hashlib.sha256()
     for name, path in sorted(names):  # independent of the location of package and script
-        content = content_of(path)
+        content = read_bounded(path)
         digest.update(f"{name}\0{len(content)}\0".encode())
         digest.update(content)
     return digest.hexdigest()[:16]

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from private_graphs.core.bounded_files import parsed_json
+from private_graphs.core.bounded_files import parsed_json, read_bounded
 from private_graphs.core.errors import UserError, system_error_text
-from private_graphs.core.files import content_of, sha256_of, write_json
+from private_graphs.core.files import sha256_of, write_json
 from private_graphs.core.version import __version__
 
 MANIFEST = "manifest.json"
@@ -35,7 +35,7 @@ def changed_file(folder: Path, needed: Iterable[str] = (), only: str | None = No
     if not path.is_file():
         return None
     try:
-        manifest = parsed_json(content_of(path))
+        manifest = parsed_json(read_bounded(path))
         hashes, schema = dict(manifest["sha256"]), manifest.get("schema", SCHEMA)
     except OSError as error:
         return system_error_text(error)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+import re
+
 _MARKDOWN = {mark: f"\\{mark}" for mark in "\\`*_[]|"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
 
@@ -13,3 +16,8 @@ def markdown_text(text: str) -> str:
 def on_one_line(text: str) -> str:
     """Return ``text`` with every run of white space as one space."""
     return " ".join(str(text).split())
+
+
+def plain_text(text: str) -> str:
+    """Return Markdown without the escapes of :func:`markdown_text`; line breaks stay."""
+    return html.unescape(re.sub(r"\\(.)", r"\1", text))

@@ -17,15 +17,12 @@ from private_graphs.core.files import sha256_of, write_json
 from private_graphs.core.manifest import MANIFEST
 from private_graphs.datasets.arrays import UndirectedEdges
 from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
-from private_graphs.datasets.labelled import INFO_FILE, RawFile
-from private_graphs.datasets.labelled import MASKS as LABELLED_MASKS
+from private_graphs.datasets.labelled import FILE_MASKS, INFO_FILE, MASKS, RawFile
 from private_graphs.datasets.spec import numbered
 from private_graphs.graphs.split import keyed_split
 
 BOUND_FILE = "bound.json"
 """File beside a kept graph with the public bound on its edges."""
-MASKS = ("train_mask", "val_mask", "test_mask")
-"""Names of the masks in a file, in the order of ``LABELLED_MASKS``."""
 
 
 def read_graph(name: str, path: Path) -> GraphDataset:
@@ -44,7 +41,7 @@ def read_graph(name: str, path: Path) -> GraphDataset:
         raise UserError(f"--file is {path}: no such file; expected an .npz or .pt file")
     source = RawFile(file=path.name, sha256=sha256_of(path), url=None)
     graph = kinds[path.suffix](name, path, [source])
-    for key in LABELLED_MASKS:
+    for key in MASKS:
         if not np.any(getattr(graph, key) & (graph.labels >= 0)):
             raise UserError(
                 f"{path}: {key}: no node of it has a label, expected one at least to learn from or "
@@ -60,7 +57,7 @@ def _read_npz(name: str, path: Path, sources: list[RawFile]) -> GraphDataset:
     edges = UndirectedEdges(
         parsed.edge_index, parsed.loops_dropped, parsed.duplicates_dropped, parsed.one_way_edges
     )
-    masks = {key: getattr(parsed, key) for key in LABELLED_MASKS}
+    masks = {key: getattr(parsed, key) for key in MASKS}
     return users_graph(
         name, parsed.features, edges, parsed.labels, masks,
         sources=sources, preprocessing=[*parsed.preprocessing],
@@ -121,7 +118,7 @@ def split_masks(
 ) -> tuple[dict[str, np.ndarray], str]:
     """Return the three masks of a graph of ``n`` nodes, and a sentence that says whence they come.
 
-    ``given``: (n,) bool by the names of ``MASKS``. Nodes in none of them become training nodes:
+    ``given``: (n,) bool by the names of ``FILE_MASKS``. Nodes in none of them train:
     their labels and edges are then protected. Without masks one node in ten is drawn for testing,
     one in ten for validation, and the others train.
 
@@ -133,18 +130,18 @@ def split_masks(
         train, validation, test = (split == part for part in range(3))
         sentence = "masks: 80/10/10 by a keyed permutation of the node numbers"
     else:
-        for key in MASKS:
+        for key in FILE_MASKS:
             mask = given.get(key)
             if mask is None or mask.shape != (n,) or mask.dtype != np.bool_:
                 actual = "none" if mask is None else f"{mask.dtype} of shape {mask.shape}"
                 raise UserError(
                     f"{where}: {key}: found {actual}, expected bool of shape ({n},) for each of "
-                    f"{', '.join(MASKS)}, or no mask at all"
+                    f"{', '.join(FILE_MASKS)}, or no mask at all"
                 )
         validation, test = given["val_mask"], given["test_mask"]
         train = ~(validation | test)
         sentence = "masks: those of the file; nodes of none of them train"
-    return dict(zip(LABELLED_MASKS, (train, validation, test), strict=True)), sentence
+    return dict(zip(MASKS, (train, validation, test), strict=True)), sentence
 
 
 # --- kept below data/own -----------------------------------------------------------------------

@@ -20,6 +20,8 @@ from private_graphs.datasets.arrays import fingerprint_of
 INFO_FILE = "dataset.json"
 IMAGES_FILE = "images.safetensors"
 MASKS = ("train_mask", "validation_mask", "test_mask")
+FILE_MASKS = ("train_mask", "val_mask", "test_mask")
+"""Names of the masks in other libraries' files, in the order of ``MASKS``."""
 PUBLIC_SIZES = "the number of nodes, the classes and global statistics"
 PUBLIC_MASKS = "the train, validation and test masks"
 """Facts that most datasets declare public (docs/privacy.md §5)."""

@@ -15,9 +15,7 @@ import scipy.sparse
 from private_graphs.core.errors import UserError
 from private_graphs.datasets.arrays import checked_csr, undirected_edges
 from private_graphs.datasets.graph_dataset import ParsedGraph, SparseFeatures
-from private_graphs.datasets.graph_files import MASKS as FILE_MASKS
-from private_graphs.datasets.graph_files import split_masks
-from private_graphs.datasets.labelled import MASKS
+from private_graphs.datasets.labelled import FILE_MASKS, MASKS
 from private_graphs.datasets.zipped import opened
 
 N_VALIDATION, N_TEST = 500, 1000
@@ -170,6 +168,8 @@ def read_npz(
     edges = undirected_edges(adjacency.row[present], adjacency.col[present], n_nodes)
     given = {key: archive.read(key) for key in FILE_MASKS if key in archive}
     if given or not keyed:
+        from private_graphs.datasets.graph_files import split_masks
+
         masks, sentence = split_masks(given, n_nodes, str(path))
         preprocessing = [sentence]
     else:

@@ -20,8 +20,8 @@ from private_graphs.core.errors import UsageError, UserError, from_extra, sugges
 from private_graphs.core.files import sha256_of
 from private_graphs.datasets.arrays import undirected_edges
 from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
-from private_graphs.datasets.graph_files import MASKS, split_masks, users_graph
-from private_graphs.datasets.labelled import RawFile
+from private_graphs.datasets.graph_files import split_masks, users_graph
+from private_graphs.datasets.labelled import FILE_MASKS, RawFile
 from private_graphs.datasets.planetoid import listed
 
 with from_extra("reference"):
@@ -47,7 +47,7 @@ def to_pyg(dataset: GraphDataset) -> Data:
     return Data(
         torch.from_numpy(dense.copy()), torch.cat([half, half.flip(0)], dim=1),
         y=torch.from_numpy(dataset.labels.copy()),
-        **{key: torch.from_numpy(mask.copy()) for key, mask in zip(MASKS, masks, strict=True)},
+        **{key: torch.from_numpy(mask.copy()) for key, mask in zip(FILE_MASKS, masks, strict=True)},
     )  # fmt: skip
 
 
@@ -65,7 +65,7 @@ def from_pyg(data: Data, name: str, **fields: Any) -> GraphDataset:
     for key in ("x", "edge_index", "y"):
         if data.get(key) is None:
             raise UserError(f"{where}: {key}: none in the Data, expected x, edge_index and y")
-    for key in ("x", "edge_index", "y", *MASKS):
+    for key in ("x", "edge_index", "y", *FILE_MASKS):
         if data.get(key) is not None:
             _check_tensor(data[key], key, where)
     if lost := [key for key in data.edge_attrs() if key != "edge_index"]:
@@ -86,7 +86,7 @@ def from_pyg(data: Data, name: str, **fields: Any) -> GraphDataset:
             f"{where}: edge_index: found {edges.one_way} edges of one direction, expected both of "
             "each: apply torch_geometric.transforms.ToUndirected() first"
         )
-    given = {key: data.get(key) for key in MASKS}
+    given = {key: data.get(key) for key in FILE_MASKS}
     arrays = {key: None if mask is None else mask.numpy() for key, mask in given.items()}
     masks, split = split_masks(arrays, n, where)
     return users_graph(
@@ -198,7 +198,7 @@ def read(name: str, spec: str, raw_dir: Path) -> GraphDataset:
 def first_split(data: Data) -> list[str]:
     """Keep the first of several splits, and return sentences that say so."""
     sentences = []
-    for key in MASKS:
+    for key in FILE_MASKS:
         mask = data.get(key)
         if isinstance(mask, torch.Tensor) and mask.dim() == 2 and mask.shape[1]:
             data[key] = mask[:, 0]

@@ -1,4 +1,4 @@
-"""The six verbs for declared documents, with the same names in the shell and in Python."""
+"""The verbs for declared documents, with the same names in the shell and in Python."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from private_graphs.core.errors import (
 from private_graphs.datasets.own_tables import is_frame
 from private_graphs.documents.declaration import DATA, Declared
 from private_graphs.documents.intake import declare
-from private_graphs.documents.model import ReleasedModel, load
+from private_graphs.documents.model import ReleasedModel
+from private_graphs.documents.model_file import load
 from private_graphs.documents.prediction import (
     ClassUse,
     Predictions,
@@ -137,18 +138,36 @@ def predict(
     source: str = "source",
     target: str = "target",
 ) -> Predicted:
-    """Classify new documents with a released model; no ε is spent. See ``load`` for ``model``.
+    """Classify new documents with a released model; no ε is spent.
 
-    ``nodes`` is a table (CSV, Parquet, or a DataFrame), which is read in blocks, so that its length
-    costs time and no memory. ``shares`` of the classes among these documents replace those of the
-    release (ε of at least 2). ``edges`` is a table of links, with the columns ``source`` and
-    ``target``: links between a new document and a public one of the release are read, and the
-    latter votes; no other link is used. Each class is an exact function of its text, and of these
-    links, which no ε covers: ``out`` is readable by its owner alone, and the result says how many
-    of the ids a release in the ledger of ``data`` protects.
+    Each class is an exact function of its text, and of the links that are read, which no ε covers:
+    the result says how many of the ids a release in the ledger of ``data`` protects.
+
+    Args:
+        release (path): the folder ``release`` of ``classify``.
+        nodes (path or DataFrame): table of documents, read in blocks, so that its length costs time
+            and no memory.
+        out (path): CSV for ids, classes and scores, readable by you alone; None writes none.
+        label (str): column with true classes, to count right answers.
+        encoding (str): encoding of CSV files.
+        model (path): as in ``load``.
+        data (path): folder of raw files, as in ``declare``.
+        shares (dict of str to float): shares of the classes among these documents, in place of
+            those of the release; for releases of ε ≥ 2.
+        progress (callable): gets the number of finished documents and of all.
+        edges (path): table of links; those between a new document and a public one of the release
+            vote, no other is used.
+        source, target (str): columns of the links.
+
+    Returns:
+        Predicted: ids, classes, and (documents,) probabilities of the predicted classes.
+
+    Example:
+        >>> predict("january/release", nodes="new.csv", out="classes.csv")  # doctest: +SKIP
 
     Raises:
-        UserError: no model in the folder, a table that cannot be used, or ``edges`` where the
+        UserError: no model in the folder, a table that cannot be used, an ``out`` that has anything
+            but predictions or lies in a release, or ``edges`` where the
             release has no public documents whose links tell classes apart.
     """
     from private_graphs.documents.ledger import BudgetLedger
@@ -167,7 +186,9 @@ def predict(
         links = released.neighbours.read(Path(edges), source, target, encoding)
     linked = 0
     found = Predictions(released, declared_prior(released, shares))
-    with written_to(found, None if out is None else Path(out)):  # before the ledger is asked
+    tables = [Path(table) for table in (nodes, edges) if table is not None and not is_frame(table)]
+    # before the ledger is asked
+    with written_to(found, None if out is None else Path(out), tables):
         for ids, texts, labels, done in read_new(
             nodes, released.text, released.id, label, encoding
         ):
@@ -196,9 +217,23 @@ def predict(
 def attack(
     folder: str | Path, *, data: str | Path = DATA, models: int = 256, seed: int = 0
 ) -> Attacked:
-    """Attack classifiers of random halves, trained like a release; see ``documents.attack``.
+    """Attack classifiers of random halves, trained like a release.
 
-    What is found is private, and is written into the release's folder ``private``.
+    The result is evidence, never a bound. It is private, and is written into the folder ``private``
+    of the release.
+
+    Args:
+        folder (path): folder of ``classify(..., out=folder)``.
+        data (path): folder of raw files, as in ``declare``.
+        models (int): classifiers that are trained and attacked, at least 8.
+        seed (int): the same seed gives the same answer.
+
+    Returns:
+        Attacked: AUC and true positive rate at 1 % false positives, with 95 % intervals, and what
+        the proof allows.
+
+    Example:
+        >>> attack("january", models=64)  # doctest: +SKIP
 
     Raises:
         UserError: no release of declared documents in the folder.
@@ -210,6 +245,16 @@ def attack(
 
 def explain(*folders: str | Path, full: bool = False) -> Explained:
     """Say in words what releases guarantee, alone and together.
+
+    Args:
+        folders (path): folders of ``classify`` or of jobs, or files ``statement.json``.
+        full (bool): whether to add the formula of the proof and all that is public or not covered.
+
+    Returns:
+        Explained: texts, and ε and δ of all of them for a unit that is in each.
+
+    Example:
+        >>> explain("january", "february").epsilon  # doctest: +SKIP
 
     Raises:
         UserError: a folder without a statement, or with damaged files.
@@ -226,7 +271,23 @@ def epsilon(
     relation: str = "replace",
     accountant: str = "pld",
 ) -> float:
-    """Return ε of noisy, clipped gradient steps (docs/privacy.md §0)."""
+    """Return ε of noisy, clipped gradient steps (docs/privacy.md §0).
+
+    Args:
+        noise_multiplier (float): standard deviation of the noise in units of the clip norm.
+        steps (int): number of steps.
+        sampling_rate (float): probability with which a record joins a step, 0 to 1.
+        delta (float): δ of the guarantee.
+        relation (str): ``replace``, ``add_remove`` or ``zero_out``.
+        accountant (str): ``pld``, ``gdp`` or ``moments``.
+
+    Returns:
+        float: ε, an upper bound (``gdp``: exact).
+
+    Example:
+        >>> round(epsilon(112, 2000, accountant="gdp"), 4)
+        3.3801
+    """
     from private_graphs.privacy.named_accountants import epsilon_for
 
     return epsilon_for(accountant, noise_multiplier, steps, sampling_rate, delta, relation)

@@ -29,7 +29,7 @@ from private_graphs.core.streams import Streams
 from private_graphs.documents.declaration import needed
 from private_graphs.documents.hashing import tokens
 from private_graphs.documents.ledger import BudgetLedger
-from private_graphs.documents.model import load
+from private_graphs.documents.model_file import load
 from private_graphs.documents.release import METHODS, PlannedRelease, planned_release, terms_of
 from private_graphs.documents.tables import KNOWN, PUBLIC_TEST, TEST, TRAINING, read_documents
 from private_graphs.documents.unit_sums import (
@@ -119,6 +119,8 @@ LIMITS = (
     "This is evidence, never a bound: an attacker who knows more may see more.",
     "Random halves understate: somebody who knows nine of ten units sees more of the tenth.",
     "Means hide people: a few may be exposed where most are not. The proof holds for each.",
+    "Half of the classifiers name the most exposed 1 %, the other half measure them: where little "
+    "leaks, chance names them, and their AUC may lie below the average.",
     "Keep this private: it reads protected documents without noise, and spends no epsilon only "
     "because nobody else sees it.",
 )

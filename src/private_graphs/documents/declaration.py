@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from private_graphs.core.bounded_files import parsed_json
+from private_graphs.core.bounded_files import parsed_json, read_bounded
 from private_graphs.core.errors import (
     UsageError,
     UserError,
@@ -25,7 +25,7 @@ from private_graphs.core.errors import (
     why_no_text,
     wrong_fields,
 )
-from private_graphs.core.files import content_of, sha256_of, write_text
+from private_graphs.core.files import names_in, sha256_of, write_text
 from private_graphs.core.limits import MOST_COUNT, MOST_EDGES, SMALLEST_DELTA
 from private_graphs.core.private_files import hide_from_git
 from private_graphs.datasets.graph_names import free_name
@@ -209,7 +209,7 @@ def declared(name: str, data: Path) -> Declaration | None:
     if os.sep in name or not os.path.lexists(path):
         return None
     try:
-        return Declaration.model_validate_json(content_of(path))
+        return Declaration.model_validate_json(read_bounded(path))
     except (OSError, ValidationError) as error:
         why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
         raise UserError(
@@ -230,7 +230,7 @@ def changes_of(spec: Declaration) -> list[str]:
 
 def known_names(data: Path) -> list[str]:
     """Return the names of all declarations, sorted."""
-    return sorted(path.stem for path in folder_of(data).glob("*.json"))
+    return sorted(name[:-5] for name in names_in(folder_of(data)) if name.endswith(".json"))
 
 
 def needed(name: str, data: Path) -> Declaration:
@@ -281,9 +281,10 @@ def keep(declaration: Declaration, data: Path) -> Path:
 def ledger_states(data: Path) -> dict[Path, LedgerState]:
     """Return what the declarations beside a ledger have seen of it; damaged ones are left out."""
     found = {}
-    for path in folder_of(data).glob("*.json"):
-        with suppress(OSError, ValueError, TypeError):
-            if state := parsed_json(content_of(path)).get("ledger"):
+    for name in known_names(data):
+        path = folder_of(data) / f"{name}.json"
+        with suppress(OSError, UserError, ValueError, TypeError):
+            if state := parsed_json(read_bounded(path)).get("ledger"):
                 found[path] = LedgerState.model_validate(state)
     return found
 

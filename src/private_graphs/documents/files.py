@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from private_graphs.core.bounded_files import parsed_json
+from private_graphs.core.bounded_files import parsed_json, read_bounded
 from private_graphs.core.errors import counted, listed
-from private_graphs.core.files import content_of, sync, write_json, write_text
+from private_graphs.core.files import sync, write_json, write_text
 from private_graphs.core.private_files import private_folder, private_path
 from private_graphs.core.spreadsheets import table_text
 from private_graphs.core.version import __version__
@@ -44,7 +44,7 @@ protected texts without noise: for the owner alone.
 def state_in(folder: Path, ledger: Path) -> LedgerState | None:
     """Return what the release in a folder has seen of a ledger; None if there is none of it."""
     with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-        seen = parsed_json(content_of(folder / _LEDGER))
+        seen = parsed_json(read_bounded(folder / _LEDGER))
         if seen.pop("folder") == str(ledger.resolve()):
             return LedgerState.model_validate(seen)
     return None
@@ -250,10 +250,10 @@ def page(
     card += _sentences(size_words(result.sizes, unit))
     if result.linked is not None:
         card += _sentences([result.linked.sentence])
-        if max(result.linked.odds):
+        if result.linked.tie:
             card.append(
                 "'private-graphs predict --edges LINKS' takes new documents with their links to "
-                "these public ones, whose ids and classes the model has."
+                "these public ones, whose ids and votes the model has."
             )
     return [
         ("Who is protected", whom),

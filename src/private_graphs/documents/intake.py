@@ -56,13 +56,45 @@ def declare(
 ) -> Declared:
     """Declare a table of documents: whom a guarantee protects, what is public, what may be spent.
 
-    ``nodes`` and ``edges`` are files, or DataFrames, of which a copy that only you can read is kept
-    beside the declaration, as ``classify`` reads them again. Without ``public`` and
-    ``public_files`` nobody is public. Documents without a label are kept: they are protected and
-    predicted. ``model`` is a public model that reads the texts in place of words: a folder (BERT,
-    sentence-transformers), a fastText file, or a name of the download rules.
-    Where all documents are public, ``edges`` and ``max_edges``
-    protect the links. Returns counts for the owner, and writes the declaration.
+    Writes the declaration, and returns counts for the owner. Documents without a label are kept:
+    they are protected and predicted. Of a DataFrame a copy that only you can read is kept beside
+    the declaration, as ``classify`` reads it again.
+
+    Args:
+        name (str): name of the declaration: lower-case letters, digits.
+        nodes (path or DataFrame): table of documents: CSV, Parquet, JSON lines or a sheet.
+        text (str or list of str): columns with text.
+        label (str): column with the class; cells may be empty.
+        edges (path or DataFrame): table of links between documents; those of private documents are
+            not read.
+        id (str): column with the ids, which are public.
+        unit (str): column with the person whom a document belongs to; None protects documents.
+        max_per_unit (int): documents kept of one person, at least 1; by default 5.
+        public (str): column that says ``yes`` for public documents; None: nobody is public.
+        public_files (path): folder with tables of further, public documents.
+        classes (list of str): names of the classes; by default those of public documents.
+        test_share (float): share of the units that only test, 0 to .5; by default .2, from 3,000
+            units on .1, and 0 with public documents.
+        delta (float): δ of all ε; by default the largest power of ten up to 1/(10 n) for n units.
+        budget (float): largest ε that anybody's documents may spend over all releases.
+        vocabulary (path): public list of words, made without these documents.
+        model (str or path): public model that reads the texts in place of words: a folder (BERT,
+            sentence-transformers), a fastText file, or a name of the download rules.
+        encoding (str): encoding of CSV files; by default UTF-8.
+        unknown_edges (str): ``refuse`` or ``drop`` links to ids that no document has.
+        drop_empty (bool): whether to leave out documents without text.
+        source, target (str): columns of the links; by default these names.
+        max_edges (int): where all documents are public, a bound on the number of links that is
+            known without looking at them; it protects the links.
+        data (path): folder of raw files; declarations and the ledger lie beside it.
+
+    Returns:
+        Declared: what is protected, public and dropped, for the owner alone.
+
+    Example:
+        >>> declare("letters", nodes="letters.csv", text=["title", "text"],
+        ...         label="department", unit="patient", budget=4,
+        ...         classes=["surgery", "cardiology"])  # doctest: +SKIP
 
     Raises:
         UserError: tables that cannot be used, with file and line.
@@ -102,13 +134,7 @@ def _declared(spec: Declaration, data: Path, vectors: ModelVectors | None) -> De
     from private_graphs.datasets.spelling import shown
     from private_graphs.documents.earlier import earlier_releases, people_of
     from private_graphs.documents.ledger import BudgetLedger
-    from private_graphs.documents.tables import (
-        PUBLIC,
-        TEST,
-        TRAINING,
-        read_documents,
-        read_links,
-    )
+    from private_graphs.documents.tables import PUBLIC, TEST, TRAINING, read_documents
     from private_graphs.privacy.calibration import refuse_large_delta
 
     _require_files(spec)
@@ -131,7 +157,11 @@ def _declared(spec: Declaration, data: Path, vectors: ModelVectors | None) -> De
             f"{next(filter(None, hints), '')}"
         )
     refuse_large_delta(delta_of(spec, protected), protected)
-    _, lost = read_links(spec, docs.ids)
+    lost: dict[str, int] = {}
+    if spec.edges is not None:
+        from private_graphs.documents.link_tables import read_links
+
+        lost = read_links(spec, docs.ids)[1]
     ledger = BudgetLedger(data)
     entries = ledger.entries()
     people = people_of(spec, docs, ledger) if entries else None

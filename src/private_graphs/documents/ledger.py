@@ -28,10 +28,11 @@ from typing import Any
 
 import numpy as np
 
-from private_graphs.core.bounded_files import parsed_json
+from private_graphs.core.bounded_files import parsed_json, read_bounded
 from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.errors import UsageError, UserError, counted, naming
-from private_graphs.core.files import content_of, sync, write_text
+from private_graphs.core.files import names_in, sync, write_text
+from private_graphs.core.limits import MOST_TABLE_BYTES
 from private_graphs.core.private_files import hide_from_git, private_path
 from private_graphs.datasets.spelling import seen
 from private_graphs.documents.accounts import (
@@ -107,7 +108,7 @@ class BudgetLedger:
     def _key(self) -> bytes:
         """Return the key of the hashes; it is made once. The lock is held."""
         path = self.folder / _KEY
-        key = content_of(path) if path.exists() else b""
+        key = read_bounded(path) if path.exists() else b""
         if len(key) == _KEY_BYTES:
             return key
         if self._path.exists():
@@ -189,7 +190,7 @@ class BudgetLedger:
 
     def _lines(self) -> list[dict[str, Any]]:
         """Return the checked lines; the lock is held."""
-        raw = content_of(self._path) if self._path.exists() else b""
+        raw = read_bounded(self._path, MOST_TABLE_BYTES) if self._path.exists() else b""
         complete, _, torn = raw.rpartition(b"\n")
         written = complete.split(b"\n") if complete else []
         lines, key = [], self._key() if raw else b""
@@ -219,7 +220,7 @@ class BudgetLedger:
         A process that is killed between the two files leaves one line more than is counted.
         """
         path = self.folder / _LINES
-        digits = content_of(path) if path.exists() else b"0"
+        digits = read_bounded(path) if path.exists() else b"0"
         written = int(digits) if digits.isdigit() and len(digits) < 20 else -1
         if written < 0 or not 0 <= count - written <= 1:
             if count < written:
@@ -355,7 +356,7 @@ class BudgetLedger:
     def _count(self, lines: int) -> None:
         """Write the number of lines, unless it is there; one may miss after a kill."""
         path = self.folder / _LINES
-        if (content_of(path) if path.exists() else b"0") != (told := str(lines).encode()):
+        if (read_bounded(path) if path.exists() else b"0") != (told := str(lines).encode()):
             with private_path(path) as temporary:
                 _forced(temporary, os.O_TRUNC, told)
 
@@ -373,14 +374,13 @@ class BudgetLedger:
             with self._locked():
                 lines = self._lines()
                 unfinished = self._unfinished(lines)
-                for path in (self.folder / _NOISE).glob("*"):
-                    if path.name not in unfinished:
-                        path.unlink()  # of a process that was killed before its line, or after
-                    else:
-                        key.others += 1
+                names = names_in(self.folder / _NOISE)
+                for name in {*names} - {*unfinished}:  # of killed processes
+                    (self.folder / _NOISE / name).unlink()
+                key.others = len({*names} & {*unfinished})
                 if release := self._begun(lines, computation):
                     path = self.folder / _NOISE / release
-                    key = NoiseKey(computation, content_of(path), release)
+                    key = NoiseKey(computation, read_bounded(path), release)
                     self._hold(path, key)
             yield key
         finally:
@@ -399,7 +399,7 @@ class BudgetLedger:
         for release, mark in self._unfinished(lines).items():
             path = self.folder / _NOISE / release
             if path.exists():
-                key = NoiseKey(computation, content_of(path))
+                key = NoiseKey(computation, read_bounded(path))
                 if len(key.secret) == _KEY_BYTES and hmac.compare_digest(key.mark, mark):
                     return release
         return ""

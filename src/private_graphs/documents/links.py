@@ -22,6 +22,7 @@ from private_graphs.documents.declaration import LINK, Declaration, delta_of
 from private_graphs.documents.earlier import earlier_releases, people_of
 from private_graphs.documents.hashing import PublicWords
 from private_graphs.documents.ledger import BudgetLedger
+from private_graphs.documents.link_tables import read_links
 from private_graphs.documents.release import (
     LINK_METHOD,
     Drawn,
@@ -30,14 +31,7 @@ from private_graphs.documents.release import (
     public_quality,
     statement_of,
 )
-from private_graphs.documents.tables import (
-    KNOWN,
-    PUBLIC,
-    TEST,
-    TRAINING,
-    Documents,
-    read_links,
-)
+from private_graphs.documents.tables import KNOWN, PUBLIC, TEST, TRAINING, Documents
 from private_graphs.documents.unit_sums import Terms, mu_of
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import method_named

@@ -1,9 +1,9 @@
-"""Votes of public neighbours: what a link to a public document of a class tells of a document.
+"""Votes of public neighbours: what a link to a public document tells of a document's class.
 
-Nothing is trained with links. How often linked documents share a class is counted on links whose
-two ends are public, so that no link of a private document is read. A document's own links to public
-ones are read when it is predicted: each adds the log-odds of its neighbour's class to the scores
-(docs/privacy.md §16, "Public neighbours").
+Nothing is trained with links. How much links tell is fitted to those whose two ends are public, so
+that no link of a private document is read: by the classes of these documents, where they are known,
+else by what the release says of their texts. A document's own links to public ones are read when it
+is predicted: each adds log-odds to its scores (docs/privacy.md §16, "Public neighbours").
 """
 
 from __future__ import annotations
@@ -13,73 +13,117 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import scipy.optimize
+from scipy.special import softmax
 
 from private_graphs.core.errors import counted
 from private_graphs.datasets.own_tables import read_table
 from private_graphs.datasets.spelling import seen
 
 _LINKS_BY_CHANCE = 4.0
-"""Links that are added to those that are counted, with classes drawn by chance."""
+"""Links that are added to those that are there, with classes drawn by chance."""
+_ROUNDS = 2
+"""Rounds in which documents without a class are scored by neighbours without one."""
+_LEAST_SLOPE = 1e-9
+"""Slope of the likelihood at no tie, relative to the number of links, below which there is none."""
 
 
 @dataclass(frozen=True)
 class LinkFacts:
-    """Links among public documents with a class."""
+    """What links among public documents tell of classes."""
 
     links: int
     same: float
     """Share of the links that join two documents of one class."""
     chance: float
     """This share if classes were drawn independently."""
-    odds: tuple[float, ...]
-    """(K,) what a link to a document of a class adds to the log-odds of this class; 0: nothing."""
+    tie: float
+    """h: probability that a link makes its ends of one class, whatever the shares of classes."""
+    shares: tuple[float, ...]
+    """(K,) shares p of the classes among the ends of links."""
 
     @classmethod
-    def of(cls, ends: np.ndarray, n_classes: int) -> LinkFacts:
-        """Count links whose two ends have the classes ``ends`` (2, links).
+    def of(cls, beliefs: np.ndarray, links: np.ndarray) -> LinkFacts:
+        """Fit what (2, L) ``links`` tell; ``beliefs`` (documents, K) are probabilities of classes.
 
         A neighbour's class is that of the document with probability h, else drawn with the shares
-        p of the classes among the ends of links: a neighbour of class c multiplies the odds of c by
-        1 + h / ((1 - h) p_c). h >= 0 is fitted to the links and four more by chance, so that few
-        links, and links that join classes by chance, tell nothing.
+        p. So two ends with beliefs q and q', independent given their classes, are linked with a
+        likelihood in proportion to 1 - h + h Σ_c q_c q'_c / p_c: h is its maximum over the links
+        and four more by chance, so that few links, and links by chance, tell nothing.
         """
-        links = ends.shape[1]
-        counts = np.bincount(ends.ravel(), minlength=n_classes) + 1.0
-        shares = counts / counts.sum()
-        chance = float((shares**2).sum())
-        within = int((ends[0] == ends[1]).sum())
-        same = (within + _LINKS_BY_CHANCE * chance) / (links + _LINKS_BY_CHANCE)
-        bound = max(same - chance, 0.0) / (1 - chance)
-        odds = np.log1p(bound / ((1 - bound) * shares))
-        return cls(links, within / max(links, 1), chance, tuple(odds.tolist()))
+        first, second = beliefs[links[0]], beliefs[links[1]]
+        shares = first.sum(axis=0) + second.sum(axis=0) + 1.0
+        shares /= shares.sum()
+        chance, both = float((shares**2).sum()), first * second
+        ratios = np.concatenate([(both / shares).sum(axis=1), 1 / shares, [0.0]])
+        weights = np.concatenate([
+            np.ones(len(both)), _LINKS_BY_CHANCE * shares**2, [_LINKS_BY_CHANCE * (1 - chance)]
+        ])  # fmt: skip
+
+        def slope(tie: float) -> float:  # of a concave function, to minus infinity at 1
+            return float((weights * (ratios - 1) / (1 - tie + tie * ratios)).sum())
+
+        tie = 0.0
+        if slope(0.0) > _LEAST_SLOPE * weights.sum():
+            tie = float(scipy.optimize.brentq(slope, 0.0, 1 - 1e-12))
+        same = float(both.sum()) / max(len(both), 1)
+        return cls(len(both), same, chance, tie, tuple(shares.tolist()))
+
+    def odds(self, beliefs: np.ndarray) -> np.ndarray:
+        """Return (documents, K): what a link to each document adds to the log-odds of each class.
+
+        With belief q in the neighbour, 1 + h/(1 - h) q_c / p_c is the factor of the odds of c.
+        """
+        return np.log1p(self.tie / (1 - self.tie) * beliefs / np.array(self.shares))
 
     @property
     def sentence(self) -> str:
         """Return the facts in words."""
         head = f"{counted(self.links, 'link')} among public documents"
-        if not self.links or not max(self.odds):
+        if not self.tie:
             return f"{head}: they do not tell classes apart, so that links are not used"
-        low, high = min(self.odds), max(self.odds)
+        odds = self.odds(np.eye(len(self.shares))).diagonal()
         return (
             f"{head}, {100 * self.same:.0f} % within a class ({100 * self.chance:.0f} % by "
-            f"chance): a link to a public document adds {low:.1f} to {high:.1f} to the log-odds of "
-            "its class"
+            f"chance): a link to a public document adds {min(odds):.1f} to {max(odds):.1f} to the "
+            "log-odds of its class"
         )
 
 
 @dataclass(frozen=True, eq=False)
+class Voted:
+    """Public documents, after those that are linked have voted on each other."""
+
+    scores: np.ndarray
+    """(documents, K), votes included."""
+    facts: LinkFacts
+    odds: np.ndarray
+    """(documents, K) votes of each on a document that is linked to it."""
+
+
+def voted(scores: np.ndarray, labels: np.ndarray, links: np.ndarray) -> Voted:
+    """Let documents vote: by their class in ``labels`` (documents,), where it is -1 by ``scores``.
+
+    ``scores`` (documents, K) of texts alone; those of documents with a class are not read for their
+    votes. ``links`` (2, L), each once.
+    """
+    pairs, unknown = np.hstack([links, links[::-1]]), labels < 0
+    beliefs = np.where(unknown[:, None], softmax(scores, axis=1), np.eye(scores.shape[1])[labels])
+    for _ in range(_ROUNDS):
+        facts = LinkFacts.of(beliefs, links)
+        odds = facts.odds(beliefs)
+        total = scores + votes_of(pairs, odds, len(scores))
+        beliefs = np.where(unknown[:, None], softmax(total, axis=1), beliefs)
+    return Voted(total, facts, odds)
+
+
+@dataclass(frozen=True, eq=False)
 class PublicNeighbours:
-    """Public documents with a class, which vote on documents that are linked to them."""
+    """Public documents, which vote on documents that are linked to them."""
 
     ids: tuple[str, ...]
-    labels: np.ndarray
-    """(documents,) classes."""
     odds: np.ndarray
-    """(K,) see ``LinkFacts``."""
-
-    def votes(self, pairs: np.ndarray, size: int) -> np.ndarray:
-        """Return (size, K) votes, for (2, P) places that are asked, and documents that vote."""
-        return votes_of(pairs[0], self.labels[pairs[1]], size, self.odds)
+    """(documents, K) see ``LinkFacts.odds``."""
 
     def read(self, path: Path, source: str, target: str, encoding: str = "utf-8") -> LinkVotes:
         """Read a table of links; of each, an end that is one of these documents votes on the other.
@@ -108,7 +152,7 @@ class PublicNeighbours:
             codes = [names.setdefault(sources[row], len(names)) for row in rows]
             pairs = np.hstack([pairs, np.array([codes, votes[rows]], np.int64).reshape(2, -1)])
         pairs = np.unique(pairs, axis=1)  # a link that is given twice is one link
-        return LinkVotes(names, self.votes(pairs, len(names)))
+        return LinkVotes(names, votes_of(pairs, self.odds, len(names)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +173,8 @@ class LinkVotes:
         return votes, int(linked.sum())
 
 
-def votes_of(rows: np.ndarray, classes: np.ndarray, size: int, odds: np.ndarray) -> np.ndarray:
-    """Return (size, K): ``odds`` of a neighbour's class, added up by row."""
-    votes = np.zeros((size, len(odds)))
-    np.add.at(votes, (rows, classes), odds[classes])
+def votes_of(pairs: np.ndarray, odds: np.ndarray, size: int) -> np.ndarray:
+    """Return (size, K): ``odds`` of the second of (2, P) ``pairs``, added up by the first."""
+    votes = np.zeros((size, odds.shape[1]))
+    np.add.at(votes, pairs[0], odds[pairs[1]])
     return votes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +11,8 @@ from typing import TextIO
 import numpy as np
 from scipy.special import softmax
 
-from private_graphs.core.errors import UsageError, counted, listed
+from private_graphs.core.errors import UsageError, counted, listed, naming
+from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.private_files import private_path
 from private_graphs.core.spreadsheets import table_text
 from private_graphs.datasets.spelling import looks
@@ -134,12 +135,42 @@ class Predictions:
         )  # fmt: skip
 
 
+def _refuse_other(out: Path, tables: Iterable[Path]) -> None:
+    """Raise UsageError where predictions would take the place of anything but predictions, or lie
+    among files that may be given away."""
+    if (out.parent / MANIFEST).exists():
+        raise UsageError(
+            f"--out is {out}, in a folder of finished results ({MANIFEST}): predictions are not to "
+            "be given away with them; choose another folder"
+        )
+    if not out.is_file():
+        return
+    if any(table.exists() and out.samefile(table) for table in tables):
+        raise UsageError(f"--out is {out}, a table that is read; choose another name")
+    header = table_text(["id", "class", "score"], []).strip().encode()
+    with naming(out), open(out, "rb") as stream:
+        start = stream.read(len(header))
+    if start not in (b"", header):
+        raise UsageError(
+            f"--out is {out}, which is there and has no predictions; choose another name, or "
+            "remove the file if nobody needs it"
+        )
+
+
 @contextmanager
-def written_to(predictions: Predictions, out: Path | None) -> Iterator[Predictions]:
-    """Write the lines of predictions into a file that its owner alone can read, when all are."""
+def written_to(
+    predictions: Predictions, out: Path | None, tables: Iterable[Path] = ()
+) -> Iterator[Predictions]:
+    """Write the lines of predictions into a file that its owner alone can read, when all are.
+
+    Raises:
+        UsageError: ``out`` is one of the ``tables`` that are read, another file than one of
+            predictions, or in a folder with a manifest.
+    """
     if out is None:
         yield predictions
         return
+    _refuse_other(out, tables)
     with private_path(out) as temporary:
         with open(temporary, "w", encoding="utf-8", newline="") as stream:
             predictions.begin(stream)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from private_graphs.core.bounded_files import parsed_json
+from private_graphs.core.bounded_files import parsed_json, read_bounded
 from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.errors import (
     UsageError,
@@ -24,7 +24,7 @@ from private_graphs.core.errors import (
     require_text,
     suggest,
 )
-from private_graphs.core.files import content_of, sha256_of
+from private_graphs.core.files import names_in, sha256_of
 from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.spreadsheets import table_text
 from private_graphs.documents.accounts import (
@@ -57,20 +57,13 @@ from private_graphs.documents.declaration import (
     require_current,
 )
 from private_graphs.documents.earlier import earlier_releases, people_of
-from private_graphs.documents.hashing import HashedWords, listed_words
+from private_graphs.documents.hashing import HashedWords, PublicWords, listed_words
 from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.noise import NoiseKey, computation_of
 from private_graphs.documents.payment import AnswerDigest, paid, rehearsed
 from private_graphs.documents.prediction import score_columns
-from private_graphs.documents.tables import (
-    PUBLIC,
-    TEST,
-    TRAINING,
-    Documents,
-    read_documents,
-    read_links,
-)
+from private_graphs.documents.tables import PUBLIC, TEST, TRAINING, Documents, read_documents
 from private_graphs.documents.unit_sums import (
     FEWEST_TEXTS,
     ClassSums,
@@ -83,7 +76,6 @@ from private_graphs.documents.unit_sums import (
     scores_of,
 )
 from private_graphs.documents.unit_words import WordSums
-from private_graphs.documents.vectors import ModelVectors
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.methods.word_prior import shrunk_sizes
 from private_graphs.privacy.accountants import gdp_mu
@@ -266,6 +258,8 @@ class Drawn:
     predicted: tuple[tuple[str, str], ...] = ()
     """Without a model: ids of documents, and their classes."""
     sizes: tuple[ClassSize, ...] = ()
+    linked: LinkFacts | None = None
+    """What links among public documents tell; None without one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,7 +308,13 @@ class PlannedRelease:
         """Return the bytes of the model and classes in ``release``, and of those in ``private``."""
         n_classes = len(self.docs.classes)
         weights = np.zeros((self.training.features.columns + 1, n_classes))
-        model = self._model(weights, np.ones(n_classes))
+        voters = None
+        if self.facts is not None and self.public is not None:
+            from private_graphs.documents.neighbours import PublicNeighbours
+
+            ids = self.public.ids
+            voters = PublicNeighbours(ids, np.zeros((len(ids), n_classes)))
+        model = self._model(weights, np.ones(n_classes), voters)
         return len(model.content()) + self._room(*PUBLIC), self._room(TRAINING, TEST)
 
     def _room(self, *sides: int) -> int:
@@ -325,13 +325,15 @@ class PlannedRelease:
         numbers = [0.1234] * (len(header) - 2)
         return len(table_text(header, ((name, longest, *numbers) for name in ids)).encode())
 
-    def _model(self, weights: np.ndarray, sizes: np.ndarray) -> ReleasedModel:
+    def _model(
+        self, weights: np.ndarray, sizes: np.ndarray, neighbours: PublicNeighbours | None
+    ) -> ReleasedModel:
         mean = max(float(sizes.sum()), 1.0) / len(sizes)
         shares = shrunk_sizes(sizes, self.training.size_noise, mean)
         return ReleasedModel(
             self.training.features, weights, self.docs.classes, self.spec.text, self.spec.id,
             self.spec.name, shares=tuple((shares / shares.sum()).tolist()),
-            epsilon=self.epsilon, neighbours=self.neighbours,
+            epsilon=self.epsilon, neighbours=neighbours,
         )  # fmt: skip
 
     @property
@@ -349,13 +351,8 @@ class PlannedRelease:
 
     @property
     def facts(self) -> LinkFacts | None:
-        """What links among public documents tell; None without one."""
+        """What links among public documents with a class tell; None without a link."""
         return None if self.public is None else self.public.facts
-
-    @property
-    def neighbours(self) -> PublicNeighbours | None:
-        """Public documents that vote on those that are linked to them."""
-        return None if self.public is None else self.public.neighbours
 
     def lines(
         self, before: Account, after: Account, free: dict[str, np.ndarray] | None
@@ -372,7 +369,7 @@ class PlannedRelease:
             "release/ (model.safetensors, predictions.csv of public documents, statement.json, "
             "README.md, report.html), private/ (predictions.csv)",
             terms_of(self.docs, *PUBLIC), free,
-            () if self.facts is None else (f"links       {self.facts.sentence}",),
+            (f"links       {self.public.links_words}",) if self.public and self.facts else (),
         )  # fmt: skip
 
     def drawn(self, free: dict[str, np.ndarray] | None, door: Door) -> Drawn:
@@ -381,23 +378,28 @@ class PlannedRelease:
         noisy: Any = training.released(terms_of(docs, TRAINING), door)
         known = training.public_sums(terms_of(docs, *PUBLIC))
         weights, sizes = training.read_out(noisy, known)
-        model = self._model(weights, sizes)
+        facts, neighbours = None, None
+        if self.public is not None:
+            facts, neighbours = self.public.neighbours(
+                partial(scores_of, weights, training.features)
+            )
+        model = self._model(weights, sizes, neighbours)
         majority = int(sizes.argmax())
         if self.count_lattice is None:
-            quality = self._public_quality(noisy, majority, free)
+            quality = self._public_quality(noisy, majority, free, neighbours is not None)
         else:
             test = terms_of(docs, TEST)
             predicted = scores_of(weights, training.features, test.texts).argmax(axis=1)
             quality = self._noisy_quality(test, predicted, majority, door)
         door.close()
         least, error = training.least_class, training.size_noise
-        return Drawn(quality, model, sizes=tuple(
+        return Drawn(quality, model, linked=facts, sizes=tuple(
             ClassSize(name, units, error, units >= least)
             for name, units in zip(docs.classes, sizes.tolist(), strict=True)
         ))  # fmt: skip
 
     def _public_quality(
-        self, noisy: Any, majority: int, free: dict[str, np.ndarray] | None
+        self, noisy: Any, majority: int, free: dict[str, np.ndarray] | None, neighbours: bool
     ) -> Quality | None:
         """Answer about each fold of the public documents by a classifier that reads the others."""
         training, public = self.training, self.public
@@ -408,10 +410,11 @@ class PlannedRelease:
             weights, _ = training.read_out(noisy, training.public_sums(taught))
             return scores_of(weights, training.features, texts)
 
-        words = public.crossed(scores)
-        predicted = (words + public.votes).argmax(axis=1)
-        quality = public_quality(self.docs.classes, public.terms, predicted, majority, free)
-        if quality is None or public.neighbours is None:
+        words, linked = public.answers(scores)
+        quality = public_quality(
+            self.docs.classes, public.terms, linked.argmax(axis=1), majority, free
+        )
+        if quality is None or not neighbours:
             return quality
         without = right_share(public.terms, words.argmax(axis=1))
         return replace(quality, without_links=without)
@@ -446,18 +449,18 @@ class PlannedRelease:
         """Return the privacy statement of the release; ``secret`` keys the hash of its table."""
         spec, docs = self.spec, self.docs
         known, features = len(docs.on(*PUBLIC)), self.training.features
-        if isinstance(features, ModelVectors):
-            by = f"vectors of {features.name}"
-            read_by = f"{by}, a model (sha256 {features.digest}) that was trained on other texts"
-        elif isinstance(features, HashedWords):
+        if isinstance(features, HashedWords):
             by = "hashed words"
             read_by = "a hash that was fixed in advance; " + (
                 "words outside a public list are not read" if spec.vocabulary
                 else "no vocabulary is made"
             )  # fmt: skip
-        else:
+        elif isinstance(features, PublicWords):
             by = "words of public documents"
             read_by = f"words, weights and axes of {counted(known, 'public document')}"
+        else:
+            by = f"vectors of {features.name}"
+            read_by = f"{by}, a model (sha256 {features.digest}) that was trained on other texts"
         return statement_of(
             spec, *self.queries, (self.unit, self.relation, self.delta, self.protected),
             self.epsilon, method, secret or fresh_bytes(),
@@ -466,7 +469,7 @@ class PlannedRelease:
             inference="params_only",
             selection=Selection(n_configs=1, data="nothing: a fixed rule of public numbers"),
             preprocessing=f"texts become rows by {read_by}" + (
-                "" if self.neighbours is None else
+                "" if self.facts is None else
                 "; links among public documents say how often linked ones share a class"
             ),
             public_facts=(
@@ -508,10 +511,31 @@ def classify(
 ) -> Classified:
     """Train a classifier of declared documents with one private release, and write its files.
 
-    ``scenario`` text protects documents; edges protects the links between public ones. The tables
-    are read and checked first, for their ids; the ledger is written before anything is computed
-    from a private text, label or link. ``dry_run`` computes nothing from them and draws nothing: it
-    returns what would be spent.
+    The tables are read and checked first, for their ids; the ledger is written before anything is
+    computed from a private text, label or link.
+
+    Args:
+        name (str): a declaration.
+        epsilon (float): ε of this release, above 0.
+        method (str): ``word_sums``, ``class_sums`` or ``dp_linear``; None chooses by the
+            declaration.
+        scenario (str): ``text`` protects documents, ``edges`` the links between public ones.
+        out (path): folder for ``release`` and ``private``; None writes no files.
+        dry_run (bool): whether only to return what would be spent: nothing is computed from private
+            texts, labels or links, and nothing is drawn.
+        force (bool): whether to overwrite an earlier run in ``out``; its ε stays spent.
+        data (path): folder of raw files, as in ``declare``.
+        contact (str): whom the page of the release names.
+        device (str): ``auto``, ``cpu`` or ``cuda``, where a model reads texts.
+        say (callable): gets one line per step, by default nothing is printed.
+        command (str): name of the caller in messages.
+
+    Returns:
+        Classified: the verdict, what was spent, and the files.
+
+    Example:
+        >>> result = classify("letters", epsilon=2, out="january")  # doctest: +SKIP
+        >>> result.quality.sentence, result.spent  # doctest: +SKIP
 
     What can be known to fail is tried before the ledger is charged. A release that was charged and
     interrupted is continued by the same call, with the same noise and at no further cost; every
@@ -561,16 +585,15 @@ def classify(
             account = plan.people, plan.delta, plan.costs, plan.links
             base: dict[str, Any] = dict(
                 name=name, method=method, epsilon=epsilon, delta=plan.delta, unit=plan.unit_name,
-                units=plan.protected, budget=spec.budget, linked=plan.facts,
+                units=plan.protected, budget=spec.budget,
             )  # fmt: skip
             free = plan.free_rows()
             if dry_run:
                 before, after = (charged_account(ledger.entries(), *account, asked=asked)
                                  for asked in (False, True))  # fmt: skip
                 return Classified(
-                    **base, spent_before=before.spent, spent=after.spent, quality=None,
-                    statement=None,
-                    release=None, private=None,
+                    **base, linked=plan.facts, spent_before=before.spent, spent=after.spent,
+                    quality=None, statement=None, release=None, private=None,
                     plan=(*plan.lines(before, after, free), *([_PAID] if noise.release else [])),
                 )  # fmt: skip
             statement = plan.statement(method, noise.derived("fingerprint"))
@@ -583,8 +606,8 @@ def classify(
                 Classified, **base, statement=statement.model_dump(mode="json"),
                 release=folder / "release", private=folder / "private" if room[1:] else None,
             )  # fmt: skip
-            page(result(spent_before=0.0, spent=epsilon, quality=None), statement, spec,
-                 docs.classes, contact, "date")  # fmt: skip
+            page(result(spent_before=0.0, spent=epsilon, quality=None, linked=plan.facts),
+                 statement, spec, docs.classes, contact, "date")  # fmt: skip
             with rehearsed(folder, room):
                 _charge(ledger, plan, noise, spec, docs, say, command=command, graph=name,
                         method=method)  # fmt: skip
@@ -603,7 +626,7 @@ def classify(
                                        for asked in (False, True))  # fmt: skip
                 found = result(
                     spent_before=spent_before, spent=spent, quality=drawn.quality,
-                    sizes=drawn.sizes,
+                    sizes=drawn.sizes, linked=drawn.linked,
                 )  # fmt: skip
                 write_run(
                     found, statement, drawn, docs, spec, contact, entries[index], ledger.folder
@@ -706,9 +729,10 @@ def _refuse_earlier(folder: Path, force: bool, continued: str | None) -> None:
         force = True
     elif continued is not None:
         with suppress(ValueError, TypeError, KeyError):
-            force = force or parsed_json(content_of(manifest))["statement_ids"] == [continued]
+            force = force or parsed_json(read_bounded(manifest))["statement_ids"] == [continued]
     for part in ("release", "private"):
-        if not force and any((folder / part).glob("[!.]*")):  # others are of killed processes
+        written = [name for name in names_in(folder / part) if name[0] != "."]
+        if written and not force:  # hidden files are of killed processes
             raise UsageError(
                 f"{folder / part}: has the files of an earlier run; choose another --out, or "
                 "overwrite them with --force (what that run has spent stays in the ledger)"
@@ -798,6 +822,8 @@ def planned_release(
     words = listed_words(spec.vocabulary, spec.encoding) if spec.vocabulary else ()
     model = None
     if spec.model:
+        from private_graphs.documents.vectors import ModelVectors
+
         model = ModelVectors.find(spec.model, ledger.data, spec.model_sha256, device)
     public = PublicTexts([docs.texts[row] for row in docs.on(*PUBLIC)], words, model)
     arguments = public, trained, n_classes, epsilon, delta, unit
@@ -821,6 +847,7 @@ def public_documents(spec: Declaration, docs: Documents) -> PublicDocuments | No
     """Return the public documents and the links among them; None where nobody is public."""
     if not len(docs.units_on(*PUBLIC)):
         return None
+    from private_graphs.documents.link_tables import read_links
     from private_graphs.documents.rivals import PublicDocuments
 
     return PublicDocuments.of(docs, read_links(spec, docs.ids)[0])

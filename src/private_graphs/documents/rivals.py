@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
+from private_graphs.core.errors import counted
 from private_graphs.documents.answers import REGRESSION, SUMS
-from private_graphs.documents.neighbours import LinkFacts, PublicNeighbours, votes_of
+from private_graphs.documents.neighbours import LinkFacts, PublicNeighbours, Voted, voted
 from private_graphs.documents.tables import PUBLIC, Documents, keyed
 from private_graphs.documents.unit_sums import ClassSums, Terms, scores_of
 from private_graphs.documents.vectors import ModelVectors
@@ -30,7 +31,7 @@ Scores = Callable[[Terms, Sequence[str]], np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class PublicDocuments:
-    """Public documents, and the links whose two ends are among those with a class."""
+    """Public documents, and the links whose two ends are among them."""
 
     ids: tuple[str, ...]
     terms: Terms
@@ -45,8 +46,7 @@ class PublicDocuments:
         """Take the public documents; of (2, E) ``edges`` only those between two of them."""
         rows = docs.on(*PUBLIC)
         places = np.full(len(docs.ids), -1)
-        labelled = docs.labels[rows] >= 0
-        places[rows[labelled]] = np.flatnonzero(labelled)
+        places[rows] = np.arange(len(rows))
         ends = places[edges]
         units = docs.unit_of[rows]
         folds = np.array(keyed("folds", docs.units), dtype=np.uint64) % np.uint64(FOLDS)
@@ -63,43 +63,57 @@ class PublicDocuments:
 
     @cached_property
     def facts(self) -> LinkFacts | None:
-        """What links tell; None without one."""
+        """What links among documents with a class tell; None without a link among documents."""
         if not self.links.shape[1]:
             return None
-        return LinkFacts.of(self.terms.labels[self.links], self.n_classes)
+        labels = self.terms.labels
+        return LinkFacts.of(
+            np.eye(self.n_classes)[labels], self.links[:, (labels[self.links] >= 0).all(axis=0)]
+        )
 
-    @cached_property
-    def neighbours(self) -> PublicNeighbours | None:
-        """Documents with a class as neighbours; None where links tell nothing."""
-        if self.facts is None or not max(self.facts.odds):
-            return None
-        rows = np.flatnonzero(self.terms.labels >= 0)
-        return PublicNeighbours(
-            tuple(self.ids[row] for row in rows), self.terms.labels[rows],
-            np.array(self.facts.odds),
-        )  # fmt: skip
+    @property
+    def links_words(self) -> str:
+        """What is known of the links before a release."""
+        unknown = int((self.terms.labels[self.links] < 0).any(axis=0).sum())
+        if not unknown or self.facts is None:
+            return "" if self.facts is None else self.facts.sentence
+        return (
+            f"{counted(self.links.shape[1], 'link')} among public documents, {unknown:,} with an "
+            "end without a class: what they tell follows from the release"
+        )
 
-    @cached_property
-    def votes(self) -> np.ndarray:
-        """(documents, K) votes of linked documents, by the labels of other folds alone."""
-        labels, votes = self.terms.labels, np.zeros((len(self.ids), self.n_classes))
-        pairs = np.hstack([self.links, self.links[::-1]])  # who is asked, and a neighbour
-        for fold in range(FOLDS):
-            taught = self.links[:, (self.folds[self.links] != fold).all(axis=0)]
-            odds: np.ndarray = np.array(LinkFacts.of(labels[taught], self.n_classes).odds)
-            first, second = self.folds[pairs]
-            rows, neighbours = pairs[:, (first == fold) & (second != fold)]
-            votes += votes_of(rows, labels[neighbours], len(votes), odds)
-        return votes
+    def voted(self, scores: Callable[[Sequence[str]], np.ndarray], labels: np.ndarray) -> Voted:
+        """Return the documents after votes by ``labels``; of those without, texts are scored."""
+        rows, found = np.flatnonzero(labels < 0), np.zeros((len(labels), self.n_classes))
+        found[rows] = scores(self.terms.part(rows).texts)
+        return voted(found, labels, self.links)
 
-    def crossed(self, scores: Scores) -> np.ndarray:
-        """Return (documents, K) scores, of each fold by a classifier that reads the others."""
-        answers = np.zeros((len(self.ids), self.n_classes))
+    def neighbours(
+        self, scores: Callable[[Sequence[str]], np.ndarray]
+    ) -> tuple[LinkFacts | None, PublicNeighbours | None]:
+        """Return what links tell, with classes by ``scores`` where none is known, and documents
+        that vote; None without links, no documents where links tell nothing."""
+        if not self.links.shape[1]:
+            return None, None
+        result = self.voted(scores, self.terms.labels)
+        return result.facts, PublicNeighbours(self.ids, result.odds) if result.facts.tie else None
+
+    def answers(self, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
+        """Return (documents, K) scores of the texts alone, and with votes of linked documents.
+
+        Of each fold by a classifier that reads the others, and by votes that know no class of it.
+        """
+        alone = np.zeros((len(self.ids), self.n_classes))
+        linked = alone.copy()
         for fold in np.unique(self.folds):
-            rows = np.flatnonzero(self.folds == fold)
-            taught = self.terms.part(np.flatnonzero(self.folds != fold))
-            answers[rows] = scores(taught, self.terms.part(rows).texts)
-        return answers
+            asked = self.folds == fold
+            rows = np.flatnonzero(asked)
+            read = partial(scores, self.terms.part(np.flatnonzero(~asked)))
+            alone[rows] = read(self.terms.part(rows).texts)
+            if self.links.shape[1]:
+                labels = np.where(asked, -1, self.terms.labels)
+                linked[rows] = self.voted(read, labels).scores[rows]
+        return alone, linked if self.links.shape[1] else alone
 
     def rivals(self, sums: ClassSums) -> dict[str, np.ndarray] | None:
         """Return name -> (documents,) classes by public documents alone; None without a class.
@@ -110,10 +124,7 @@ class PublicDocuments:
         if not self.labelled:
             return None
         models = {SUMS: sums_alone(sums), REGRESSION: regression(sums)}
-        return {
-            name: (self.crossed(scores) + self.votes).argmax(axis=1)
-            for name, scores in models.items()
-        }
+        return {name: self.answers(scores)[1].argmax(axis=1) for name, scores in models.items()}
 
 
 def sums_alone(sums: ClassSums) -> Scores:

@@ -91,6 +91,16 @@ def _release_line(row: dict[str, Any]) -> str:
 def ledger(name: str | None = None, *, data: str | Path = DATA) -> Spent | list[Spent]:
     """Return what was spent by the units of a declaration; without a name, of all of them.
 
+    Args:
+        name (str): a declaration; None: all of them.
+        data (path): folder of raw files, as in ``declare``.
+
+    Returns:
+        Spent or list of Spent: ε of the most used unit and of the most used link.
+
+    Example:
+        >>> ledger("letters").spent  # doctest: +SKIP
+
     Raises:
         UserError: a line of the ledger that was changed or lost.
     """
@@ -208,6 +218,17 @@ class BudgetPlan:
 def plan_releases(name: str, releases: int, *, data: str | Path = DATA) -> BudgetPlan:
     """Return ε of each of so many further releases, which together spend what is left.
 
+    Args:
+        name (str): a declaration with a budget.
+        releases (int): number of further releases, at least 1.
+        data (path): folder of raw files, as in ``declare``.
+
+    Returns:
+        BudgetPlan: ε for each of them, with the most used unit in all.
+
+    Example:
+        >>> plan_releases("letters", 12)  # doctest: +SKIP
+
     Raises:
         UsageError: a declaration without a budget, or no release.
     """
@@ -267,7 +288,18 @@ def spent_on(id: str, name: str | None = None, *, data: str | Path = DATA) -> li
     """Return what was spent on the person, and on the document, that is called ``id``.
 
     A person pays for documents of theirs that were released by document, as far as declared tables
-    (that of ``name``, or all) have them.
+    have them.
+
+    Args:
+        id (str): id of a person or document.
+        name (str): the declaration whose table is read; None: all of them.
+        data (path): folder of raw files, as in ``declare``.
+
+    Returns:
+        list of SpentOn: ε and releases, for the person and for the document.
+
+    Example:
+        >>> spent_on("P000017")  # doctest: +SKIP
     """
     require_text(id=id)
     data = Path(data)
@@ -320,11 +352,20 @@ def add_spending(
     """Enter what another tool has spent on all protected units of a declaration.
 
     Args:
-        sentence: what it was, in words: they stand in the ledger.
-        mu: that of Gaussian DP (all steps together).
-        epsilon: in place of ``mu``; with ``delta`` what was proved.
-        relation: ``replace``, or ``add_remove``, which most tools prove: a replaced unit is one
-            that is removed and one that is added, and costs both.
+        name (str): a declaration.
+        sentence (str): what was released, with which tool, and when; it stands in the ledger.
+        mu (float): μ of Gaussian DP, of all steps together.
+        epsilon (float): in place of ``mu``: what the other tool has proved.
+        delta (float): with ``epsilon``; below the δ of the declaration.
+        relation (str): ``replace``, or ``add_remove``, which most tools prove: a replaced unit is
+            one that is removed and one that is added, and costs both.
+        data (path): folder of raw files, as in ``declare``.
+
+    Returns:
+        Spent: what is spent with this entry.
+
+    Example:
+        >>> add_spending("letters", "Opacus, topics of May", mu=0.2)  # doctest: +SKIP
 
     It is entered whatever the budget is: it is spent. An entry that was interrupted is continued by
     the same call, and counts once; every error after its line has a note that says so.

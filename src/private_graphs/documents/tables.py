@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from private_graphs.core.errors import UserError, counted
-from private_graphs.datasets.arrays import undirected_edges
 from private_graphs.datasets.own_tables import (
     OF_MODEL,
     OwnTable,
@@ -132,52 +131,6 @@ def read_documents(spec: Declaration) -> Documents:
         },
         warnings=tuple(warnings),
     )  # fmt: skip
-
-
-def read_links(spec: Declaration, ids: Sequence[str]) -> tuple[np.ndarray, dict[str, int]]:
-    """Return (2, E) places in ``ids``, each link once, and what is dropped, by reason.
-
-    Raises:
-        UserError: a link to an unknown id, unless the declaration drops these; more links than
-            are declared.
-    """
-    if spec.edges is None:
-        return np.zeros((2, 0), np.int64), {}
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    roles = {"source": spec.source, "target": spec.target}
-    table = read_table(spec.edges, roles, may_be_empty=True, encoding=spec.encoding).trimmed(
-        spec.source, spec.target
-    )
-    known = pa.array(map(seen, ids))  # as in the ledger: another spelling is no other document
-
-    def places(name: str) -> np.ndarray:
-        column = table.columns[name].combine_chunks().dictionary_encode()
-        codes = pc.index_in(pa.array(map(seen, column.dictionary.to_pylist()), pa.string()), known)
-        return np.asarray(pc.fill_null(codes.take(column.indices), -1))
-
-    source, target = places(spec.source), places(spec.target)
-    unknown = (source < 0) | (target < 0)
-    if unknown.any() and spec.unknown_edges == "refuse":
-        rows, suffix = first_rows(unknown)
-        raise table.error(
-            rows,
-            f"the link leads to the id of no document{suffix}; correct it, or drop such links with "
-            "--unknown-edges drop",
-        )
-    links = undirected_edges(source[~unknown], target[~unknown], len(ids))
-    distinct = links.edge_index.shape[1]
-    if spec.max_edges is not None and distinct > spec.max_edges:
-        raise UserError(
-            f"{spec.edges}: more links than the declared bound of {spec.max_edges:,}; declare a "
-            "larger one with --max-edges, known without looking at them"
-        )
-    return links.edge_index, {
-        "link to unknown ids": int(unknown.sum()),
-        "link of a document to itself": links.loops,
-        "link given twice": int((~unknown).sum()) - links.loops - distinct,
-    }
 
 
 def keyed(purpose: str, parts: Iterable[str]) -> list[int]:

@@ -12,19 +12,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import scipy.sparse
 
 from private_graphs.documents.hashing import HashedWords, PublicWords
-from private_graphs.documents.vectors import ModelVectors
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.lattice import LatticeGaussian
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.queries import GaussianQuery
 
-Map = HashedWords | PublicWords | ModelVectors
+if TYPE_CHECKING:
+    from private_graphs.documents.vectors import ModelVectors
+
+Map: TypeAlias = "HashedWords | PublicWords | ModelVectors"
 SENSITIVITY = math.sqrt(2.0)
 REASON = (
     "a unit's term is a mean over its documents of z e_y^T with z = (u, 1)/sqrt 2 and |u| <= 1: "

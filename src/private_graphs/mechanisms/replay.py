@@ -33,7 +33,8 @@ from typing import Any, Literal
 import numpy as np
 
 from private_graphs.core.streams import Streams
-from private_graphs.mechanisms.door import Descent, Lane, Watch, noise_std
+from private_graphs.mechanisms.descent import Descent, noise_std
+from private_graphs.mechanisms.door import Lane, Watch
 from private_graphs.mechanisms.reads import TURNS, other_numbers, private_places, tensor_reads
 from private_graphs.privacy.events import NoisyGradients, Unnoised
 from private_graphs.privacy.queries import (

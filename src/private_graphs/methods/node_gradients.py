@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from private_graphs.mechanisms.door import Descent
+from private_graphs.mechanisms.descent import Descent
 from private_graphs.privacy.calibration import gdp_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients
 from private_graphs.tasks.graph_task import GraphTask

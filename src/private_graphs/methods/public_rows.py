@@ -15,7 +15,6 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import eigsh
 
 from private_graphs.methods.public_text import PublicText, public_rows, reweighted
-from private_graphs.methods.text_only import similar_texts
 from private_graphs.tasks.graph_task import GraphTask, Records
 
 MAX_COORDINATES = 400
@@ -87,6 +86,8 @@ def spectral_coordinates(adjacency: scipy.sparse.csr_matrix) -> np.ndarray | Non
 
 def smoother(task: GraphTask, text: PublicText) -> scipy.sparse.csr_matrix:
     """Return (P, P) means over a public node, its neighbours and the most similar public texts."""
+    from private_graphs.methods.text_only import similar_texts
+
     rows = reweighted(public_rows(task), text.weights)
     nodes, cosines = similar_texts(rows, SIMILAR_TEXTS)
     size = len(nodes)

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from private_graphs.mechanisms.door import Descent, Door
+from private_graphs.mechanisms.descent import Descent
+from private_graphs.mechanisms.door import Door
 from private_graphs.methods.node_gradients import Linear, clipped_total, full_batches, predict
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import refuse_large_delta

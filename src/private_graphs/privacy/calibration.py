@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from private_graphs.core.errors import UserError
-from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu, pld_epsilon
+from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.checks import check, delta_too_large
 
 _LARGEST_NOISE = 1e9
@@ -92,6 +92,7 @@ def pld_noise(
     0.753
     """
     from private_graphs.privacy.fourier import fourier_epsilon
+    from private_graphs.privacy.gradient_prices import pld_epsilon
 
     check(epsilon=epsilon, steps=steps, rate=sampling_rate, delta=delta, relation=relation)
 

@@ -17,8 +17,7 @@ from private_graphs.privacy.choices import undominated, ways
 from private_graphs.privacy.dp_events import NUMBERS, DpEvents
 from private_graphs.privacy.named_accountants import epsilon_for
 from private_graphs.privacy.queries import LATTICE_RATIO, lattice_distance
-from private_graphs.privacy.query_losses import LaplaceLoss, PureLoss, SampledTerms
-from private_graphs.privacy.query_prices import composed
+from private_graphs.privacy.query_losses import LaplaceLoss, PureLoss, SampledTerms, composed
 from private_graphs.privacy.rounding import at_most
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from pydantic import (
     model_serializer,
 )
 
-from private_graphs.privacy.accountants import price, sensitivity, touching_releases
+from private_graphs.privacy.accountants import price
 from private_graphs.privacy.events import Event, NoisyGradients, Poisson, SecretSample
 from private_graphs.privacy.losses import Loss, SampledGaussian
 from private_graphs.privacy.queries import GaussianQuery
@@ -162,6 +162,8 @@ def _loss(event: Event, claim: tuple[str, str, float]) -> Loss:
     assert loss is not None
     if not isinstance(event, NoisyGradients) or isinstance(event.sampling, Poisson):
         return loss
+    from private_graphs.privacy.gradient_prices import sensitivity, touching_releases
+
     bound = sensitivity(event, *claim[:2])
     assert bound is not None  # the caller prices events that prove something alone
     moved = bound / event.clip_norm

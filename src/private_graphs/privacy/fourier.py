@@ -282,7 +282,7 @@ def fourier_epsilon(
 ) -> float | None:
     """Return ε of ``steps`` Poisson-sampled Gaussian releases, or None where it is unreliable.
 
-    Parameters as in :func:`private_graphs.privacy.accountants.pld_epsilon`; the worse direction
+    Parameters as in :func:`private_graphs.privacy.gradient_prices.pld_epsilon`; the worse direction
     applies for ``add_remove`` and ``zero_out``.
     """
     return fourier_of(

@@ -19,6 +19,7 @@ from private_graphs.core.errors import UserError
 from private_graphs.privacy.checks import check_relation
 
 if TYPE_CHECKING:
+    from private_graphs.privacy.queries import GaussianQuery
     from private_graphs.privacy.query_losses import (
         ConcentratedLoss,
         LaplaceLoss,
@@ -206,6 +207,11 @@ def pld_of(losses: tuple[Loss, ...], delta: float) -> float:
     if not math.isfinite(epsilon):
         raise UserError(_no_answer(losses, delta, too_large))
     return epsilon
+
+
+def gaussian_loss(query: GaussianQuery) -> SampledGaussian:
+    """Return the privacy loss of a Gaussian query, whose mean moves by its sensitivity."""
+    return SampledGaussian(query.noise_std / query.sensitivity, query.count, 1.0, "zero_out")
 
 
 def _no_answer(losses: tuple[Loss, ...], delta: float, too_large: bool) -> str:

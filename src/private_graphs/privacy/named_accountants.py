@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from private_graphs.core.errors import UsageError, UserError, suggest
-from private_graphs.privacy.accountants import gdp_epsilon, pld_epsilon
+from private_graphs.privacy.accountants import gdp_epsilon
 from private_graphs.privacy.calibration import gdp_noise, mu_of, pld_noise
 from private_graphs.privacy.checks import check
+from private_graphs.privacy.gradient_prices import pld_epsilon
 from private_graphs.privacy.moments import (
     cancelling_moments_epsilon,
     moments_epsilon,

@@ -15,7 +15,6 @@ from private_graphs.privacy.calibration import smallest_noise
 from private_graphs.privacy.checks import check
 from private_graphs.privacy.losses import Loss
 from private_graphs.privacy.queries import LATTICE_RATIO, Query, lattice_distance
-from private_graphs.privacy.query_prices import composed, loss_of
 
 if TYPE_CHECKING:
     from private_graphs.privacy.renyi import Releases
@@ -46,6 +45,7 @@ def scale_noise(
     route of ``fourier`` gives the initial guess; the accountant of the composition alone decides.
     """
     from private_graphs.privacy.fourier import fourier_of
+    from private_graphs.privacy.query_losses import composed, loss_of
 
     check(epsilon=epsilon, delta=delta)
 

@@ -8,15 +8,32 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.metadata import version
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_ndtr, logsumexp
 
+from private_graphs.core.errors import UserError
+from private_graphs.privacy.accountants import pld_name
 from private_graphs.privacy.checks import check_relation
-from private_graphs.privacy.losses import composed_pld, gaussian_steps
+from private_graphs.privacy.losses import (
+    Loss,
+    composed_pld,
+    gaussian_loss,
+    gaussian_steps,
+    pld_of,
+)
+from private_graphs.privacy.queries import (
+    ConcentratedQuery,
+    ExponentialChoice,
+    GaussianQuery,
+    LaplaceQuery,
+    PureQuery,
+    Query,
+)
 
 
 @dataclass(frozen=True)
@@ -148,21 +165,6 @@ class SampledTerms:
         return composed_pld(one, self.steps)
 
 
-def amplified_epsilon(epsilon: float, rate: float) -> float:
-    """Return ln(1 + rate·(e^ε - 1)), the ε under a secret sample without replacement (§9).
-
-    Its δ is ``rate`` times that of the releases (Balle, Barthe & Gaboardi 2018, Theorem 10).
-    """
-    if epsilon > 30:  # e^ε overflows from 710 on; the 1 is below rounding
-        return epsilon + math.log(rate + (1 - rate) * math.exp(-epsilon))
-    return math.log1p(rate * math.expm1(epsilon))
-
-
-def inner_epsilon(epsilon: float, rate: float) -> float:
-    """Return the inverse of ``amplified_epsilon``."""
-    return math.log1p(math.expm1(epsilon) / rate)
-
-
 def _terms_pld(loss: SampledTerms, interval: float) -> Any:
     """Return the PLD of Σ w_j N(j, σ²) against Σ w_j N(-j, σ²), pessimistic by connecting dots.
 
@@ -251,3 +253,80 @@ def zcdp_epsilon_library(rho: float, delta: float) -> float:
     best = math.sqrt(-math.log(delta) / rho)
     orders = 1 + best * np.geomspace(math.exp(-6), math.exp(6), 4001)
     return float(RdpAccountant(orders=orders).compose(ZCDpEvent(rho)).get_epsilon(delta))
+
+
+_GRID = 200.0
+"""ε above which a grid of losses takes long or overflows; another proof is then as good."""
+
+
+@cache
+def zcdp_name() -> str:
+    """Name and version of the zCDP conversion, for statements."""
+    return (
+        "zero-concentrated DP (Canonne, Kamath & Steinke 2020; dp-accounting "
+        f"{version('dp-accounting')})"
+    )
+
+
+def composed(losses: tuple[Loss, ...], delta: float) -> tuple[float, str, float | None]:
+    """Return ε, accountant and second route of adaptive releases with these losses.
+
+    Candidates are loss distributions, if every loss has one; zCDP, if a release is better described
+    by it or by nothing else; and the sum of ε, if all losses are pure. Each is a proof, so the
+    smallest ε holds; of two routes to the same proof the larger ε is taken. UserError if none
+    covers all losses.
+    """
+    paths: list[tuple[float, str, float | None]] = []
+    pure = [loss for loss in losses if isinstance(loss, LaplaceLoss | PureLoss)]
+    if len(pure) == len(losses):
+        paths.append((sum(loss.steps * loss.loss_spread for loss in pure), "sum of epsilons", None))
+    tighter = [loss for loss in losses if isinstance(loss, ConcentratedLoss | PureLoss)]
+    costs = [loss.steps * loss.rho for loss in losses if loss.rho is not None]
+    if tighter and len(costs) == len(losses):
+        rho = sum(costs)
+        first, second = zcdp_epsilon(rho, delta), zcdp_epsilon_library(rho, delta)
+        paths.append((max(first, second), zcdp_name(), min(first, second)))
+    hopeless = any(epsilon > _GRID for epsilon, *_ in paths)
+    if not hopeless and not any(isinstance(loss, ConcentratedLoss) for loss in losses):
+        first, route = pld_of(losses, delta), _other_route(losses, delta)
+        paths.append((max(first, route or 0.0), pld_name(), route))
+    if not paths:
+        raise UserError(
+            "Poisson-sampled releases have no useful zCDP bound and zCDP bounds no privacy loss "
+            "distribution, so that their composition is not priced; describe every release by "
+            "its mechanism (Gaussian, Laplace, exponential) instead of by rho"
+        )
+    return min(paths, key=lambda path: path[0])
+
+
+def _other_route(losses: tuple[Loss, ...], delta: float) -> float | None:
+    """Return ε by a route that shares no code with the loss distributions; None without one."""
+    if len(losses) == 1 and isinstance(losses[0], PureLoss):
+        return pure_epsilon(losses[0].epsilon, losses[0].steps, delta)
+    if len(losses) == 1 and isinstance(losses[0], LaplaceLoss) and losses[0].steps == 1:
+        return max(0.0, 1 / losses[0].scale + 2 * math.log1p(-delta))
+    from private_graphs.privacy.fourier import fourier_of
+
+    return fourier_of(losses, delta)
+
+
+def loss_of(event: Query) -> Loss:
+    """Return the privacy loss of a query.
+
+    Under every relation, its sensitivity is the distance by which its mean moves.
+    """
+    if isinstance(event, GaussianQuery):
+        return gaussian_loss(event)
+    if isinstance(event, LaplaceQuery):
+        epsilon = event.sensitivity / event.scale
+        if event.dimension == 1:
+            return LaplaceLoss(1 / epsilon, event.count)
+        return PureLoss(epsilon, event.count, epsilon**2 / 2)
+    if isinstance(event, ExponentialChoice):
+        return PureLoss(event.bounded_range, event.count, event.bounded_range**2 / 8)
+    if isinstance(event, PureQuery):
+        return PureLoss(event.epsilon, event.count, event.epsilon**2 / 2)
+    if isinstance(event, ConcentratedQuery):
+        return ConcentratedLoss(event.rho, event.count)
+    relation = "replace" if event.exchange else event.relation
+    return SampledTerms(event.noise_multiplier, event.count, event.rate, event.terms, relation)

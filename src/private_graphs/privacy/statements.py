@@ -23,7 +23,6 @@ from pydantic import (
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.version import __version__
-from private_graphs.privacy.accountants import sensitivity
 from private_graphs.privacy.assumptions import NoiseSource, assumptions_of
 from private_graphs.privacy.checks import check_delta
 from private_graphs.privacy.dp_events import DpEvents, dp_events
@@ -153,46 +152,70 @@ class PrivacyStatement(About):
     this one, ``audit``, ``dp_events``, and ``status``, which an audit may change and which follows
     from the others."""
     package_version: str = __version__
+    """Version of the package that computed the row."""
     status: Status
     unit: Unit
+    """Protected unit."""
     relation: Relation
+    """Change of the unit that neighbours differ in."""
     delta: Finite
+    """δ of all ε of the statement."""
     n_units: int = Field(ge=1)
     """Number of units; at edge level an upper bound, declared beforehand."""
     epsilon_target: Finite | None
     """ε for which the noise was calibrated; null where the noise was given."""
     epsilon_published: Finite | None
+    """ε by the paper's formula; null where no paper prints one."""
     published_formula: str | None
+    """Formula behind ``epsilon_published``."""
     authors_accountant_epsilon: Finite | None
     """ε printed by the authors' cancelling accountant, where it differs."""
     epsilon_proved: Finite | None
     """Proved ε per run, with its settings fixed in advance; null where nothing is proved."""
     also_proved: tuple[AlsoProved, ...] = ()
+    """ε of one run for other relations: at edge level for ``replace``, a link elsewhere; of
+    declared documents for a unit that is blanked."""
     proof: str
+    """Proof of ``epsilon_proved`` in words; 0 where nothing private is read."""
     not_replayed: str = ""
     """Why no replay on neighbours tests the proof; left out where one does."""
     vacuous: bool
+    """Whether ε proved (without a proof: published) exceeds 20."""
     n_runs_released: int = Field(ge=1)
+    """Number of runs of this budget, with those of the search that chose its settings."""
     epsilon_all_runs: Finite | None
+    """ε of these runs together; null where nothing is proved."""
     n_rows_counted: int = Field(ge=0)
+    """Number of private rows in the same file."""
     n_rows_not_counted: int = Field(ge=0)
     """Number of rows without DP in the same file, which reveal the data."""
     epsilon_of_file: Finite | None
     """ε of all counted rows, at all budgets; null where nothing is proved."""
     proof_of_file: str
+    """Proof of ``epsilon_of_file`` in words, or the reason why nothing is proved."""
     accountant: str
+    """Accountant of ``epsilon_proved``, with its version."""
     epsilon_second_route: Finite | None
+    """ε by an independent computation; null where there is none."""
     mechanisms: tuple[Mechanism, ...]
+    """Mechanisms of one run."""
     dp_events: tuple[DpEvents, ...] = ()
     """The mechanisms of one run once more, for dp-accounting; more than one where they are about
     different units: the run costs the largest. Empty in older files."""
     noise_source: NoiseSource
+    """Source of all random draws: a kept seed, or the operating system."""
     public_facts: tuple[str, ...]
+    """Facts about the data that the claim takes to be public."""
     assumptions: tuple[str, ...]
+    """Assumptions of the proof that no test covers."""
     inference: Inference
+    """What else the guarantee covers beyond the parameters."""
     selection: Selection
+    """Choice of the settings, and its cost."""
     preprocessing: str
+    """Steps before the task that no guarantee covers."""
     audit: Audit | None = None
+    """Attack on the same claim; null where none was made."""
 
     @model_serializer(mode="wrap")
     def _without_replay(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -279,6 +302,8 @@ def _query_mechanism(event: Query) -> Mechanism:
 def _mechanism(event: NoisyGradients | Query, unit: Unit, relation: Relation) -> Mechanism:
     if not isinstance(event, NoisyGradients):
         return _query_mechanism(event)
+    from private_graphs.privacy.gradient_prices import sensitivity
+
     rate = event.sampling.rate if isinstance(event.sampling, Poisson) else None
     return Mechanism(
         type="gaussian_gradient",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from private_graphs.core.errors import UserError, suggest
+from private_graphs.core.markup import plain_text
 from private_graphs.privacy.rounding import at_most
 
 if TYPE_CHECKING:
@@ -65,13 +66,41 @@ def explained(folders: Sequence[Path], full: bool, key: str | None = None) -> Ex
                     lines.append(name.replace("_", " ").capitalize())
                     for sentence in paragraph:
                         lines += textwrap.wrap(f"- {sentence}", 80, subsequent_indent="  ")
+                lines += ["Proof", *textwrap.wrap(f"- {statement.proof}", 80, **_HANGING)]
             else:
-                lines += brief(statement, printed)
+                lines += _page(folder, statement.statement_id) or brief(statement, printed)
             documents.append(document)
             belongs.append(runs)
             statements.append(statement)
             texts.append("\n".join(lines))
     return Explained(documents, texts, belongs, *together(statements), links=_for_links(statements))
+
+
+PAGE = (
+    "Who is protected", "From whom", "How strongly", "What is public, and not protected",
+    "What is not covered", "What was spent before", "The model", "What it supposes",
+)  # fmt: skip
+"""Sections of the page of a release that say what it guarantees; ``explain`` prints them."""
+_HANGING: dict[str, Any] = {"subsequent_indent": "  ", "break_on_hyphens": False}
+
+
+def _page(folder: Path, identifier: str) -> list[str]:
+    """Return these sections of the README of a release, for a terminal; empty without one."""
+    for place in (folder / "release", folder, folder.parent):
+        file = place / "README.md"
+        text = file.read_text(encoding="utf-8") if file.is_file() else ""
+        if f"Statement {identifier}," in text:
+            break
+    else:
+        return []
+    lines = []
+    for section in text.split("\n## ")[1:]:
+        heading, _, sentences = section.partition("\n")
+        if heading in PAGE:
+            lines.append(heading)
+            for sentence in plain_text(sentences).strip().splitlines():
+                lines += textwrap.wrap(sentence, 80, **_HANGING)
+    return lines
 
 
 def _for_links(statements: Sequence[PrivacyStatement]) -> tuple[float | None, float] | None:

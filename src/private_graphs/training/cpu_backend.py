@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from private_graphs.mechanisms.door import Descent
+from private_graphs.mechanisms.descent import Descent
 from private_graphs.training import kernels, updates
 from private_graphs.training.kernels import Blocks, Inputs, Rule, State, Step
 

@@ -1,7 +1,7 @@
 """The DP-SGD loop (Abadi et al., CCS 2016, Algorithm 1).
 
 Every step takes a minibatch of units, sums their clipped gradients, lets the door add the planned
-noise (``mechanisms.door.Descent``), and updates the parameters. An engine provides the sum of the
+noise (``mechanisms.descent``), and updates the parameters. An engine provides the sum of the
 clipped gradients of some units; minibatches, clip factors, optimizers and early stopping are here.
 Steps on a GPU (``torch_dpsgd``) use these parts in the same order. Compiled steps have their own:
 ``roots`` shares the safe clip norm, the GCN (``kernels``, ``engine``) nothing.
@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from private_graphs.mechanisms.door import Descent
+from private_graphs.mechanisms.descent import Descent
 
 ROUNDING = 64
 """Safety margin of clipped norms below the bound, in rounding units of the floating-point type."""

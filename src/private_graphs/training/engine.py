@@ -18,7 +18,8 @@ from threadpoolctl import threadpool_limits
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.streams import PublicStreams
-from private_graphs.mechanisms.door import Descent, ReleaseMismatch
+from private_graphs.mechanisms.descent import Descent
+from private_graphs.mechanisms.door import ReleaseMismatch
 from private_graphs.privacy.events import FullBatch, Poisson, Shuffled
 from private_graphs.training.blocks import Structure
 from private_graphs.training.cpu_backend import CpuBackend

@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from private_graphs.core.errors import from_extra
 from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
-from private_graphs.mechanisms.door import Descent
+from private_graphs.mechanisms.descent import Descent
 from private_graphs.training import engine
 from private_graphs.training.blocks import parts_of, sample_training_nodes, training_labels
 

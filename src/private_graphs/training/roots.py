@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse
 
 from private_graphs.core.compiled import njit
-from private_graphs.mechanisms.door import Descent
+from private_graphs.mechanisms.descent import Descent
 from private_graphs.training.dpsgd import safe_norm
 from private_graphs.training.noise import FAST, fill_normals
 from private_graphs.training.simd import add_row, copy_row, gather_row, scatter_row

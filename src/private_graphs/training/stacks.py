@@ -22,7 +22,8 @@ import torch
 from torch.nn import functional
 
 from private_graphs.core.streams import PublicStreams
-from private_graphs.mechanisms.door import Descent, Door
+from private_graphs.mechanisms.descent import Descent
+from private_graphs.mechanisms.door import Door
 from private_graphs.training import layers
 from private_graphs.training.dpsgd import Adam, clip_factors, descend, minibatches
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from private_graphs.core.streams import PublicStreams
-from private_graphs.mechanisms.door import Descent
+from private_graphs.mechanisms.descent import Descent
 from private_graphs.training import torch_noise
 from private_graphs.training.dpsgd import Sgd, Stopping, Watched, clip_factors
 from private_graphs.training.mlp import (

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from private_graphs.core.streams import PublicStreams
-from private_graphs.mechanisms.door import Descent
+from private_graphs.mechanisms.descent import Descent
 from private_graphs.training.dpsgd import Sgd, descend, minibatches
 from private_graphs.training.picture_nets import Groups, PictureNet
 

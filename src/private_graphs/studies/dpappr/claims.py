@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtr
 
-from private_graphs.privacy.query_losses import amplified_epsilon
+from private_graphs.privacy.secret_samples import amplified_epsilon
 from private_graphs.report.claims import (
     Claim,
     Measured,

@@ -17,7 +17,8 @@ from private_graphs.methods.gcn_protocols import (
     noise_multiplier,
     training_event,
 )
-from private_graphs.privacy.accountants import gdp_epsilon, sensitivity
+from private_graphs.privacy.accountants import gdp_epsilon
+from private_graphs.privacy.gradient_prices import sensitivity
 from private_graphs.privacy.moments import moments_epsilon
 from private_graphs.report.words import OPTIMIZERS, VACUOUS, budget, missing, number, strength
 from private_graphs.running.exhibit import NOTHING, Cell, Column, Exhibit, Table

@@ -21,14 +21,15 @@ from pydantic import Field
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.streams import PublicStreams, Streams
-from private_graphs.mechanisms.door import Descent, Door, ReleaseMismatch
+from private_graphs.mechanisms.descent import Descent
+from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.privacy.accountants import gdp_epsilon
 from private_graphs.privacy.assumptions import HIDDEN_MASKS
 from private_graphs.privacy.events import Event
 from private_graphs.privacy.losses import SampledGaussian
 from private_graphs.privacy.queries import Query
-from private_graphs.privacy.query_losses import amplified_epsilon
-from private_graphs.privacy.query_prices import composed, loss_of
+from private_graphs.privacy.query_losses import composed, loss_of
+from private_graphs.privacy.secret_samples import amplified_epsilon
 from private_graphs.studies.dpappr.methods.appr_attack import layer_attack, picture
 from private_graphs.studies.dpappr.methods.appr_budget import (
     PROTOCOLS,
