@@ -9,10 +9,11 @@ import http.server
 import itertools
 import re
 import socket
-import threading
 from pathlib import Path
 
 import pytest
+import yaml
+from servers import files_below, server_of
 
 from private_graphs.core.errors import UserError
 from private_graphs.datasets import download, sources
@@ -72,27 +73,6 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         self.server.asked.append((self.command, self.path))
 
 
-@contextlib.contextmanager
-def serve(handler):
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.asked = []
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", server.asked
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
-def files_below(folder: Path) -> list[str]:
-    if not folder.exists():
-        return []
-    return sorted(
-        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
-    )
-
-
 def assert_complete(raw: Path) -> None:
     assert files_below(raw) == sorted(CONTENTS)
     for file, content in CONTENTS.items():
@@ -114,7 +94,7 @@ def test_a_mirror_folder_supplies_every_file(tmp_path, folder, offline, monkeypa
 
 
 def test_an_http_mirror_supplies_every_file(tmp_path, folder, offline):
-    with serve(functools.partial(Handler, directory=str(folder))) as (url, asked):
+    with server_of(functools.partial(Handler, directory=str(folder))) as (url, asked):
         supply(["tiny"], tmp_path / "raw", url + "/")
     assert_complete(tmp_path / "raw")
     assert [path for command, path in asked if command == "GET"] == ["/" + f for f in CONTENTS]
@@ -123,7 +103,7 @@ def test_an_http_mirror_supplies_every_file(tmp_path, folder, offline):
 def test_the_public_url_is_used_without_a_mirror_and_for_what_the_mirror_lacks(
     tmp_path, folder, monkeypatch
 ):
-    with serve(functools.partial(Handler, directory=str(folder))) as (url, asked):
+    with server_of(functools.partial(Handler, directory=str(folder))) as (url, asked):
         use(monkeypatch, url)
         supply(["tiny"], tmp_path / "raw")
         assert_complete(tmp_path / "raw")
@@ -174,7 +154,7 @@ def test_a_wrong_file_is_named_with_both_sums_and_not_left(
         mirror = folder
         if over_http:
             handler = functools.partial(Handler, directory=str(folder))
-            mirror, _ = stack.enter_context(serve(handler))
+            mirror, _ = stack.enter_context(server_of(handler))
         with pytest.raises(UserError) as raised:
             supply(["tiny"], tmp_path / "raw", mirror)
     message = str(raised.value)
@@ -264,7 +244,7 @@ def test_a_broken_download_is_an_error_and_leaves_nothing(
 ):
     name = "planetoid/ind.tiny.x"
     use(monkeypatch, f"http://127.0.0.1:{closed_port()}", {name: CONTENTS[name]})
-    with serve(handler) as (url, asked), pytest.raises(UserError, match=reason) as raised:
+    with server_of(handler) as (url, asked), pytest.raises(UserError, match=reason) as raised:
         supply(["tiny"], tmp_path / "raw", url)
     assert name in str(raised.value)
     assert asked.count(("GET", f"/{name}")) == times
@@ -284,7 +264,7 @@ def test_a_broken_transfer_and_a_busy_host_are_tried_again(tmp_path, offline, fi
             self.end_headers()
             self.wfile.write(CONTENTS[self.path.lstrip("/")])
 
-    with serve(Recovering) as (url, _):
+    with server_of(Recovering) as (url, _):
         supply(["tiny"], tmp_path / "raw", url)
     assert_complete(tmp_path / "raw")
 
@@ -410,39 +390,28 @@ def test_the_shipped_models_name_one_pinned_revision_each_and_hold_no_pickle():
 ENTRY = {"file": "a/b", "url": "https://x/b", "bytes": 1, "sha256": "0" * 64}
 
 
+BOTH = "found.*expected"
+"""What an entry is told that has a size without a sum, or neither and no bound."""
+
+
 @pytest.mark.parametrize(
-    ("change", "key"),
+    ("change", "words"),
     [
-        ({"sha256": "abc"}, "sha256"),
-        ({"bytes": 0}, "bytes"),
-        ({"url": "ftp://x/b"}, "url"),
-        ({"file": "../b"}, "file"),
-        ({"file": "/b"}, "file"),
-        ({"md5": "abc"}, "md5"),
-        ({"max_bytes": 0}, "max_bytes"),
+        ({"sha256": "abc"}, ".sha256: found"), ({"bytes": 0}, ".bytes: found"),
+        ({"url": "ftp://x/b"}, ".url: found"), ({"file": "../b"}, ".file: found"),
+        ({"file": "/b"}, ".file: found"), ({"md5": "abc"}, ".md5: found"),
+        ({"max_bytes": 0}, ".max_bytes: found"), ({"sha256": None}, f": {BOTH}"),
+        ({"bytes": None}, f": {BOTH}"), ({"max_bytes": 9}, f": {BOTH}"),
+        ({"bytes": None, "sha256": None}, f": {BOTH}"),
     ],
-)
-def test_a_wrong_entry_of_the_list_is_named(tmp_path, change, key):
-    import yaml
-
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["datasets", "models"])
+def test_a_wrong_entry_of_the_list_is_named(tmp_path, kind, change, words):
     path = tmp_path / "sources.yaml"
     tiny = {"licence": "none", "citation": "none", "files": [ENTRY | change]}
-    path.write_text(yaml.safe_dump({"datasets": {"tiny": tiny}}))
-    with pytest.raises(UserError, match=f"sources.yaml: datasets.tiny.files.0.{key}: found"):
-        load_sources(path)
-
-
-@pytest.mark.parametrize(
-    "change", [{"sha256": None}, {"bytes": None}, {"max_bytes": 9}, {"bytes": None, "sha256": None}]
-)
-def test_an_entry_has_size_and_sum_or_only_a_bound(tmp_path, change):
-    import yaml
-
-    path = tmp_path / "sources.yaml"
-    tiny = {"licence": "none", "citation": "none", "files": [ENTRY | change]}
-    path.write_text(yaml.safe_dump({"datasets": {}, "models": {"tiny": tiny}}))
-    with pytest.raises(UserError, match="sources.yaml: models.tiny.files.0: found.*expected"):
-        load_models(path)
+    path.write_text(yaml.safe_dump({"datasets": {}} | {kind: {"tiny": tiny}}))
+    with pytest.raises(UserError, match=f"sources.yaml: {kind}.tiny.files.0{words}"):
+        {"datasets": load_sources, "models": load_models}[kind](path)
 
 
 @pytest.mark.parametrize("content", [None, "a: [", "- 1", ""])

@@ -9,12 +9,12 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import requests
+from servers import files_below, server_of
 
 from private_graphs.core.errors import UserError
 from private_graphs.datasets import first_use, sources
@@ -76,11 +76,6 @@ def receipt_of(raw: Path, file: str = FILE) -> dict:
     return json.loads((raw / f"{file}.receipt.json").read_text())
 
 
-def files_below(folder: Path) -> list[str]:
-    return sorted(each.relative_to(folder).as_posix() for each in folder.rglob("*")
-                  if each.is_file())  # fmt: skip
-
-
 class Answer(http.server.BaseHTTPRequestHandler):
     """Answers every GET with ``server.content`` and the headers of ``server.headers``."""
 
@@ -106,17 +101,9 @@ class Answer(http.server.BaseHTTPRequestHandler):
         self.close_connection = True
 
 
-@contextlib.contextmanager
 def serve(content: bytes = CONTENT, headers: dict[str, str] | None = None):
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-    server.content, server.asked = content, []
-    server.told = {"Content-Length": str(len(content))} if headers is None else headers
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", server.asked
-    finally:
-        server.shutdown()
-        server.server_close()
+    told = {"Content-Length": str(len(content))} if headers is None else headers
+    return server_of(Answer, content=content, told=told)
 
 
 @pytest.mark.parametrize("origin", ["mirror folder", "mirror url", "public url", "by hand"])

@@ -20,15 +20,7 @@ import scipy.sparse as sp
 from private_graphs.core.streams import Streams
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.gcn_protocols import (
-    PROTOCOLS,
-    RELATION,
-    UNIT,
-    GcnProtocol,
-    GcnSettings,
-    protocol_of,
-    training_event,
-)
+from private_graphs.methods import gcn_protocols
 from private_graphs.privacy.audits import Errors
 from private_graphs.tasks.method import Context
 from private_graphs.training import engine
@@ -72,17 +64,17 @@ class Design:
     device: str = "cpu"
 
     @property
-    def settings(self) -> GcnSettings:
+    def settings(self) -> gcn_protocols.GcnSettings:
         """Settings of the attacked runs; noise and claim follow from them."""
-        return GcnSettings(
+        return gcn_protocols.GcnSettings(
             optimizer="sgd", splits=self.splits, visits=self.visits, epochs=self.epochs,
             clip_norm=self.clip_norm, dropout=0.0,
         )  # fmt: skip
 
     @property
-    def rules(self) -> GcnProtocol:
+    def rules(self) -> gcn_protocols.GcnProtocol:
         """The protocol with the visits of the design."""
-        return protocol_of(self.settings, PROTOCOLS[self.protocol])
+        return gcn_protocols.protocol_of(self.settings, gcn_protocols.PROTOCOLS[self.protocol])
 
     @property
     def title(self) -> str:
@@ -92,12 +84,12 @@ class Design:
     @property
     def unit(self) -> str:
         """The protected unit."""
-        return UNIT
+        return gcn_protocols.UNIT
 
     @property
     def relation(self) -> str:
         """The neighbouring relation."""
-        return RELATION
+        return gcn_protocols.RELATION
 
     def facts(self) -> dict[str, Any]:
         """Return the description of the design for an audit's document."""
@@ -176,7 +168,10 @@ def displacements(
         for stream, start in zip(streams, starts, strict=True)
     ]
     structure = _structure(design, dataset, streams)
-    event, door = training_event(given, design.rules, noise) if noise else None, Door.of(streams)
+    event, door = (
+        gcn_protocols.training_event(given, design.rules, noise) if noise else None,
+        Door.of(streams),
+    )
     door.plan([(event,) if event else ()] * len(streams))
     descent = door.descent([event] * len(streams), coins="order")
     trained = engine.train(

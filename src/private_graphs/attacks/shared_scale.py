@@ -48,7 +48,7 @@ def epsilon_shown(
     Every event has P(event with the unit) ≤ e^ε P(event without it) + δ: the best of ``event_odds``
     over thresholds.
     """
-    odds = (event_odds(each, scale, dimensions, steps, mixture) for each in _THRESHOLDS)
+    odds = (event_odds(threshold, scale, dimensions, steps, mixture) for threshold in _THRESHOLDS)
     return max([0.0, *(math.log(p - delta) - without for p, without in odds if p > delta)])
 
 
@@ -72,8 +72,8 @@ def _exceeds(shifts: np.ndarray, threshold: float, degrees: int) -> np.ndarray:
     """Return lower bounds on P(shift/√W + z > τR): z normal, R² the estimated variance."""
     highest = _highest(degrees)
     gap = threshold * highest - _CELLS[:-1]  # at the low end of each cell
-    near = np.minimum(shifts[:, None] / np.maximum(gap, 1e-3), 30)
-    inside = np.where(gap <= 0, 1.0, -np.expm1(-np.square(near)))  # P(W < (shift/gap)²)
+    ratios = np.minimum(shifts[:, None] / np.maximum(gap, 1e-3), 30)
+    inside = np.where(gap <= 0, 1.0, -np.expm1(-np.square(ratios)))  # P(W < (shift/gap)²)
     return (1 - _CERTAIN) * (inside @ _MASSES)
 
 
@@ -173,7 +173,9 @@ def single_delta(epsilons: np.ndarray, shift: float, dimensions: int) -> np.ndar
     unmoved = np.sqrt(w) * np.hypot(along + shift / np.sqrt(w), across)
     loss = _log_density(moved, dimensions) - _log_density(unmoved, dimensions)
     weights = np.broadcast_to(weight / middle.size**2, loss.shape)
-    return np.array([(weights * -np.expm1(np.minimum(0, each - loss))).sum() for each in epsilons])
+    return np.array(
+        [(weights * -np.expm1(np.minimum(0, epsilon - loss))).sum() for epsilon in epsilons]
+    )
 
 
 def _log_density(r: np.ndarray, dimensions: int) -> np.ndarray:

@@ -46,9 +46,9 @@ def findings(
     ]
     released = [line for line in released if not any(name in line for name in ignored)]
     if released and not second.error:
-        place, _, values = released[0].lstrip("/").partition(": ")
+        value, _, values = released[0].lstrip("/").partition(": ")
         more = f" (and {len(released) - 1} more)" if len(released) > 1 else ""
-        told = (
+        opening = (
             "what is returned tells who joined: "
             if second.redrawn
             else "what is returned differs: "
@@ -56,7 +56,7 @@ def findings(
         tail = ", when other coins are tossed; nothing is amplified by sampling then" * bool(
             second.redrawn
         )
-        report.lines.append(f"{told}{place or 'the value'}: {values}{more}{tail}")
+        report.lines.append(f"{opening}{value or 'the value'}: {values}{more}{tail}")
     if first.lines != second.lines and not (second.redrawn or second.others or second.error):
         pairs = [
             pair for pair in zip(first.lines, second.lines, strict=False) if pair[0] != pair[1]

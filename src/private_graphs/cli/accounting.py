@@ -139,7 +139,7 @@ def _steps(
     """
     from private_graphs.privacy.composition import minibatches
 
-    if any(each is not None for each in batches):
+    if any(number is not None for number in batches):
         if None in batches or steps is not None or rate != 1:
             raise UsageError(
                 "--epochs, --batch-size and --n belong together, in place of --steps and "

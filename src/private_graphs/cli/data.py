@@ -7,16 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from private_graphs.cli.options import (
-    DATA,
-    DataFolder,
-    Device,
-    FeatureKind,
-    MaxEdges,
-    Mirror,
-    ProtocolName,
-    Threads,
-)
+from private_graphs.cli import options
 from private_graphs.cli.run import load_data
 from private_graphs.cli.terminal import print_json, say
 from private_graphs.core.errors import UsageError
@@ -27,7 +18,7 @@ def dataset(
     name: Annotated[
         str, typer.Argument(help="Such as cora, or with --pyg and --file a new name.")
     ],
-    features: FeatureKind = None,
+    features: options.FeatureKind = None,
     pyg: Annotated[
         str | None,
         typer.Option(help="A dataset of PyTorch Geometric, such as CitationFull:DBLP.",
@@ -37,12 +28,12 @@ def dataset(
         Path | None,
         typer.Option(help="A graph as .npz, or as .pt of PyTorch Geometric.", metavar="FILE"),
     ] = None,
-    max_edges: MaxEdges = None,
-    protocol: ProtocolName = "sound",
-    mirror: Mirror = None,
-    data: DataFolder = DATA,
-    device: Device = "auto",
-    threads: Threads = 1,
+    max_edges: options.MaxEdges = None,
+    protocol: options.ProtocolName = "sound",
+    mirror: options.Mirror = None,
+    data: options.DataFolder = options.DATA,
+    device: options.Device = "auto",
+    threads: options.Threads = 1,
 ) -> None:  # fmt: skip
     """Build a dataset and print its statistics as JSON.
 

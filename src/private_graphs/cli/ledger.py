@@ -38,12 +38,12 @@ def _text(books: Sequence[Any], as_json: bool, alone: bool) -> str:
     """Return results as text: as JSON one by itself, or a list."""
     if not as_json:
         return "\n".join(line for book in books for line in book.lines())
-    found = [
+    documents = [
         {key: "inf" if value == math.inf else value
          for key, value in dataclasses.asdict(book).items()}
         for book in books
     ]  # fmt: skip
-    return json_text(found[0] if alone else found)
+    return json_text(documents[0] if alone else documents)
 
 
 @ledger.command()

@@ -11,24 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from private_graphs.cli import options
 from private_graphs.cli.comparison import PUBLIC_METHODS, Compared
-from private_graphs.cli.options import (
-    DATA,
-    NEEDS_EPSILON,
-    AsJson,
-    DataFolder,
-    Delta,
-    Device,
-    Epsilon,
-    FeatureKind,
-    FirstSeed,
-    MaxEdges,
-    Mirror,
-    ProtocolName,
-    Threads,
-    Visits,
-    checked_epsilon,
-)
 from private_graphs.cli.run import (
     STUDY,
     carry_out,
@@ -71,12 +55,12 @@ def train(
         str,
         typer.Option(help="Such as cora, synthetic-planetoid (offline), or a graph of your own."),
     ],
-    features: FeatureKind = None,
+    features: options.FeatureKind = None,
     optimizer: Annotated[
         str | None, typer.Option(help="Default adam.", metavar="sgd|adam")
     ] = None,
-    protocol: ProtocolName = "sound",
-    epsilon: Epsilon = None,
+    protocol: options.ProtocolName = "sound",
+    epsilon: options.Epsilon = None,
     noise_multiplier: Annotated[
         float | None, typer.Option(help="Noise in place of --epsilon.")
     ] = None,
@@ -88,16 +72,16 @@ def train(
         typer.Option(help="What is protected and what is public; default: the method's first.",
                      metavar="NAME"),
     ] = None,
-    max_edges: MaxEdges = None,
+    max_edges: options.MaxEdges = None,
     splits: Annotated[
         int | None, typer.Option(help="Random parts of the training graph; default 1.")
     ] = None,
     visits: Annotated[
-        Visits | None,
+        options.Visits | None,
         typer.Option(help="With splits, under sound: per-epoch sum (its own) or Poisson steps."),
     ] = None,
     seeds: Annotated[int, typer.Option(help="Number of replicas.", min=1, max=MOST_SEEDS)] = 1,
-    seed: FirstSeed = None,
+    seed: options.FirstSeed = None,
     lr: Annotated[
         float | None,
         typer.Option(help="Learning rate. Default .01; Adam with DP: best of .01 … 100 on the "
@@ -106,7 +90,7 @@ def train(
     epochs: Annotated[
         int | None, typer.Option(help="Default 2000 for sgd, 500 for adam.")
     ] = None,
-    delta: Delta = 1e-5,
+    delta: options.Delta = 1e-5,
     early_stopping: Annotated[
         bool | None,
         typer.Option("--early-stopping/--no-early-stopping", help="Only without DP; there the "
@@ -117,9 +101,9 @@ def train(
         typer.Option("--set", help="A further setting of the method, such as hidden=64; may be "
                      "given several times.", metavar="NAME=VALUE"),
     ] = None,
-    mirror: Mirror = None,
-    data: DataFolder = DATA,
-    device: Device = "auto",
+    mirror: options.Mirror = None,
+    data: options.DataFolder = options.DATA,
+    device: options.Device = "auto",
     dtype: Annotated[
         str | None, typer.Option(help="Default float32.", metavar="float32|float64")
     ] = None,
@@ -128,13 +112,13 @@ def train(
         typer.Option(help="PyTorch Geometric and Opacus alone, one run after the other, in place "
                      "of the compiled engine.", metavar="reference"),
     ] = None,
-    threads: Threads = 1,
+    threads: options.Threads = 1,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder for runs.parquet, predictions.safetensors, statement.json, "
                      "job.json, and those of public data alone.", metavar="DIR"),
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:  # fmt: skip
     """Train one job; print its scores and the privacy that is proved for it.
 
@@ -165,7 +149,6 @@ def train(
 
     proved = method_named(method).protocols[protocol].calibration == "proved"
     noise_source = "os_entropy" if proved and seed is None else "seeded"
-    private = any(map(math.isfinite, job.epsilons))
     used = resolve_device(device)
     if out is not None:
         prepare_folder(out)
@@ -266,8 +249,9 @@ def _epsilon(method: Method, settings: dict[str, Any], flags: dict[str, Any]) ->
     if noise is not None:
         check_noise(noise)
     if noise is None or method.epsilon_of is None:
-        return checked_epsilon(
-            epsilon, f"{NEEDS_EPSILON}{' or --noise-multiplier' if method.epsilon_of else ''}"
+        return options.checked_epsilon(
+            epsilon,
+            f"{options.NEEDS_EPSILON}{' or --noise-multiplier' if method.epsilon_of else ''}",
         )
     if epsilon is not None:
         raise UsageError("--epsilon and --noise-multiplier exclude each other: give one of them")

@@ -21,18 +21,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from private_graphs.core.errors import UsageError, UserError, suggest, wrong_fields
 from private_graphs.core.files import sha256_of, write_text
 from private_graphs.core.limits import LARGEST_SEED, MOST_EDGES
+from private_graphs.datasets import own_tables
 from private_graphs.datasets.arrays import UndirectedEdges, undirected_edges
 from private_graphs.datasets.graph_names import free_name
 from private_graphs.datasets.labelled import RawFile
-from private_graphs.datasets.own_tables import (
-    OwnTable,
-    distinct_ids,
-    first_rows,
-    is_blank,
-    read_table,
-    relative_to,
-    text_roles,
-)
 from private_graphs.datasets.spec import TEXT_FEATURES, DatasetSpec, GraphSize
 from private_graphs.datasets.spelling import NOT_SEEN, is_missing, looks, seen
 from private_graphs.datasets.text_graph import TextGraph, TextGraphInfo
@@ -217,7 +209,7 @@ def source_records(spec: OwnGraph) -> list[RawFile]:
         except OSError as error:
             raise UserError(
                 f"{path}: cannot be read ({error.strerror or error}); the graph {spec.name!r} "
-                f"needs it: check the path{relative_to(path)}"
+                f"needs it: check the path{own_tables.relative_to(path)}"
             ) from error
     return records
 
@@ -232,12 +224,12 @@ def read_own(spec: OwnGraph, view: DataView) -> TextGraph:
     Raises:
         UserError: names the file and the line (Parquet: the row) of what cannot be used.
     """
-    roles = {"id": spec.id, "label": spec.label} | text_roles(spec.text)
+    roles = {"id": spec.id, "label": spec.label} | own_tables.text_roles(spec.text)
     if spec.split is not None:
         roles["split"] = spec.split
-    written = read_table(spec.nodes, roles)
+    written = own_tables.read_table(spec.nodes, roles)
     nodes = written.trimmed(spec.id)
-    ids = distinct_ids(nodes, spec.id)
+    ids = own_tables.distinct_ids(nodes, spec.id)
     if len(ids) < 3:
         raise UserError(
             f"{nodes.path}: {len(ids)} nodes, expected at least 3: one to train on, one to "
@@ -246,7 +238,7 @@ def read_own(spec: OwnGraph, view: DataView) -> TextGraph:
     split = _split(nodes, spec, ids)
     classes, labels = _labels(nodes, spec, split)
     texts = _texts(nodes, spec)
-    edges_table = read_table(
+    edges_table = own_tables.read_table(
         spec.edges, {"source": spec.source, "target": spec.target}, may_be_empty=True
     ).trimmed(spec.source, spec.target)
     edges = _edges(edges_table, spec, nodes)
@@ -320,7 +312,7 @@ def _alike(ids: list[str]) -> int:
     return len(renderings) - len(set(renderings) - plain)
 
 
-def _split(nodes: OwnTable, spec: OwnGraph, ids: list[str]) -> np.ndarray:
+def _split(nodes: own_tables.OwnTable, spec: OwnGraph, ids: list[str]) -> np.ndarray:
     """Return (N,) 0 (train), 1 (validation) or 2 (test)."""
     import pyarrow.compute as pc
 
@@ -331,7 +323,7 @@ def _split(nodes: OwnTable, spec: OwnGraph, ids: list[str]) -> np.ndarray:
     names = list(_SPLIT_NAMES)
     codes = np.asarray(pc.fill_null(pc.index_in(values, pa.array(names)), -1))
     if (codes < 0).any():
-        rows, suffix = first_rows(codes < 0)
+        rows, suffix = own_tables.first_rows(codes < 0)
         value = column[rows[0]].as_py()
         raise nodes.error(
             rows,
@@ -348,14 +340,16 @@ def _split_meant(value: str) -> str:
     return suggest(value, _SPLIT_NAMES)
 
 
-def _labels(nodes: OwnTable, spec: OwnGraph, split: np.ndarray) -> tuple[list[str], np.ndarray]:
+def _labels(
+    nodes: own_tables.OwnTable, spec: OwnGraph, split: np.ndarray
+) -> tuple[list[str], np.ndarray]:
     """Return class names in order, and (N,) int64 labels, -1 for no label."""
     import pyarrow.compute as pc
 
     column = pc.utf8_trim(nodes.columns[spec.label], characters=NOT_SEEN)
-    blank = is_blank(column)
+    blank = own_tables.is_blank(column)
     if (blank & (split == 0)).any():
-        rows, suffix = first_rows(blank & (split == 0))
+        rows, suffix = own_tables.first_rows(blank & (split == 0))
         raise nodes.error(
             rows,
             f"training node without a label in {spec.label!r}{suffix}; label it, leave it out, or "
@@ -384,11 +378,11 @@ def _labels(nodes: OwnTable, spec: OwnGraph, split: np.ndarray) -> tuple[list[st
     return classes, np.asarray(codes).astype(np.int64)
 
 
-def _texts(nodes: OwnTable, spec: OwnGraph) -> pa.Table:
+def _texts(nodes: own_tables.OwnTable, spec: OwnGraph) -> pa.Table:
     """Return the text columns; UserError for a node without any text."""
-    blank = np.logical_and.reduce([is_blank(nodes.columns[name]) for name in spec.text])
+    blank = np.logical_and.reduce([own_tables.is_blank(nodes.columns[name]) for name in spec.text])
     if blank.any():
-        rows, suffix = first_rows(blank)
+        rows, suffix = own_tables.first_rows(blank)
         columns = ", ".join(repr(name) for name in spec.text)
         raise nodes.error(
             rows, f"empty text in {columns}{suffix}; write a text, or leave out the node"
@@ -402,7 +396,9 @@ def _count(texts: pa.Table, predicate: Callable[[str], bool]) -> int:
     return sum(predicate(text) for column in columns for text in column if text)
 
 
-def _edges(table: OwnTable, spec: OwnGraph, nodes: OwnTable) -> UndirectedEdges:
+def _edges(
+    table: own_tables.OwnTable, spec: OwnGraph, nodes: own_tables.OwnTable
+) -> UndirectedEdges:
     """Return the edges between row numbers of the nodes."""
     import pyarrow.compute as pc
 
@@ -411,7 +407,7 @@ def _edges(table: OwnTable, spec: OwnGraph, nodes: OwnTable) -> UndirectedEdges:
     for name in (spec.source, spec.target):
         codes = np.asarray(pc.fill_null(pc.index_in(table.columns[name], ids, skip_nulls=True), -1))
         if (codes < 0).any():
-            rows, suffix = first_rows(codes < 0)
+            rows, suffix = own_tables.first_rows(codes < 0)
             value = table.columns[name][rows[0]].as_py()
             guess = None if value is None else _near_id(value, ids.to_pylist())
             what = "no id" if value is None else f"{value!r} is the id of no node"

@@ -20,15 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from private_graphs.core.files import atomic_path
-from private_graphs.datasets.pokec_format import (
-    CLASSES,
-    FIRST_TEXT,
-    LABEL,
-    LAST_TEXT,
-    PETS,
-    PROFILES_FILE,
-    RELATIONSHIPS_FILE,
-)
+from private_graphs.datasets import pokec_format
 
 DEMO_PER_CLASS = 600
 """Users selected per class for the demo's text graph."""
@@ -116,7 +108,10 @@ class _Draws:
             ]
             made_up.append("".join(syllables) + _ENDINGS[rng.randint(len(_ENDINGS))])
         taken = {
-            word for answers in (*PETS, _OTHER_PETS) for reply in answers for word in reply.split()
+            word
+            for answers in (*pokec_format.PETS, _OTHER_PETS)
+            for reply in answers
+            for word in reply.split()
         }
         known = [word for word in _WORDS.split() if word == "mam" or word not in taken]
         return list(dict.fromkeys([*known, *(word for word in made_up if word not in taken)]))
@@ -158,7 +153,7 @@ def _topics_of(draws: _Draws, classes: np.ndarray, users: np.ndarray) -> np.ndar
 
 def _filled(draws: _Draws, fullness: np.ndarray) -> np.ndarray:
     """Draw which text columns each user fills in, (users, text columns) bool."""
-    n_columns = LAST_TEXT - FIRST_TEXT + 1
+    n_columns = pokec_format.LAST_TEXT - pokec_format.FIRST_TEXT + 1
     # Later columns hold links to clubs, which few users have.
     popularity = np.where(np.arange(n_columns) < 34, 1.0, 0.25)
     popularity[-8:] = 0.1
@@ -214,7 +209,7 @@ def _pets(draws: _Draws, classes: np.ndarray, answered: np.ndarray) -> np.ndarra
     """Return the column ``pets``, (users,) of str; it names the class of most who answered."""
     rng = draws.rng
     cells = np.full(len(classes), "null", dtype=object)
-    for label, (answers, weights) in enumerate(zip(PETS, _PETS_WEIGHTS, strict=True)):
+    for label, (answers, weights) in enumerate(zip(pokec_format.PETS, _PETS_WEIGHTS, strict=True)):
         rows = np.flatnonzero(answered & (classes == label))
         chosen = _draw_cumulative(rng, np.cumsum(weights), len(rows))
         cells[rows] = np.array(answers, dtype=object)[chosen]
@@ -257,7 +252,7 @@ def _friendships(draws: _Draws, classes: np.ndarray, fullness: np.ndarray) -> np
     first = _draw_cumulative(rng, ends, N_FRIENDSHIPS)
     second = _draw_cumulative(rng, ends, N_FRIENDSHIPS)
     inside = rng.random_sample(N_FRIENDSHIPS) < WITHIN_CLASS
-    for label in range(len(CLASSES)):
+    for label in range(len(pokec_format.CLASSES)):
         chosen = np.flatnonzero(inside & (classes[first] == label))
         members = np.flatnonzero(classes == label)
         second[chosen] = members[_draw_cumulative(rng, np.cumsum(propensity[members]), len(chosen))]
@@ -280,7 +275,7 @@ def demo_tables() -> tuple[list[str], np.ndarray]:
         0.03,
     )
     filled = _filled(draws, fullness)
-    label = LABEL - FIRST_TEXT
+    label = pokec_format.LABEL - pokec_format.FIRST_TEXT
     answered = filled[:, label] | ((fullness > 0.1) & (rng.random_sample(N_PROFILES) < 0.5))
     filled[:, label] = False
     cells = _answers(draws, classes, filled)
@@ -315,6 +310,6 @@ def write_demo(folder: Path) -> list[Path]:
     rows, friendships = demo_tables()
     edges = "".join(f"{first}\t{second}\n" for first, second in friendships.tolist())
     return [
-        _write_gzip(Path(folder) / PROFILES_FILE, "\n".join(rows) + "\n"),
-        _write_gzip(Path(folder) / RELATIONSHIPS_FILE, edges),
+        _write_gzip(Path(folder) / pokec_format.PROFILES_FILE, "\n".join(rows) + "\n"),
+        _write_gzip(Path(folder) / pokec_format.RELATIONSHIPS_FILE, edges),
     ]

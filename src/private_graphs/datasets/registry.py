@@ -12,19 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from private_graphs.core.errors import UsageError, UserError, suggest
+from private_graphs.datasets import labelled
 from private_graphs.datasets.graph_dataset import (
     DatasetInfo,
     GraphDataset,
     ParsedGraph,
     SparseFeatures,
-)
-from private_graphs.datasets.labelled import (
-    IMAGES_FILE,
-    INFO_FILE,
-    MASKS,
-    PUBLIC_MASKS,
-    PUBLIC_SIZES,
-    RawFile,
 )
 from private_graphs.datasets.readers import DATASETS
 from private_graphs.datasets.spec import DatasetSpec, GraphSize
@@ -88,7 +81,9 @@ def dataset_spec(name: str, own_folder: Path = OWN_FOLDER) -> DatasetSpec:
 
 def built_graphs(own_folder: Path = OWN_FOLDER) -> dict[str, Path]:
     """Return the folders of the graphs that a user built from a file or download, by name."""
-    return {path.parent.name: path.parent for path in Path(own_folder).glob(f"*/{INFO_FILE}")}
+    return {
+        path.parent.name: path.parent for path in Path(own_folder).glob(f"*/{labelled.INFO_FILE}")
+    }
 
 
 def declared_graphs(names: Iterable[str]) -> tuple[str, ...]:
@@ -98,7 +93,7 @@ def declared_graphs(names: Iterable[str]) -> tuple[str, ...]:
 
 def _built_spec(name: str, folder: Path) -> DatasetSpec:
     """Return the entry of a graph that a user built (``dataset --pyg`` or ``--file``)."""
-    return _loaded_spec(name, folder, (folder / INFO_FILE).stat().st_mtime_ns)
+    return _loaded_spec(name, folder, (folder / labelled.INFO_FILE).stat().st_mtime_ns)
 
 
 @lru_cache
@@ -197,7 +192,7 @@ def build(
 
 def load_built(folder: str | os.PathLike[str]) -> GraphDataset | ImageDataset:
     """Read a built dataset of either kind; UserError as raised by ``load`` of its class."""
-    if not (Path(folder) / IMAGES_FILE).is_file():
+    if not (Path(folder) / labelled.IMAGES_FILE).is_file():
         return GraphDataset.load(folder)
     from private_graphs.datasets.image_dataset import ImageDataset
 
@@ -207,15 +202,15 @@ def load_built(folder: str | os.PathLike[str]) -> GraphDataset | ImageDataset:
 def _public_facts(words: bool, node_sample: str | None) -> list[str]:
     """Return the public facts of a dataset without texts; ``words``: its features count words."""
     return [
-        PUBLIC_SIZES,
+        labelled.PUBLIC_SIZES,
         *(["the vocabulary (columns of the features)"] if words else []),
         # A sample per class depends on private labels, and so do its training nodes.
-        "the validation and test masks" if node_sample == "stratified" else PUBLIC_MASKS,
+        "the validation and test masks" if node_sample == "stratified" else labelled.PUBLIC_MASKS,
         "all validation and test nodes with their features, labels and mutual edges",
     ]
 
 
-def told_of(spec: DatasetSpec, sources: list[RawFile]) -> dict[str, Any]:
+def told_of(spec: DatasetSpec, sources: list[labelled.RawFile]) -> dict[str, Any]:
     """Return the fields of ``dataset.json`` that do not depend on the files' content."""
     origin = None
     if not spec.synthetic:
@@ -233,14 +228,14 @@ def told_of(spec: DatasetSpec, sources: list[RawFile]) -> dict[str, Any]:
 
 
 def _common(
-    spec: DatasetSpec, parsed: ParsedGraph | ParsedImages, sources: list[RawFile]
+    spec: DatasetSpec, parsed: ParsedGraph | ParsedImages, sources: list[labelled.RawFile]
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return the fields of every ``dataset.json``, and the labels and masks.
 
     Raises UserError for a mask without a labelled record.
     """
-    arrays = {key: getattr(parsed, key) for key in ("labels", *MASKS)}
-    for name in MASKS:
+    arrays = {key: getattr(parsed, key) for key in ("labels", *labelled.MASKS)}
+    for name in labelled.MASKS:
         if not np.any(arrays[name] & (parsed.labels >= 0)):
             raise UserError(
                 f"{spec.name}: {name}: no member of it has a label, expected at least one to learn "
@@ -253,7 +248,7 @@ def _common(
 
 
 def _dataset(
-    spec: DatasetSpec, parsed: ParsedGraph, sources: list[RawFile], view: DataView | None
+    spec: DatasetSpec, parsed: ParsedGraph, sources: list[labelled.RawFile], view: DataView | None
 ) -> GraphDataset:
     if not spec.classes:
         spec = replace(spec, classes=parsed.classes)

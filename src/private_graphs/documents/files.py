@@ -25,6 +25,7 @@ from private_graphs.documents.model import MODEL_FILE, ReleasedModel
 from private_graphs.documents.payment import free
 from private_graphs.documents.prediction import Predictions
 from private_graphs.documents.tables import PUBLIC, TEST, TRAINING, Documents
+from private_graphs.privacy.rounding import at_most
 
 if TYPE_CHECKING:
     from private_graphs.documents.neighbours import LinkVotes
@@ -162,66 +163,15 @@ def page(
     date: str,
 ) -> list[Part]:  # fmt: skip
     """Return the one page of a release: headings with sentences, in a privacy officer's order."""
-    n_classes = len(classes)
-    from private_graphs.documents.release import training_of
-    from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
     from private_graphs.privacy.assumptions import ONLY_THIS_FILE
-    from private_graphs.privacy.explain import belief_percent, sentences, supposed_by
+    from private_graphs.privacy.explain import sentences, supposed_by
     from private_graphs.privacy.query_prices import FIXED_NUMBER
-    from private_graphs.privacy.rounding import at_most
 
-    unit, proved, of_links = result.unit, statement.epsilon_proved, result.unit == LINK
-    wording = sentences(statement)
-    whom = ["Protected: " + (
-        "each link between two documents, by itself: it may be there or not" if of_links else
-        f"{counted(result.units, unit)}, each by itself: texts, labels and links of one {unit} may "
-        "be anything else"
-    ) + ", and what was released would be about as likely."]  # fmt: skip
-    if spec.unit is None or of_links:
-        mu = gdp_mu(proved, result.delta)
-        several = ", ".join(
-            f"{count} {unit}s: ε = {at_most(gdp_epsilon(count * mu, result.delta))}"
-            for count in (2, 5, 10)
-        )
-        whom.append(f"The unit is one {unit}. Somebody with several has less ({several}).")
-    failing = result.delta * result.units
-    strength = [
-        f"ε = {at_most(proved)}: whoever is 50 % sure of a fact about one {unit} becomes at most "
-        f"{belief_percent(proved)} sure by this release.",
-        f"The promise may fail with probability δ = {result.delta:g} for each {unit}; δ times "
-        f"{'at most' if of_links else 'all'} {result.units:,} is {at_most(failing)}.",
-    ]
-    if result.blanked is not None:
-        strength.insert(1, (
-            f"ε = {at_most(result.blanked)} where the question is whether the documents of one "
-            f"{unit} were read or blanked: compare this number with the ε of tools such as Opacus. "
-            f"Whether somebody is in the table at all is protected by nothing here, as the ids and "
-            f"the number of {unit}s are public."
-        ))  # fmt: skip
-    spent = [
-        f"Before this release the most used {unit} had spent ε = {at_most(result.spent_before)}, "
-        f"now ε = {at_most(result.spent)}"
-        + (f" of a budget of {result.budget:g}." if result.budget else "; no budget is set.")
-    ]
-    quality = result.quality
+    of_links, wording = result.unit == LINK, sentences(statement)
     if of_links:
-        card = [
-            f"Classes ({n_classes}) of documents without one, by noisy votes of linked documents "
-            f"({result.method}); columns {', '.join(spec.text)}. There is no model to predict with."
-        ]
         unprotected = ["texts and labels: they are public"]
         released = str(wording["against"][-1])
     else:
-        card = [
-            f"A linear classifier of texts (columns {', '.join(spec.text)}) into "
-            f"{n_classes} classes, computed from {training_of(result.method).CARD} "
-            f"({result.method}).",
-        ]
-        if spec.model:
-            card.append(
-                f"Texts are read by the public model {Path(spec.model).name} (sha256 "
-                f"{spec.model_sha256}), which 'private-graphs predict' needs beside this folder."
-            )
         unprotected = [
             "predictions of protected documents: they are exact functions of texts, and are not in "
             "this folder", "who has several ids, for all of them together",
@@ -230,42 +180,21 @@ def page(
             "All of this folder is covered: a classifier and numbers that are computed from noisy "
             "values and public data alone."
         )
-    if quality is not None:
-        about = "noisy counts of private test units, whose ε is that of the release" if (
-            quality.noisy) else "public test documents" if of_links else (
-            "public documents, a fifth of which each time is answered without it")  # fmt: skip
-        scores = "" if quality.only_noise else (
-            f"Right answers: {100 * quality.score:.1f} %; the largest class "
-            f"({quality.majority_class}): {100 * quality.majority:.1f} %"
-            + "".join(
-                f"; {name}: {100 * score:.1f} %" for name, score in
-                ((SUMS, quality.public_alone), (REGRESSION, quality.public_regression),
-                 ("this release without links", quality.without_links)) if score is not None
-            ) + f" (from {about}). "
-        )  # fmt: skip
-        card.append(scores + quality.sentence)
-        if quality.macro_f1 is not None and not quality.only_noise:
-            words = recall_words(quality.by_class, quality.macro_f1)
-            card.append(f"{words[:1].upper()}{words[1:]}.")
-    card += _sentences(size_words(result.sizes, unit))
-    if result.linked is not None:
-        card += _sentences([result.linked.sentence])
-        if result.linked.tie:
-            card.append(
-                "'private-graphs predict --edges LINKS' takes new documents with their links to "
-                "these public ones, whose ids and votes the model has."
-            )
     return [
-        ("Who is protected", whom),
+        ("Who is protected", _protected(result, statement.epsilon_proved, spec)),
         ("From whom", [str(wording["against"][0]), released]),
-        ("How strongly", strength),
+        ("How strongly", _strength(result, statement.epsilon_proved)),
         ("What is public, and not protected", _sentences(
             [*statement.public_facts,
              *([] if spec.public or spec.public_files else ["no document is public"])])),
         ("What is not covered", _sentences(
             [thing for gap in wording["not_covered"] for thing in gap.things] + unprotected)),
-        ("What was spent before", spent),
-        ("The model", card),
+        ("What was spent before", [
+            f"Before this release the most used {result.unit} had spent ε = "
+            f"{at_most(result.spent_before)}, now ε = {at_most(result.spent)}"
+            + (f" of a budget of {result.budget:g}." if result.budget else "; no budget is set.")
+        ]),
+        ("The model", _model(result, spec, len(classes))),
         *([] if of_links else [
             ("How to load it", [
                 f"With version {__version__} of private-graphs, in a folder with its source and in "
@@ -291,6 +220,97 @@ def page(
             "whose documentation proves this under 'Documents of an owner'.",
         ]),
     ]  # fmt: skip
+
+
+def _protected(result: Classified, proved: float, spec: Declaration) -> list[str]:
+    """Return whom a release protects."""
+    from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
+
+    unit, of_links = result.unit, result.unit == LINK
+    whom = ["Protected: " + (
+        "each link between two documents, by itself: it may be there or not" if of_links else
+        f"{counted(result.units, unit)}, each by itself: texts, labels and links of one {unit} may "
+        "be anything else"
+    ) + ", and what was released would be about as likely."]  # fmt: skip
+    if spec.unit is None or of_links:
+        mu = gdp_mu(proved, result.delta)
+        several = ", ".join(
+            f"{count} {unit}s: ε = {at_most(gdp_epsilon(count * mu, result.delta))}"
+            for count in (2, 5, 10)
+        )
+        whom.append(f"The unit is one {unit}. Somebody with several has less ({several}).")
+    return whom
+
+
+def _strength(result: Classified, proved: float) -> list[str]:
+    """Return how strong the promise is."""
+    from private_graphs.privacy.explain import belief_percent
+
+    unit, of_links = result.unit, result.unit == LINK
+    failing = result.delta * result.units
+    strength = [
+        f"ε = {at_most(proved)}: whoever is 50 % sure of a fact about one {unit} becomes at most "
+        f"{belief_percent(proved)} sure by this release.",
+        f"The promise may fail with probability δ = {result.delta:g} for each {unit}; δ times "
+        f"{'at most' if of_links else 'all'} {result.units:,} is {at_most(failing)}.",
+    ]
+    if result.blanked is not None:
+        strength.insert(1, (
+            f"ε = {at_most(result.blanked)} where the question is whether the documents of one "
+            f"{unit} were read or blanked: compare this number with the ε of tools such as Opacus. "
+            f"Whether somebody is in the table at all is protected by nothing here, as the ids and "
+            f"the number of {unit}s are public."
+        ))  # fmt: skip
+    return strength
+
+
+def _model(result: Classified, spec: Declaration, n_classes: int) -> list[str]:
+    """Return what is computed, from what, and how good it is."""
+    from private_graphs.documents.release import training_of
+
+    of_links = result.unit == LINK
+    if of_links:
+        card = [
+            f"Classes ({n_classes}) of documents without one, by noisy votes of linked documents "
+            f"({result.method}); columns {', '.join(spec.text)}. There is no model to predict with."
+        ]
+    else:
+        card = [
+            f"A linear classifier of texts (columns {', '.join(spec.text)}) into "
+            f"{n_classes} classes, computed from {training_of(result.method).CARD} "
+            f"({result.method}).",
+        ]
+        if spec.model:
+            card.append(
+                f"Texts are read by the public model {Path(spec.model).name} (sha256 "
+                f"{spec.model_sha256}), which 'private-graphs predict' needs beside this folder."
+            )
+    if (quality := result.quality) is not None:
+        about = "noisy counts of private test units, whose ε is that of the release" if (
+            quality.noisy) else "public test documents" if of_links else (
+            "public documents, a fifth of which each time is answered without it")  # fmt: skip
+        scores = "" if quality.only_noise else (
+            f"Right answers: {100 * quality.score:.1f} %; the largest class "
+            f"({quality.majority_class}): {100 * quality.majority:.1f} %"
+            + "".join(
+                f"; {name}: {100 * score:.1f} %" for name, score in
+                ((SUMS, quality.public_alone), (REGRESSION, quality.public_regression),
+                 ("this release without links", quality.without_links)) if score is not None
+            ) + f" (from {about}). "
+        )  # fmt: skip
+        card.append(scores + quality.sentence)
+        if quality.macro_f1 is not None and not quality.only_noise:
+            words = recall_words(quality.by_class, quality.macro_f1)
+            card.append(f"{words[:1].upper()}{words[1:]}.")
+    card += _sentences(size_words(result.sizes, result.unit))
+    if result.linked is not None:
+        card += _sentences([result.linked.sentence])
+        if result.linked.tie:
+            card.append(
+                "'private-graphs predict --edges LINKS' takes new documents with their links to "
+                "these public ones, whose ids and votes the model has."
+            )
+    return card
 
 
 def _sentences(texts: Iterable[str]) -> list[str]:

@@ -16,6 +16,7 @@ from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.errors import UsageError, counted
 from private_graphs.core.spreadsheets import table_text
 from private_graphs.core.streams import Streams
+from private_graphs.documents import release
 from private_graphs.documents.accounts import PUBLISHED, Account, Cost, People
 from private_graphs.documents.answers import SUMS
 from private_graphs.documents.declaration import LINK, Declaration, delta_of
@@ -23,14 +24,6 @@ from private_graphs.documents.earlier import earlier_releases, people_of
 from private_graphs.documents.hashing import PublicWords
 from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.documents.link_tables import read_links
-from private_graphs.documents.release import (
-    LINK_METHOD,
-    Drawn,
-    event_trees,
-    plan_lines,
-    public_quality,
-    statement_of,
-)
 from private_graphs.documents.tables import KNOWN, PUBLIC, TEST, TRAINING, Documents
 from private_graphs.documents.unit_sums import Terms, mu_of
 from private_graphs.mechanisms.door import Door
@@ -96,7 +89,7 @@ class PlannedVotes:
         request = _request(spec, epsilon, Streams.of({"public": spec.name}))
         voters = draw_voters(task, request.streams.generator("voters"))
         counts = {"asked_training_nodes": int(voters.asked[: task.n_train].sum())}
-        facts = method_named(LINK_METHOD).stated(task, request, ALONE, counts)
+        facts = method_named(release.LINK_METHOD).stated(task, request, ALONE, counts)
         return cls(spec, docs, people, epsilon, delta, spec.max_edges, task, order, facts["events"])
 
     @property
@@ -116,7 +109,7 @@ class PlannedVotes:
 
     def trees(self) -> list[dict[str, Any]]:
         """Return the planned mechanisms as event trees of dp-accounting."""
-        return event_trees(*self.queries, (_SCENARIO.unit, self.relation, self.delta))
+        return release.event_trees(*self.queries, (_SCENARIO.unit, self.relation, self.delta))
 
     @property
     def _asked(self) -> Terms:
@@ -136,7 +129,7 @@ class PlannedVotes:
         self, before: Account, after: Account, free: dict[str, np.ndarray] | None
     ) -> tuple[str, ...]:
         """Return what a dry run prints, from public numbers alone."""
-        return plan_lines(
+        return release.plan_lines(
             self, before, after,
             f"standard deviation {self.events[0].noise_std:.3g} in each number of a round, where "
             "a link counts 1 at most",
@@ -144,16 +137,16 @@ class PlannedVotes:
             self._asked, free,
         )  # fmt: skip
 
-    def drawn(self, free: dict[str, np.ndarray] | None, door: Door) -> Drawn:
+    def drawn(self, free: dict[str, np.ndarray] | None, door: Door) -> release.Drawn:
         """Read the links through the door, and return what follows from its answers."""
         request = _request(self.spec, self.epsilon, Streams.of({"public": self.spec.name}))
-        [outcome] = method_named(LINK_METHOD).run(self.task, [request], door, ALONE)
+        [outcome] = method_named(release.LINK_METHOD).run(self.task, [request], door, ALONE)
         door.close()
         majority = int(np.bincount(self.task.train_labels).argmax())
         predicted, classes = outcome.test_predictions, self.docs.classes
         rows = self.order[self.task.n_train :]
-        quality = public_quality(classes, self._asked, predicted, majority, free)
-        return Drawn(
+        quality = release.public_quality(classes, self._asked, predicted, majority, free)
+        return release.Drawn(
             quality and replace(quality, of="links"),
             None,
             tuple((self.docs.ids[row], classes[code])
@@ -169,7 +162,7 @@ class PlannedVotes:
 
     def statement(self, method: str, secret: bytes | None = None) -> PrivacyStatement:
         """Return the privacy statement of the release; ``secret`` keys the hash of its table."""
-        return statement_of(
+        return release.statement_of(
             self.spec, *self.queries,
             (_SCENARIO.unit, self.relation, self.delta, self.protected), self.epsilon, method,
             secret or fresh_bytes(),

@@ -551,14 +551,7 @@ def classify(
     data = Path(data)
     require_text(contact=contact)
     spec = needed(name, data)
-    methods = [*METHODS] if scenario == "text" else [LINK_METHOD]
-    if method is not None and method not in methods:
-        raise UsageError(
-            f"--method is {method!r}; expected {', '.join(methods)} for declared documents"
-            f"{_why_not(method)}"
-        )
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise UsageError(f"--epsilon is {epsilon:g}; expected a number above 0")
+    _check_request(method, scenario, epsilon)
     with (
         paid(name, epsilon) as payment,
         nullcontext(Path()) if dry_run else _reserved(out) as folder,
@@ -572,13 +565,7 @@ def classify(
         with BudgetLedger(data).noise(_computation(spec, docs, settings, device)) as noise:
             ledger = BudgetLedger(data, before=noise.release)
             payment.begin(ledger, lambda: noise.release, folder)
-            plan: PlannedRelease | PlannedVotes
-            if scenario == "text":
-                plan = planned_release(spec, docs, ledger, epsilon, method, device)
-            else:
-                from private_graphs.documents.links import PlannedVotes
-
-                plan = PlannedVotes.of(spec, docs, ledger, epsilon)
+            plan = _plan_of(spec, docs, ledger, epsilon, method, scenario, device)
             if device == "cuda" and spec.model is None:
                 say("--device cuda has no effect: no model reads these texts, and words are hashed "
                     "and counted on the CPU")  # fmt: skip
@@ -614,12 +601,7 @@ def classify(
                 what = "links" if plan.links else "documents"
                 read_by = f", read by {Path(spec.model).name}," if spec.model else ""
                 say(f"adding up the private {what}{read_by} under noise")
-                answers = AnswerDigest()
-                door = Door.of([noise.streams(name)], answers)
-                drawn = plan.drawn(free, door)
-                if tuple(door.part(part).events()[0] for part in ("", _TESTED)) != plan.queries:
-                    raise ReleaseMismatch("other events were drawn than the ledger was charged for")
-                ledger.draw(noise.release, answers.mark(noise))
+                drawn = _draw(plan, free, ledger, noise, name)
                 entries = BudgetLedger(data).entries()
                 index = [entry.release for entry in entries].index(noise.release)
                 spent_before, spent = (charged_account(entries[:index], *account, asked=asked).spent
@@ -633,6 +615,44 @@ def classify(
                 )
                 ledger.finish(noise.release, statement=statement.statement_id)
             return found
+
+
+def _check_request(method: str | None, scenario: str, epsilon: float) -> None:
+    """Raise UsageError for a method or an ε that no release of the scenario has."""
+    methods = [*METHODS] if scenario == "text" else [LINK_METHOD]
+    if method is not None and method not in methods:
+        raise UsageError(
+            f"--method is {method!r}; expected {', '.join(methods)} for declared documents"
+            f"{_why_not(method)}"
+        )
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise UsageError(f"--epsilon is {epsilon:g}; expected a number above 0")
+
+
+def _plan_of(
+    spec: Declaration, docs: Documents, ledger: BudgetLedger, epsilon: float, method: str,
+    scenario: str, device: str,
+) -> PlannedRelease | PlannedVotes:  # fmt: skip
+    """Return the plan of a release of texts or of links, which are loaded where they are asked."""
+    if scenario == "text":
+        return planned_release(spec, docs, ledger, epsilon, method, device)
+    from private_graphs.documents.links import PlannedVotes
+
+    return PlannedVotes.of(spec, docs, ledger, epsilon)
+
+
+def _draw(
+    plan: PlannedRelease | PlannedVotes, free: dict[str, np.ndarray] | None, ledger: BudgetLedger,
+    noise: NoiseKey, name: str,
+) -> Drawn:  # fmt: skip
+    """Draw what the ledger was charged for, and mark its answers there."""
+    answers = AnswerDigest()
+    door = Door.of([noise.streams(name)], answers)
+    drawn = plan.drawn(free, door)
+    if tuple(door.part(part).events()[0] for part in ("", _TESTED)) != plan.queries:
+        raise ReleaseMismatch("other events were drawn than the ledger was charged for")
+    ledger.draw(noise.release, answers.mark(noise))
+    return drawn
 
 
 def _charge(

@@ -17,16 +17,7 @@ from typing import Any
 import numpy as np
 
 from private_graphs.core.errors import UserError, counted
-from private_graphs.datasets.own_tables import (
-    OF_MODEL,
-    OwnTable,
-    distinct_ids,
-    first_rows,
-    is_blank,
-    read_blocks,
-    read_table,
-    text_roles,
-)
+from private_graphs.datasets import own_tables
 from private_graphs.datasets.spelling import NOT_SEEN, is_missing, looks, seen, shown
 from private_graphs.documents.declaration import Declaration
 
@@ -85,8 +76,10 @@ def read_documents(spec: Declaration) -> Documents:
     Raises:
         UserError: names the file and the line of what cannot be used.
     """
-    table = read_table(spec.nodes, spec.roles, encoding=spec.encoding).trimmed(spec.id, spec.label)
-    ids = distinct_ids(table, spec.id)
+    table = own_tables.read_table(spec.nodes, spec.roles, encoding=spec.encoding).trimmed(
+        spec.id, spec.label
+    )
+    ids = own_tables.distinct_ids(table, spec.id)
     rows = _distinct(table, ids)
     texts, blank = _texts(table, spec)
     labels = _column(table, spec.label)
@@ -97,7 +90,7 @@ def read_documents(spec: Declaration) -> Documents:
     public = _public(table, spec)
     for extra in _public_tables(spec):
         more_texts, more_blank = _texts(extra, spec)
-        more_ids = distinct_ids(extra, spec.id)
+        more_ids = own_tables.distinct_ids(extra, spec.id)
         _refuse_known(extra, more_ids, rows, spec)
         ids += more_ids
         units += [f"{extra.path.name}\0{doc_id}" for doc_id in more_ids]
@@ -142,15 +135,15 @@ def keyed(purpose: str, parts: Iterable[str]) -> list[int]:
     ]
 
 
-def _column(table: OwnTable, name: str) -> list[str]:
+def _column(table: own_tables.OwnTable, name: str) -> list[str]:
     return [cell or "" for cell in table.columns[name].to_pylist()]
 
 
-def _texts(table: OwnTable, spec: Declaration) -> tuple[list[str], np.ndarray]:
+def _texts(table: own_tables.OwnTable, spec: Declaration) -> tuple[list[str], np.ndarray]:
     """Return joined texts, and which documents have none."""
-    blank = np.logical_and.reduce([is_blank(table.columns[name]) for name in spec.text])
+    blank = np.logical_and.reduce([own_tables.is_blank(table.columns[name]) for name in spec.text])
     if blank.any() and not spec.drop_empty:
-        rows, suffix = first_rows(blank)
+        rows, suffix = own_tables.first_rows(blank)
         raise table.error(
             rows,
             f"no text in {', '.join(map(repr, spec.text))}{suffix}; write one, or leave such "
@@ -160,7 +153,7 @@ def _texts(table: OwnTable, spec: Declaration) -> tuple[list[str], np.ndarray]:
     return ["\n".join(parts) for parts in zip(*columns, strict=True)], blank
 
 
-def _distinct(table: OwnTable, ids: list[str]) -> dict[str, int]:
+def _distinct(table: own_tables.OwnTable, ids: list[str]) -> dict[str, int]:
     """Return visible form of an id -> row; the ledger keeps one account of each."""
     rows: dict[str, int] = {}
     for row, key in enumerate(ids):
@@ -173,7 +166,9 @@ def _distinct(table: OwnTable, ids: list[str]) -> dict[str, int]:
     return rows
 
 
-def _refuse_known(table: OwnTable, ids: list[str], rows: dict[str, int], spec: Declaration) -> None:
+def _refuse_known(
+    table: own_tables.OwnTable, ids: list[str], rows: dict[str, int], spec: Declaration
+) -> None:
     """Refuse a public table with ids of the owner's: these documents would be published."""
     for row, key in enumerate(ids):
         if seen(key) in rows:
@@ -184,7 +179,7 @@ def _refuse_known(table: OwnTable, ids: list[str], rows: dict[str, int], spec: D
             )
 
 
-def _units(table: OwnTable, spec: Declaration, ids: list[str]) -> list[str]:
+def _units(table: own_tables.OwnTable, spec: Declaration, ids: list[str]) -> list[str]:
     """Return the unit of each document; a document without one is its own unit."""
     if spec.unit is None:
         return list(ids)
@@ -225,7 +220,7 @@ def _alike_warnings(units: list[str], spec: Declaration) -> list[str]:
     ] if several else []  # fmt: skip
 
 
-def _decimal_warnings(table: OwnTable, spec: Declaration) -> list[str]:
+def _decimal_warnings(table: own_tables.OwnTable, spec: Declaration) -> list[str]:
     """Return a warning about whole numbers that a program has written as decimals."""
     columns = (name for name in (spec.id, spec.unit) if name)
     cells = {name: next(filter(_DECIMAL.fullmatch, _column(table, name)), None) for name in columns}
@@ -237,14 +232,14 @@ def _decimal_warnings(table: OwnTable, spec: Declaration) -> list[str]:
     ]  # fmt: skip
 
 
-def _public(table: OwnTable, spec: Declaration) -> np.ndarray:
+def _public(table: own_tables.OwnTable, spec: Declaration) -> np.ndarray:
     """Return (N,) bool: documents that the column of the declaration calls public."""
     if spec.public is None:
         return np.zeros(table.n_rows, dtype=bool)
     values = [cell.strip(NOT_SEEN).lower() for cell in _column(table, spec.public)]
     wrong = np.array([answer not in _YES | _NO for answer in values])
     if wrong.any():
-        rows, suffix = first_rows(wrong)
+        rows, suffix = own_tables.first_rows(wrong)
         raise table.error(
             rows,
             f"{spec.public!r} is {values[rows[0]]!r}{suffix}, expected yes or no: only documents "
@@ -253,7 +248,7 @@ def _public(table: OwnTable, spec: Declaration) -> np.ndarray:
     return np.array([answer in _YES for answer in values])
 
 
-def _public_tables(spec: Declaration) -> list[OwnTable]:
+def _public_tables(spec: Declaration) -> list[own_tables.OwnTable]:
     """Read the tables in the folder of public documents."""
     if spec.public_files is None:
         return []
@@ -270,7 +265,7 @@ def _public_tables(spec: Declaration) -> list[OwnTable]:
             f"{spec.public_files}: no .csv or .parquet; expected tables of public documents"
         )
     return [
-        read_table(path, roles, encoding=spec.encoding).trimmed(spec.id, spec.label)
+        own_tables.read_table(path, roles, encoding=spec.encoding).trimmed(spec.id, spec.label)
         for path in files
     ]
 
@@ -383,10 +378,10 @@ def read_new(
 ) -> Iterator[tuple[list[str], list[str], list[str] | None, float]]:
     """Yield documents to predict in blocks: ids, texts, labels (None without ``label``), and the
     share of the file that is read by then."""
-    read = {"id": id} | text_roles(text)
-    roles = {f"{role}{OF_MODEL}": column for role, column in read.items()}
+    read = {"id": id} | own_tables.text_roles(text)
+    roles = {f"{role}{own_tables.OF_MODEL}": column for role, column in read.items()}
     roles |= {"label": label} if label else {}
-    for block, done in read_blocks(path, roles, encoding):
+    for block, done in own_tables.read_blocks(path, roles, encoding):
         table = block.trimmed(id, *([label] if label else []))
         columns = [_column(table, name) for name in text]
         texts = ["\n".join(parts) for parts in zip(*columns, strict=True)]

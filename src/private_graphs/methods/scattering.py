@@ -23,16 +23,8 @@ from private_graphs.mechanisms.door import Door
 from private_graphs.methods.node_gradients import Linear, clipped_total, full_batches, predict
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import refuse_large_delta
+from private_graphs.tasks import method
 from private_graphs.tasks.image_task import ImageTask
-from private_graphs.tasks.method import (
-    Context,
-    Method,
-    Outcome,
-    Progress,
-    Request,
-    in_batches,
-    picture_memory,
-)
 from private_graphs.training.dpsgd import Sgd, descend
 
 STEPS = 8
@@ -94,7 +86,10 @@ class ScatteringAxes:
         return cls(scale, mean, directions, moments, rows)
 
     def rows_of(
-        self, task: ImageTask, pixels: np.ndarray, report: Progress = lambda done, total: None
+        self,
+        task: ImageTask,
+        pixels: np.ndarray,
+        report: method.Progress = lambda done, total: None,
     ) -> np.ndarray:
         """Return (n, r) float32 rows of norm 1 of (n, c·h·w) images, each of its image alone."""
         rows = np.empty((len(pixels), self.directions.shape[1]), np.float32)
@@ -125,13 +120,13 @@ def _unit(rows: np.ndarray) -> np.ndarray:
 
 def run(
     task: ImageTask,
-    requests: Sequence[Request],
+    requests: Sequence[method.Request],
     door: Door,
-    context: Context,
+    context: method.Context,
     *,
     private: bool = True,
     labels: bool = False,
-) -> list[Outcome]:
+) -> list[method.Outcome]:
     """Answer every request; features are computed once for all.
 
     Requests with the same public labels train as one batch. ``private``: whether private images are
@@ -152,7 +147,7 @@ def run(
     test = axes.rows_of(task, task.test_pixels)
     model = Linear(axes.rows.shape[1], task.n_classes, bias=0.0)
 
-    def answer(batch: list[Request], door: Door, _: Context) -> list[Outcome]:
+    def answer(batch: list[method.Request], door: Door, _: method.Context) -> list[method.Outcome]:
         known = batch[0].known if labels else batch[0].known[:0]
         public = axes.rows[known], task.validation_labels[known]
         queries = [
@@ -162,7 +157,7 @@ def run(
         descent = door.descent(queries) if private else None
         weights = _descend(task, batch, axes, model, (rows, truth), public, descent)
         return [
-            Outcome(
+            method.Outcome(
                 test_predictions=on_test,
                 validation_predictions=on_validation,
                 measured={"noise_multiplier": query.noise_multiplier if query else 0.0},
@@ -173,12 +168,12 @@ def run(
             )
         ]  # fmt: skip
 
-    return in_batches(
+    return method.in_batches(
         requests, door, context, lambda request: request.known.tobytes() if labels else b"", answer
     )
 
 
-def _inverse(task: ImageTask, request: Request, moments: np.ndarray) -> np.ndarray:
+def _inverse(task: ImageTask, request: method.Request, moments: np.ndarray) -> np.ndarray:
     """Return the inverse of the (r, r) second moments, with the ridge for the budget."""
     signal = task.n_units * gdp_mu(request.epsilon, task.delta) if request.private else np.inf
     return np.linalg.inv(moments + max(_LEAST_RIDGE, _RIDGE / signal) * np.eye(len(moments)))
@@ -186,7 +181,7 @@ def _inverse(task: ImageTask, request: Request, moments: np.ndarray) -> np.ndarr
 
 def _descend(
     task: ImageTask,
-    requests: Sequence[Request],
+    requests: Sequence[method.Request],
     axes: ScatteringAxes,
     model: Linear,
     private: tuple[np.ndarray, np.ndarray],
@@ -224,20 +219,22 @@ def _descend(
     return weights
 
 
-def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
+def stated(
+    task: ImageTask, request: method.Request, context: method.Context, chosen: Mapping
+) -> dict[str, Any]:
     """See ``Method.stated``."""
     query = full_batches(task, request, STEPS, CLIP_NORM)
     return {"events": (query,)} if query else {}
 
 
-def _method(name: str, title: str, **fields: Any) -> Method:
-    return Method(
+def _method(name: str, title: str, **fields: Any) -> method.Method:
+    return method.Method(
         name,
         title,
         scenarios=("records",),
         data="images",
         stated=stated,
-        memory=picture_memory,
+        memory=method.picture_memory,
         prepares="scattering of each image, in coordinates of the public images, scaled to "
         "norm 1 by itself",
         assumptions=(CONSTANTS,),

@@ -77,7 +77,7 @@ def run(
     lattices = [calibrated(task, request.epsilon) for request in requests]
     plans = [_queries(task, lattice) for lattice in lattices]
     door.plan(plans)
-    totals = {each.spacing: class_totals(task, each) for each in lattices}
+    totals = {lattice.spacing: class_totals(task, lattice) for lattice in lattices}
     validation = rows_of(task.validation_features)
     asked = [validation, rows_of(task.test_features)]
     if context.asked is not None:

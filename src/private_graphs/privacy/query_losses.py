@@ -17,6 +17,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import log_ndtr, logsumexp
 
 from private_graphs.core.errors import UserError
+from private_graphs.privacy import queries
 from private_graphs.privacy.accountants import pld_name
 from private_graphs.privacy.checks import check_relation
 from private_graphs.privacy.losses import (
@@ -25,14 +26,6 @@ from private_graphs.privacy.losses import (
     gaussian_loss,
     gaussian_steps,
     pld_of,
-)
-from private_graphs.privacy.queries import (
-    ConcentratedQuery,
-    ExponentialChoice,
-    GaussianQuery,
-    LaplaceQuery,
-    PureQuery,
-    Query,
 )
 
 
@@ -310,23 +303,23 @@ def _other_route(losses: tuple[Loss, ...], delta: float) -> float | None:
     return fourier_of(losses, delta)
 
 
-def loss_of(event: Query) -> Loss:
+def loss_of(event: queries.Query) -> Loss:
     """Return the privacy loss of a query.
 
     Under every relation, its sensitivity is the distance by which its mean moves.
     """
-    if isinstance(event, GaussianQuery):
+    if isinstance(event, queries.GaussianQuery):
         return gaussian_loss(event)
-    if isinstance(event, LaplaceQuery):
+    if isinstance(event, queries.LaplaceQuery):
         epsilon = event.sensitivity / event.scale
         if event.dimension == 1:
             return LaplaceLoss(1 / epsilon, event.count)
         return PureLoss(epsilon, event.count, epsilon**2 / 2)
-    if isinstance(event, ExponentialChoice):
+    if isinstance(event, queries.ExponentialChoice):
         return PureLoss(event.bounded_range, event.count, event.bounded_range**2 / 8)
-    if isinstance(event, PureQuery):
+    if isinstance(event, queries.PureQuery):
         return PureLoss(event.epsilon, event.count, event.epsilon**2 / 2)
-    if isinstance(event, ConcentratedQuery):
+    if isinstance(event, queries.ConcentratedQuery):
         return ConcentratedLoss(event.rho, event.count)
     relation = "replace" if event.exchange else event.relation
     return SampledTerms(event.noise_multiplier, event.count, event.rate, event.terms, relation)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from private_graphs.core.errors import UserError
+from private_graphs.privacy import queries
 from private_graphs.privacy.accountants import (
     PricedEvent,
     lattice_epsilon,
@@ -19,31 +20,23 @@ from private_graphs.privacy.accountants import (
 from private_graphs.privacy.events import Event, NoisyGradients
 from private_graphs.privacy.losses import Loss, gaussian_loss
 from private_graphs.privacy.prices import Claim, proved_by
-from private_graphs.privacy.queries import (
-    ConcentratedQuery,
-    ExponentialChoice,
-    GaussianQuery,
-    LaplaceQuery,
-    PureQuery,
-    Query,
-)
 
 FIXED_NUMBER = "the number of releases is public and fixed in advance"
 """Assumption about the sums, or choices, inside one run."""
 
 
-def _describe_loss(event: Query) -> str:
+def _describe_loss(event: queries.Query) -> str:
     """Return a description of one release of a query, for the proof."""
-    if isinstance(event, GaussianQuery):
+    if isinstance(event, queries.GaussianQuery):
         kind = "discrete Gaussian" if event.spacing else "Gaussian"
         return f"L2 sensitivity {event.sensitivity:g} under {kind} noise {event.noise_std:g}"
-    if isinstance(event, LaplaceQuery):
+    if isinstance(event, queries.LaplaceQuery):
         return f"L1 sensitivity {event.sensitivity:g} under Laplace noise {event.scale:g}"
-    if isinstance(event, ExponentialChoice):
+    if isinstance(event, queries.ExponentialChoice):
         return f"exponential choice whose loss has range {event.bounded_range:g}"
-    if isinstance(event, PureQuery):
+    if isinstance(event, queries.PureQuery):
         return f"{event.epsilon:g}-DP"
-    if isinstance(event, ConcentratedQuery):
+    if isinstance(event, queries.ConcentratedQuery):
         return f"{event.rho:g}-zCDP"
     return (
         f"up to {event.terms} changed terms, each sampled at q = {event.rate:g}, under Gaussian "
@@ -51,7 +44,7 @@ def _describe_loss(event: Query) -> str:
     )
 
 
-def price_query(event: Query, unit: str, relation: str, delta: float) -> PricedEvent:
+def price_query(event: queries.Query, unit: str, relation: str, delta: float) -> PricedEvent:
     """Return the guarantee of a query; UserError for another unit or relation than its own."""
     if (event.unit, event.relation) != (unit, relation):
         raise UserError(
@@ -66,7 +59,7 @@ def price_query(event: Query, unit: str, relation: str, delta: float) -> PricedE
             "changed record moves others (§6)"
         )
     mu = None
-    if isinstance(event, GaussianQuery):
+    if isinstance(event, queries.GaussianQuery):
         loss: Loss = gaussian_loss(event)
         mu = event.sensitivity * math.sqrt(event.count) / event.noise_std
         epsilon, accountant = lattice_epsilon(mu, event.total_variation, delta)
@@ -108,7 +101,9 @@ def replacing_epsilon(claim: Claim, events: Sequence[Event]) -> float | None:
     doubled = [
         replace(event, sensitivity=2 * event.sensitivity, relation="replace")
         for event in events
-        if isinstance(event, GaussianQuery | LaplaceQuery | ExponentialChoice)
+        if isinstance(
+            event, queries.GaussianQuery | queries.LaplaceQuery | queries.ExponentialChoice
+        )
     ]
     if not events or len(doubled) < len(events):
         return None
@@ -124,7 +119,7 @@ def vanishing_epsilon(claim: Claim, events: Sequence[Event]) -> tuple[float | No
     moved = [
         replace(event, sensitivity=event.vanishing, relation="zero_out")
         for event in events
-        if isinstance(event, GaussianQuery) and event.vanishing is not None
+        if isinstance(event, queries.GaussianQuery) and event.vanishing is not None
     ]
     if moved and len(moved) == len(events):
         return proved_by(moved, (claim[0], "zero_out", *claim[2:]))[1], "zero_out"

@@ -569,7 +569,7 @@ def _line_entries(
         if _hollow(points).all():
             style = {**style, "markerfacecolor": _PAPER}
         if line == chart.bars:
-            style |= {"linestyle": "-", "marker": "", "linewidth": _BAR}
+            style |= {"linestyle": "-", "marker": "", "linewidth": _BAR, "solid_capstyle": "butt"}
         entries.append((style, _name(line)))
     return entries
 

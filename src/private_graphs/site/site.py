@@ -537,6 +537,9 @@ class _Site:
         study = shelf.results.study.id
         file = f"{page}-{study}-{shelf.name}.csv"
         part = _part(table, self.link(shelf, folder or study), shelf.largest)
+        part["captions"] = [
+            f"{caption}, {shelf.results.study.name}" for caption in part["captions"]
+        ]
         return part | {"files": [(file, f"{SITE}/{study}/{file}")]}
 
     def appendix(

@@ -149,7 +149,7 @@ for (const figure of document.querySelectorAll("figure")) { // a picture without
   link.className = "button";
   link.download = svg.querySelector("title").textContent.replace(/[^\w.-]+/g, "_") + ".svg";
   link.href = URL.createObjectURL(new Blob([new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" }));
-  figure.append(link);
+  (figure.querySelector(".files") ?? figure).append(" ", link);
 }
 document.addEventListener("click", ({ target }) => { // a mark of a picture leads to the statement of its numbers
   const mark = target.closest("[data-statement]");

@@ -11,16 +11,7 @@ import pandas as pd
 
 from private_graphs.report.layout import LayoutColumn, laid_out, naming, rows_of, score_lines, short
 from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
-from private_graphs.running.exhibit import (
-    Block,
-    Cell,
-    Chart,
-    Column,
-    Layout,
-    LayoutCell,
-    Pictures,
-    Table,
-)
+from private_graphs.running import exhibit
 
 FACES = ("att-faces", "faces", "faces94")
 NAMES = {"mnist": "MNIST", "faces94": "Faces94", "att-faces": "AT&T faces"}
@@ -89,10 +80,10 @@ def scored(results: Any, by: Sequence[str], scores: Sequence[str]) -> pd.DataFra
     return frame
 
 
-def cell(row: dict[str, Any] | None, name: str, decimals: int = 3) -> Cell:
+def cell(row: dict[str, Any] | None, name: str, decimals: int = 3) -> exhibit.Cell:
     """Format mean and spread of a score of ``scored``."""
     if row is None or missing(row.get(name)):
-        return Cell()
+        return exhibit.Cell()
     return score({"mean": row[name], "std": row[f"{name}_std"]}, decimals)
 
 
@@ -116,7 +107,7 @@ def target_words(dataset: str, target: int) -> str:
 
 def distance_table(
     results: Any, published: str, title: str, datasets: Sequence[str]
-) -> list[Block]:
+) -> list[exhibit.Block]:
     """Return a table: a row per target of models without DP, printed and ours by attack."""
     subset = attacks(results)
     subset = subset.with_rows(subset.rows[subset.rows["dataset"].isin(datasets).to_numpy()])
@@ -136,30 +127,30 @@ def distance_table(
     lines = pd.concat([pd.DataFrame(absent, columns=lines.columns), lines], ignore_index=True)
     names = list(dict.fromkeys(frame["attack_words"]))
 
-    def theirs(kind: str) -> Column:
-        def show(row: dict[str, Any]) -> Cell:
+    def theirs(kind: str) -> exhibit.Column:
+        def show(row: dict[str, Any]) -> exhibit.Cell:
             entry = printed.get((row["dataset"], int(row["target"])), {})
-            return Cell(number(entry.get(kind)), tone="published")
+            return exhibit.Cell(number(entry.get(kind)), tone="published")
 
-        return Column(kind, show, "printed")
+        return exhibit.Column(kind, show, "printed")
 
-    def ours(protocol: str, attack: str) -> Column:
+    def ours(protocol: str, attack: str) -> exhibit.Column:
         def show(row: dict[str, Any]) -> str:
             entry = at.get((row["dataset"], row["target"], protocol, attack), {})
             return number(entry.get("distance"), 3)
 
-        return Column(attack, show, protocol)
+        return exhibit.Column(attack, show, protocol)
 
-    def line(protocol: str, name: str, head: str) -> Column:
+    def line(protocol: str, name: str, head: str) -> exhibit.Column:
         def show(row: dict[str, Any]) -> str:
             entry = at.get((row["dataset"], row["target"], protocol, names[0]), {})
             return number(entry.get(name), 3)
 
-        return Column(head, show, protocol)
+        return exhibit.Column(head, show, protocol)
 
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("target", lambda row: target_words(row["dataset"], int(row["target"]))),
+        exhibit.Column("dataset", lambda row: row["dataset"]),
+        exhibit.Column("target", lambda row: target_words(row["dataset"], int(row["target"]))),
         theirs("original"), theirs("enhanced"),
     ]  # fmt: skip
     for protocol in subset.protocols:
@@ -167,10 +158,10 @@ def distance_table(
         columns += [line(protocol, "black", "all black"), line(protocol, "no_model", "no model")]
     notes = [LINE_NOTE, COMPARED_NOTE]
     layout = _distance_layout(results.published(published), frame)
-    return [Table(title, frame, columns, notes, "dataset", lines, layout=layout)]
+    return [exhibit.Table(title, frame, columns, notes, "dataset", lines, layout=layout)]
 
 
-def _distance_layout(published: pd.DataFrame, frame: pd.DataFrame) -> Layout:
+def _distance_layout(published: pd.DataFrame, frame: pd.DataFrame) -> exhibit.Layout:
     """Return the thesis's table: a row per target, a column per attack and per baseline."""
     published = published.assign(dataset=published["pictures"])
     published["target"] -= published["dataset"].isin(FACES)
@@ -195,7 +186,7 @@ def _distance_layout(published: pd.DataFrame, frame: pd.DataFrame) -> Layout:
         ),
     ]
     printed = {
-        (row["dataset"], row["target"], kind): LayoutCell(
+        (row["dataset"], row["target"], kind): exhibit.LayoutCell(
             short(number(row[kind], 3 if row["dataset"] in FACES else 2))
         )
         for row in published.to_dict("records") for kind in kinds
@@ -204,7 +195,7 @@ def _distance_layout(published: pd.DataFrame, frame: pd.DataFrame) -> Layout:
     return laid_out(rows_of(["dataset", "target"], published, scores), places, printed, lines)
 
 
-def grids(results: Any, title: str, attack: str = "") -> list[Block]:
+def grids(results: Any, title: str, attack: str = "") -> list[exhibit.Block]:
     """Return a grid per dataset and protocol: real pictures, then reconstructions from models.
 
     ``attack`` selects one attack by name.
@@ -220,7 +211,7 @@ def grids(results: Any, title: str, attack: str = "") -> list[Block]:
     ).sort_values(["place"], kind="stable")  # fmt: skip
     rows = rows.assign(picture=view.artifacts(rows, "pictures"), real=view.artifacts(rows, "real"))
     rows = rows[rows["picture"].notna()]
-    blocks: list[Block] = []
+    blocks: list[exhibit.Block] = []
     for (dataset, protocol), part in rows.groupby(["dataset", "protocol"], sort=True):
         part = part.drop_duplicates(["scenario", "epsilon", "attack_words"])
         images = [part["real"].iloc[0][:, :, :], *part["picture"]]
@@ -230,12 +221,14 @@ def grids(results: Any, title: str, attack: str = "") -> list[Block]:
         columns = [str(target + (dataset in FACES)) for target in range(len(images[0]))]
         stacked = np.array(images, dtype=float) / 255
         blocks.append(
-            Pictures(f"{title}: {dataset}, {protocol}", stacked, ["public", *heads], columns)
+            exhibit.Pictures(
+                f"{title}: {dataset}, {protocol}", stacked, ["public", *heads], columns
+            )
         )
     return blocks or ["No picture of an attack has been kept."]
 
 
-def target_charts(results: Any, title: str) -> list[Block]:
+def target_charts(results: Any, title: str) -> list[exhibit.Block]:
     """Return a chart per dataset and protocol: distance by target, a facet per level of DP.
 
     Shown are the first ten targets, for the first attack that the thesis applies to private models;
@@ -271,7 +264,7 @@ def target_charts(results: Any, title: str) -> list[Block]:
         for epsilon in points["epsilon"]
     ]
     return [
-        Chart(
+        exhibit.Chart(
             f"{title}: {dataset}", part, x="target", line="line", row="protocol", column="level",
             joined=False,
             references={"no model": "no_model"}, y_label="distance", steps=True,
@@ -290,7 +283,7 @@ def _with_printed_budget(results: Any, rows: pd.DataFrame) -> pd.DataFrame:
     return rows[(printed | (rows["protocol"] != "paper")).to_numpy()]
 
 
-def leakage_table(results: Any, title: str) -> Table:
+def leakage_table(results: Any, title: str) -> exhibit.Table:
     """Return a table: a row per attacked model and attack, with the information that it leaked."""
     subset = attacks(results)
     by = ["dataset", "group", "scenario", "protocol", "epsilon", "attack_words", "job"]
@@ -300,22 +293,22 @@ def leakage_table(results: Any, title: str) -> Table:
         kind="stable", ignore_index=True,
     )  # fmt: skip
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("protocol", lambda row: row["protocol"]),
-        Column("model", model_words),
-        Column("ε proved", guarantee),
-        Column("accuracy", lambda row: cell(row, "test_accuracy")),
-        Column("attack", lambda row: row["attack_words"]),
+        exhibit.Column("dataset", lambda row: row["dataset"]),
+        exhibit.Column("protocol", lambda row: row["protocol"]),
+        exhibit.Column("model", model_words),
+        exhibit.Column("ε proved", guarantee),
+        exhibit.Column("accuracy", lambda row: cell(row, "test_accuracy")),
+        exhibit.Column("attack", lambda row: row["attack_words"]),
         *(
-            Column(head, lambda row, name=name: cell(row, name))
+            exhibit.Column(head, lambda row, name=name: cell(row, name))
             for name, head in SCORES.items()
         ),
     ]  # fmt: skip
     notes = [LINE_NOTE, METRIC_NOTE, COMPARED_NOTE, *privacy_notes(frame)]
-    return Table(title, frame, columns, notes, "dataset")
+    return exhibit.Table(title, frame, columns, notes, "dataset")
 
 
-def budget_charts(results: Any, title: str) -> list[Block]:
+def budget_charts(results: Any, title: str) -> list[exhibit.Block]:
     """Return charts against ε per dataset and protocol: accuracy, distance, re-identification."""
     subset = attacks(results)
     subset = subset.with_rows(subset.rows[np.isfinite(subset.rows["epsilon"])])
@@ -334,7 +327,7 @@ def budget_charts(results: Any, title: str) -> list[Block]:
     ]  # fmt: skip
     points = pd.concat(parts, ignore_index=True)
     return [
-        Chart(
+        exhibit.Chart(
             f"{title}: {what}, {dataset}", part.sort_values(["protocol", "epsilon"]), x="epsilon",
             line="line", column="protocol", x_label="ε", y_label=what, steps=True,
         )

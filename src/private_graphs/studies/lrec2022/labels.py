@@ -8,20 +8,12 @@ import pandas as pd
 
 from private_graphs.report.words import number
 from private_graphs.running.exhibit import Block, Cell, Chart, Column, Exhibit, Table
+from private_graphs.studies.lrec2022 import proved
 from private_graphs.studies.lrec2022.gcns import across, score_cell
-from private_graphs.studies.lrec2022.proved import (
-    HEADS,
-    PLACE,
-    chosen,
-    proved_points,
-    public_row,
-    seed_notes,
-    verdict,
-)
 
 EPSILONS = (0.0, 1.0, 2.0, 4.0)
 """Budgets; 0: methods that read no private data."""
-LINE = [*PLACE, "method", "epsilon"]
+LINE = [*proved.PLACE, "method", "epsilon"]
 NOTES = (
     "*: a private row above the one that reads nothing private (ε = 0) with the same public "
     "labels, by more than a standard error of the difference.",
@@ -33,10 +25,10 @@ NOTES = (
 
 def build(results: Any) -> list[Block]:
     """Return a chart per dataset over the number of public labels, and the table of all methods."""
-    points = proved_points(results)
+    points = proved.proved_points(results)
     points = with_labels(compared(points[points["epsilon"].isin(EPSILONS)]))
     points["note"] = "(" + points["title"] + ")"
-    several = points.groupby(PLACE)["labels"].transform("nunique") > 1
+    several = points.groupby(proved.PLACE)["labels"].transform("nunique") > 1
     charts = [
         Chart(
             f"Fewer public labels: {results.title_of(dataset)}", rows, x="labels", line="epsilon",
@@ -46,12 +38,12 @@ def build(results: Any) -> list[Block]:
         for dataset, rows in points[points["chosen"] & several].groupby("dataset", sort=False)
     ]  # fmt: skip
     title = "Test micro-F1 by number of public labels: mean ± standard deviation over the draws"
-    return [*charts, label_table(points, title, (*NOTES, *seed_notes(points)))]
+    return [*charts, label_table(points, title, (*NOTES, *proved.seed_notes(points)))]
 
 
 def compared(points: pd.DataFrame) -> pd.DataFrame:
     """Return the points, whether each is drawn, and its comparison with public data."""
-    return pd.concat(_compared(rows) for _, rows in points.groupby(PLACE, sort=False))
+    return pd.concat(_compared(rows) for _, rows in points.groupby(proved.PLACE, sort=False))
 
 
 def with_labels(points: pd.DataFrame) -> pd.DataFrame:
@@ -64,10 +56,10 @@ def with_labels(points: pd.DataFrame) -> pd.DataFrame:
 
 def _compared(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the points of a place, whether each is drawn, and its comparison with public data."""
-    best = rows["epsilon"].map(chosen(rows))
-    public = {count: public_row(rows, count) for count in rows["validation_labels"].unique()}
+    best = rows["epsilon"].map(proved.chosen(rows))
+    public = {count: proved.public_row(rows, count) for count in rows["validation_labels"].unique()}
     against = [
-        verdict(row, public[row["validation_labels"]]) if row["private"] else ""
+        proved.verdict(row, public[row["validation_labels"]]) if row["private"] else ""
         for row in rows.to_dict("records")
     ]
     drawn = (rows["method"] == best) | (rows["epsilon"] == 0)
@@ -79,7 +71,7 @@ def label_table(points: pd.DataFrame, title: str, notes: tuple[str, ...]) -> Tab
     at = across(points, LINE, "labels", _cell)
     names = reversed(points["labels"].cat.categories)
     columns = [
-        *HEADS,
+        *proved.HEADS,
         Column("ε", lambda row: number(row["epsilon"])),
         *(Column(name, at(name), "public validation labels") for name in names),
     ]

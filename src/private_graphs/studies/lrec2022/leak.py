@@ -8,34 +8,25 @@ import pandas as pd
 
 from private_graphs.report.words import privacy_notes
 from private_graphs.running.exhibit import NOTHING, Column, Exhibit, Table
-from private_graphs.studies.lrec2022.scores import (
-    KEY,
-    TITLE,
-    by_key,
-    heads,
-    key,
-    lines,
-    points,
-    source,
-)
+from private_graphs.studies.lrec2022 import scores
 
 WITHOUT, WITH = "without pets", "with pets"
 
 
 def build(results: Any) -> list[Table]:
     """Return scores under ``sound`` without and with the column, and the gain in points."""
-    rows = points(results)
+    rows = scores.points(results)
     rows = rows[(rows["protocol"] == "sound") & rows["dataset"].isin(_datasets(rows))]
     without, with_it = (rows[rows["group"] == group] for group in ("table2", "leak"))
-    before, after = by_key(without), by_key(with_it)
+    before, after = scores.by_key(without), scores.by_key(with_it)
 
     def gain(row: dict[str, Any]) -> str:
-        pair = before.get(key(row)), after.get(key(row))
+        pair = before.get(scores.key(row)), after.get(scores.key(row))
         return NOTHING if None in pair else f"{100 * (pair[1]['mean'] - pair[0]['mean']):+.1f}"
 
-    columns = [*heads(features=True), Column("gain in points", gain),
-               *source(WITHOUT, without), *source(WITH, with_it)]  # fmt: skip
-    frame = rows.sort_values([*KEY, "group"])
+    columns = [*scores.heads(features=True), Column("gain in points", gain),
+               *scores.source(WITHOUT, without), *scores.source(WITH, with_it)]  # fmt: skip
+    frame = rows.sort_values([*scores.KEY, "group"])
     notes = [
         *(note for note in results.protocol_notes() if note.startswith("sound")),
         MEANING,
@@ -43,7 +34,7 @@ def build(results: Any) -> list[Table]:
         *privacy_notes(rows),
     ]
     title = "The leak. What the text column that defines the label is worth"
-    return [Table(TITLE.format(title), frame, columns, notes, "dataset", lines(rows))]
+    return [Table(scores.TITLE.format(title), frame, columns, notes, "dataset", scores.lines(rows))]
 
 
 def _datasets(rows: pd.DataFrame) -> pd.Series:

@@ -73,8 +73,8 @@ def build(results: Any) -> list[Block]:
         epsilon = row["epsilon"] if scenario == "text" else 0.0
         alone = drawn.get((row["dataset"], method, scenario, epsilon), NO_POINTS)
         same = row["split"] == NAMED_SPLIT or missing(row["paper"])
-        there = own[(own["mask_seed"] == NAMED) & same]
-        named = dict.fromkeys(NAMED_COLUMNS) | dict(*there[NAMED_COLUMNS].to_dict("records"))
+        points = own[(own["mask_seed"] == NAMED) & same]
+        named = dict.fromkeys(NAMED_COLUMNS) | dict(*points[NAMED_COLUMNS].to_dict("records"))
         rows.append(
             {"graph": titles[row["dataset"]], **row, **named}
             | _over("draws", own)
@@ -147,9 +147,9 @@ def _text(value: Any) -> str:
 
 
 def _printed(row: dict[str, Any]) -> Cell:
-    found = printed(row["printed"])
+    cell = printed(row["printed"])
     around = "" if missing(row["spread"]) else f" ± {row['spread']:.3f}"
-    return Cell(f"{found.text}{around}", tone=found.tone)
+    return Cell(f"{cell.text}{around}", tone=cell.tone)
 
 
 def _named(row: dict[str, Any]) -> Cell:

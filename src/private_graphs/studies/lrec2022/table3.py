@@ -7,16 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.methods.gcn_protocols import (
-    PRINTED_EPOCHS,
-    PROTOCOLS,
-    RELATION,
-    UNIT,
-    GcnSettings,
-    claim,
-    noise_multiplier,
-    training_event,
-)
+from private_graphs.methods import gcn_protocols
 from private_graphs.privacy.accountants import gdp_epsilon
 from private_graphs.privacy.gradient_prices import sensitivity
 from private_graphs.privacy.moments import moments_epsilon
@@ -33,18 +24,22 @@ def noise_row(
     epsilon: float, optimizer: str, epochs: int, protocol: GcnProtocol, delta: float
 ) -> dict[str, Any]:
     """Return noise, ε of the paper's formula and proved ε of one protocol."""
-    settings = GcnSettings(optimizer=optimizer, epochs=epochs)
-    noise = noise_multiplier(epsilon, settings, protocol, delta)
-    printed = claim(settings, protocol, noise, delta)
+    settings = gcn_protocols.GcnSettings(optimizer=optimizer, epochs=epochs)
+    noise = gcn_protocols.noise_multiplier(epsilon, settings, protocol, delta)
+    printed = gcn_protocols.claim(settings, protocol, noise, delta)
     # The event's privacy cost without its second route, which takes seconds per row.
-    moved = sensitivity(training_event(settings, protocol, noise), UNIT, RELATION)
+    moved = sensitivity(
+        gcn_protocols.training_event(settings, protocol, noise),
+        gcn_protocols.UNIT,
+        gcn_protocols.RELATION,
+    )
     proved = None if moved is None else gdp_epsilon(moved * math.sqrt(epochs) / noise, delta)
     return {
         "epsilon": epsilon, "optimizer": optimizer, "epochs": epochs, "delta": delta,
         "protocol": protocol.name, "noise_multiplier": noise,
         "epsilon_formula": moments_epsilon(noise, epochs, 1.0, delta),
         "authors_epsilon": printed and printed.authors_epsilon,
-        "epsilon_proved": proved, "unit": UNIT, "relation": RELATION,
+        "epsilon_proved": proved, "unit": gcn_protocols.UNIT, "relation": gcn_protocols.RELATION,
     }  # fmt: skip
 
 
@@ -54,8 +49,8 @@ def build(results: Any) -> list[Table]:
     frame = pd.DataFrame([
         noise_row(epsilon, optimizer, epochs, protocol, delta)
         for epsilon in EPSILONS
-        for optimizer, epochs in PRINTED_EPOCHS.items()
-        for protocol in PROTOCOLS.values()
+        for optimizer, epochs in gcn_protocols.PRINTED_EPOCHS.items()
+        for protocol in gcn_protocols.PROTOCOLS.values()
     ])  # fmt: skip
     paper = {
         round(row["epsilon"], 2): row for row in results.published("table3").to_dict("records")
@@ -76,7 +71,7 @@ def build(results: Any) -> list[Table]:
         Column("ε", lambda row: number(printed(row, "epsilon"), 2), "published"),
         Column("noise", lambda row: number(printed(row, f"noise_{row['optimizer']}")), "published"),
     ]
-    for name in PROTOCOLS:
+    for name in gcn_protocols.PROTOCOLS:
         columns += [
             Column(
                 "noise", lambda row, name=name: number(ours(row, name)["noise_multiplier"]), name
@@ -85,7 +80,7 @@ def build(results: Any) -> list[Table]:
             Column("ε proved", lambda row, name=name: proved(ours(row, name)), name),
         ]
     notes = (
-        *(f"{protocol.name}: {protocol.summary}." for protocol in PROTOCOLS.values()),
+        *(f"{protocol.name}: {protocol.summary}." for protocol in gcn_protocols.PROTOCOLS.values()),
         "ε, formula: the paper's moments accountant, q = 1; in brackets what the authors' float64 "
         "sum returns where it differs.",
         "ε proved: exact Gaussian DP, node level, replace; rounded up.",

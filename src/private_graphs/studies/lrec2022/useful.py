@@ -22,18 +22,7 @@ from private_graphs.report.words import (
     privacy_notes,
     score,
 )
-from private_graphs.running.exhibit import (
-    NOTHING,
-    Bar,
-    Block,
-    Cell,
-    Chart,
-    Column,
-    Comparison,
-    Exhibit,
-    StudyAnswer,
-    Table,
-)
+from private_graphs.running import exhibit
 from private_graphs.studies.lrec2022.gcns import across, printed_gcns, trained_gcns
 from private_graphs.studies.lrec2022.proved import (
     chosen,
@@ -65,7 +54,7 @@ NOTES = (
 )
 
 
-def build(results: Any) -> list[Block]:
+def build(results: Any) -> list[exhibit.Block]:
     """Return a chart of all sources, a facet per dataset, and their numbers with the proved ε."""
     frame = _compare(results)
     facets = frame["dataset"].map(results.title_of)
@@ -73,7 +62,7 @@ def build(results: Any) -> list[Block]:
     names = [*(f"ε = {number(epsilon)}" for epsilon in EPSILONS), "no DP, or nothing private"]
     line = ("ε = " + frame["asked"].map(number)).mask(same, names[-1])
     drawn = frame.assign(line=pd.Categorical(line, names), facet=facets)
-    chart = Chart(
+    chart = exhibit.Chart(
         "Beside Table 1", drawn[~same | (drawn["asked"] == EPSILONS[0])], x="source", line="line",
         column="facet", categories=True, y_label="test micro-F1",
     )  # fmt: skip
@@ -107,7 +96,7 @@ named and nothing is chosen: a choice would cost ε, and its scores could fall a
 AT = EPSILONS[-1]
 
 
-def answer(results: Any) -> StudyAnswer | None:
+def answer(results: Any) -> exhibit.StudyAnswer | None:
     """Return whether the printed ε is true, and what to use instead, at one ε."""
     frame = _compare(results)
     frame = frame[frame["asked"] == AT]
@@ -129,8 +118,10 @@ def answer(results: Any) -> StudyAnswer | None:
     lower = trained["audit_epsilon_lower"].max()
     seen = {} if missing(lower) else {"attack": bound(lower)}
     epsilon = f"ε = {number(AT)}"
-    struck = [Cell(_two(value), tone="refuted" if seen else "") for value in row("published")]
-    best = [Cell(_two(value), tone="best") for value in sums]
+    struck = [
+        exhibit.Cell(_two(value), tone="refuted" if seen else "") for value in row("published")
+    ]
+    best = [exhibit.Cell(_two(value), tone="best") for value in sums]
     lines = {
         "the paper prints": (row("published"), "published", f"{epsilon} printed"),
         "their network": (row("sound GCN"), "e3", f"{epsilon} proved"),
@@ -138,7 +129,7 @@ def answer(results: Any) -> StudyAnswer | None:
         OURS: (sums, "e3", f"{epsilon} proved, no public label"),
         "public data only": (public, "", "no label"),
     }
-    return StudyAnswer(
+    return exhibit.StudyAnswer(
         question=f"LREC 2022 prints {epsilon}. Is that true?",
         answer="No." if seen else "Not proved.",
         because=[
@@ -147,7 +138,7 @@ def answer(results: Any) -> StudyAnswer | None:
             f"With clipping and enough noise for a true {epsilon}, their network "
             f"{_against(row('sound GCN'), row('majority class'))} always naming the largest class:",
         ],
-        printed=Comparison(names, [
+        printed=exhibit.Comparison(names, [
             (f"printed at “{epsilon}”", struck),
             (f"their network, true {epsilon}", _cells(row("sound GCN"))),
             ("always the largest class", _cells(row("majority class"))),
@@ -155,7 +146,7 @@ def answer(results: Any) -> StudyAnswer | None:
         method=OURS,
         protects="One noisy sum per class, nothing tuned. It protects a document with its label "
         f"and all its links: {epsilon} is proved.",
-        instead=Comparison(names, [
+        instead=exhibit.Comparison(names, [
             (f"{OURS}, no public label", best),
             ("public data alone, no label", _cells(public)),
             (f"{OURS}, {labels} public labels", _cells(ours_labelled)),
@@ -163,7 +154,7 @@ def answer(results: Any) -> StudyAnswer | None:
         ]),
         worth=f"Worth it when few labels are public: with {labels} of them the gain is "
         f"{_span(ours_labelled, alone_labelled)}, without any {_span(sums, public)}.",
-        bars={name: [Bar(label, values[place], tone, words)
+        bars={name: [exhibit.Bar(label, values[place], tone, words)
                      for label, (values, tone, words) in lines.items()
                      if not missing(values[place])]
               for place, name in enumerate(names)},
@@ -177,11 +168,11 @@ def answer(results: Any) -> StudyAnswer | None:
 
 def _two(value: float) -> str:
     """Return a score as pages print it: two decimals, no zero before the point."""
-    return NOTHING if missing(value) else f"{value:.2f}".removeprefix("0")
+    return exhibit.NOTHING if missing(value) else f"{value:.2f}".removeprefix("0")
 
 
-def _cells(values: Sequence[float]) -> list[Cell]:
-    return [Cell(_two(value)) for value in values]
+def _cells(values: Sequence[float]) -> list[exhibit.Cell]:
+    return [exhibit.Cell(_two(value)) for value in values]
 
 
 def _listed(values: Sequence[float]) -> str:
@@ -286,29 +277,31 @@ COLUMNS = (
 covers all ``runs_compared`` among which the row was chosen, at ``delta_all_runs``."""
 
 
-def _table(frame: pd.DataFrame) -> Table:
+def _table(frame: pd.DataFrame) -> exhibit.Table:
     """Return the numbers: a row per source, columns by ε."""
-    columns = [Column(name, lambda row, name=name: row[name]) for name in ("dataset", "source")]
+    columns = [
+        exhibit.Column(name, lambda row, name=name: row[name]) for name in ("dataset", "source")
+    ]
     for epsilon in EPSILONS:
         for head, show in SHOWN.items():
             at = across(frame, LINE, "asked", show)
             below = head in ("to published", "public data")
-            columns.append(Column(head, at(epsilon), f"ε = {number(epsilon)}", under=below))
+            columns.append(exhibit.Column(head, at(epsilon), f"ε = {number(epsilon)}", under=below))
     title = "Test micro-F1: mean ± standard deviation over the draws, and what is proved"
     used = [name for name in WHERE if (frame["scenario"] == name).any()]
     scenarios = (f"{WHERE[name]}: {SCENARIOS[name].title}." for name in used)
     notes = (*NOTES, *scenarios, *privacy_notes(frame))
-    return Table(title, frame, columns, notes, "dataset", frame.drop_duplicates(LINE))
+    return exhibit.Table(title, frame, columns, notes, "dataset", frame.drop_duplicates(LINE))
 
 
-def _score(row: dict[str, Any]) -> Cell:
+def _score(row: dict[str, Any]) -> exhibit.Cell:
     return printed(row["mean"]) if row["source"].startswith("published") else score(row)
 
 
-def _privacy(row: dict[str, Any]) -> Cell:
+def _privacy(row: dict[str, Any]) -> exhibit.Cell:
     """Format the proved ε of one run, and in brackets that of all compared runs."""
     if row["source"] == "published":
-        return Cell(f"claimed {number(row['epsilon'])}", tone="published")
+        return exhibit.Cell(f"claimed {number(row['epsilon'])}", tone="published")
     cell = guarantee(row)
     if missing(row["runs_compared"]) or missing(row["epsilon_all_runs"]):
         return cell
@@ -322,13 +315,15 @@ SHOWN = {
     "method": lambda row: row["title"],
     "F1": _score,
     "ε proved": _privacy,
-    "to published": lambda row: Cell() if missing(gain := row["to_published"]) else f"{gain:+.3f}",
-    "public data": lambda row: VERDICTS.get(row["against_public"], Cell()),
+    "to published": lambda row: (
+        exhibit.Cell() if missing(gain := row["to_published"]) else f"{gain:+.3f}"
+    ),
+    "public data": lambda row: VERDICTS.get(row["against_public"], exhibit.Cell()),
 }
 """Columns of every ε."""
 
 
-EXHIBIT = Exhibit(
+EXHIBIT = exhibit.Exhibit(
     "useful",
     "Private and useful, beside Table 1",
     groups=("frontier", "table1"),

@@ -120,7 +120,8 @@ def compare_methods(results: Any) -> dict[str, str]:
         scores = part.groupby("method")["mean"].max()
         ours = scores.drop(list(_OF_THE_PAPER), errors="ignore")
         if len(ours) and {*_OF_THE_PAPER} <= {*scores.index}:
-            known = {"graph": results.title_of(dataset), "best of ours": results.title(ours.idxmax()),
+            known = {"graph": results.title_of(dataset),
+                     "best of ours": results.title(ours.idxmax()),
                      "ours": number(100 * ours.max(), 1),
                      **{name: number(100 * scores[name], 1) for name in _OF_THE_PAPER}}  # fmt: skip
     return known

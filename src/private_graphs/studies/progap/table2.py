@@ -9,16 +9,7 @@ import pandas as pd
 from private_graphs.report.layout import by_level
 from private_graphs.report.words import guarantee, number, privacy_notes, score
 from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Layout, Table
-from private_graphs.studies.progap.scores import (
-    LEVELS,
-    STAND_IN_NOTE,
-    level_words,
-    points,
-    printed,
-    printed_cell,
-    printed_key,
-    with_printed,
-)
+from private_graphs.studies.progap import scores
 
 METHODS = {"graphsage": "GraphSAGE", "gap": "GAP", "progap": "ProGAP", "mlp": "MLP",
            "edgerand": "EdgeRand", "dp_mlp": "DP-MLP", "dp_gnn": "DP-GNN"}  # fmt: skip
@@ -38,11 +29,11 @@ UNIT_NOTES = (
 
 def build(results: Any) -> list[Block]:
     """Return the table; with all columns, a panel per dataset."""
-    frame = points(results)
-    frame = frame.assign(order=frame["level"].map(list(LEVELS).index))
+    frame = scores.points(results)
+    frame = frame.assign(order=frame["level"].map(list(scores.LEVELS).index))
     frame = frame.sort_values(["dataset", "order", "epsilon", "title", "settings"])
-    paper = printed(results, "table2")
-    frame = with_printed(frame, paper)
+    paper = scores.printed(results, "table2")
+    frame = scores.with_printed(frame, paper)
     at = {(*(row[name] for name in LINE), row["protocol"]): row for row in frame.to_dict("records")}
 
     def of(protocol: str, row: dict[str, Any]) -> dict[str, Any] | None:
@@ -50,10 +41,10 @@ def build(results: Any) -> list[Block]:
 
     columns = [
         Column("dataset", lambda row: row["dataset"]),
-        Column("level", level_words, above=True),
+        Column("level", scores.level_words, above=True),
         Column("method", lambda row: ", ".join(filter(None, (row["title"], row["settings"])))),
         Column("ε", lambda row: number(row["epsilon"])),
-        Column("printed", lambda row: printed_cell(paper.get(printed_key(row)))),
+        Column("printed", lambda row: scores.printed_cell(paper.get(scores.printed_key(row)))),
     ]
     for protocol in results.protocols:
 
@@ -64,7 +55,7 @@ def build(results: Any) -> list[Block]:
             return guarantee(of(protocol, row))
 
         columns += [Column("accuracy", accuracy, protocol), Column("ε proved", proved, protocol)]
-    notes = (*results.protocol_notes(), *UNIT_NOTES, STAND_IN_NOTE, *privacy_notes(frame))
+    notes = (*results.protocol_notes(), *UNIT_NOTES, scores.STAND_IN_NOTE, *privacy_notes(frame))
     lines = frame.drop_duplicates(LINE)
     long, layout = frame.drop(columns="order"), _layout(results, frame)
     return [Table("Table 2. Test accuracy", long, columns, notes, "dataset", lines, layout=layout)]
@@ -82,13 +73,13 @@ def _layout(results: Any, frame: pd.DataFrame) -> Layout:
     for row in frame.sort_values(["method", "settings", "epsilon"], kind="stable").to_dict(
         "records"
     ):
-        method = METHODS.get(printed_key(row)[2])
+        method = METHODS.get(scores.printed_key(row)[2])
         line = method or row["title"]
         cell = (row["dataset"], row["level"], row["epsilon"], line, row["protocol"])
         if cell not in taken and (not method or (row["level"], row["epsilon"]) in budgets):
             rows.append(row | {"line": line})
         taken.add(cell)
-    return by_level(results, paper, pd.DataFrame(rows), LEVELS, GRAPHS, 1)
+    return by_level(results, paper, pd.DataFrame(rows), scores.LEVELS, GRAPHS, 1)
 
 
 EXHIBIT = Exhibit(

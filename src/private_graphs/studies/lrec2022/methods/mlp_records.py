@@ -28,16 +28,8 @@ from private_graphs.privacy.moments import (
     moments_epsilon,
     moments_formula,
 )
+from private_graphs.tasks import method
 from private_graphs.tasks.image_task import ImageTask
-from private_graphs.tasks.method import (
-    Context,
-    Method,
-    Outcome,
-    PrintedEpsilon,
-    Request,
-    Settings,
-    in_batches,
-)
 from private_graphs.training import mlp
 from private_graphs.training.dpsgd import Watched
 
@@ -45,7 +37,7 @@ _DIFFERS = 5e-3
 """Difference from the formula at which the authors' accountant's value is reported too."""
 
 
-class MlpRecordsSettings(Settings):
+class MlpRecordsSettings(method.Settings):
     """Settings of the perceptron; the defaults are the paper's."""
 
     lot_size: int = Field(default=600, ge=1)
@@ -138,7 +130,7 @@ def protocol_of(settings: MlpRecordsSettings, protocol: MlpProtocol) -> MlpProto
     return RELEASED_RECORDS
 
 
-def planned(task: ImageTask, request: Request) -> tuple[NoisyGradients, ...]:
+def planned(task: ImageTask, request: method.Request) -> tuple[NoisyGradients, ...]:
     """Return the planned event of a request."""
     if not request.private:
         return ()
@@ -180,7 +172,7 @@ def _n_lots(task: ImageTask, settings: MlpRecordsSettings) -> int:
     return -(-task.n_units // size)
 
 
-def claim(task: ImageTask, settings: MlpRecordsSettings) -> PrintedEpsilon | None:
+def claim(task: ImageTask, settings: MlpRecordsSettings) -> method.PrintedEpsilon | None:
     """Return the published ε of the noise: the moments formula with the paper's q and T.
 
     None if the protocol claims only what is proved.
@@ -192,10 +184,14 @@ def claim(task: ImageTask, settings: MlpRecordsSettings) -> PrintedEpsilon | Non
     formula = moments_epsilon(noise, steps, rate, delta)
     printed = cancelling_moments_epsilon(noise, steps, rate, delta)
     differs = math.isfinite(printed) and abs(printed - formula) > _DIFFERS
-    return PrintedEpsilon(formula, moments_formula(rate, steps), printed if differs else None)
+    return method.PrintedEpsilon(
+        formula, moments_formula(rate, steps), printed if differs else None
+    )
 
 
-def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
+def stated(
+    task: ImageTask, request: method.Request, context: method.Context, chosen: Mapping
+) -> dict[str, Any]:
     """See ``Method.stated``."""
     return {
         "events": planned(task, request),
@@ -207,7 +203,7 @@ def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping)
     }
 
 
-def _hides_masks(task: ImageTask, request: Request) -> bool:
+def _hides_masks(task: ImageTask, request: method.Request) -> bool:
     """Return whether a record's masks follow from who else joins a step, by secret coins."""
     settings: MlpRecordsSettings = request.settings
     coins = task.protocol.lots == "poisson" and _n_lots(task, settings) > 1
@@ -215,8 +211,8 @@ def _hides_masks(task: ImageTask, request: Request) -> bool:
 
 
 def run(
-    task: ImageTask, requests: Sequence[Request], door: Door, context: Context
-) -> list[Outcome]:
+    task: ImageTask, requests: Sequence[method.Request], door: Door, context: method.Context
+) -> list[method.Outcome]:
     """Train every request; requests with equal settings train as one batch.
 
     Raises:
@@ -226,14 +222,14 @@ def run(
     if task.protocol.calibration == "proved":
         refuse_large_delta(task.delta, task.n_units)
     answer, epochs = partial(_train, task), lambda request: request.settings.epochs
-    return in_batches(
+    return method.in_batches(
         requests, door, context, lambda request: (request.private, request.settings), answer, epochs
     )
 
 
 def _train(
-    task: ImageTask, requests: Sequence[Request], door: Door, context: Context
-) -> list[Outcome]:
+    task: ImageTask, requests: Sequence[method.Request], door: Door, context: method.Context
+) -> list[method.Outcome]:
     """Answer requests with equal settings that are all private, or all non-private."""
     settings: MlpRecordsSettings = requests[0].settings
     private, protocol = requests[0].private, protocol_of(settings, task.protocol)
@@ -256,7 +252,7 @@ def _train(
     for replica in trained:
         classes = mlp.predict(net, replica.parameters, evaluated)
         outcomes.append(
-            Outcome.of(
+            method.Outcome.of(
                 task,
                 classes,
                 measured={
@@ -301,7 +297,7 @@ def _stopped(settings: MlpRecordsSettings, patience: int | None) -> dict[str, An
 
 
 METHODS = (
-    Method(
+    method.Method(
         "mlp_records",
         "MLP, DP-SGD",
         run,

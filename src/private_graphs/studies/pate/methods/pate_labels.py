@@ -26,24 +26,9 @@ from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import refuse_large_delta
 from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.privacy.renyi import simple_epsilon, simple_mu
-from private_graphs.studies.pate.methods.pate_votes import (
-    REFUSED,
-    VoteNoise,
-    dependent_epsilon,
-    noise_for,
-    released_labels,
-    simulated_labels,
-)
+from private_graphs.studies.pate.methods import pate_votes
+from private_graphs.tasks import method
 from private_graphs.tasks.image_task import ImageTask
-from private_graphs.tasks.method import (
-    Context,
-    Method,
-    Outcome,
-    PrintedEpsilon,
-    Request,
-    Settings,
-    torch_memory,
-)
 
 if TYPE_CHECKING:
     from private_graphs.training.students import Pool, Training
@@ -51,7 +36,7 @@ if TYPE_CHECKING:
 NetworkName = Literal["softmax", "mlp", "small", "deep"]
 
 
-class PateSettings(Settings):
+class PateSettings(method.Settings):
     """Settings of teachers, labels and classifiers; the defaults are the thesis's, or if it
     gives none those of docs/methods.md."""
 
@@ -116,7 +101,7 @@ GRID_SEARCH = (
 )
 
 
-def noise_of(task: ImageTask, request: Request) -> VoteNoise | None:
+def noise_of(task: ImageTask, request: method.Request) -> pate_votes.VoteNoise | None:
     """Return the noise of a request's checks and answers at their caps; None without DP."""
     settings: PateSettings = request.settings
     if not request.private:
@@ -125,20 +110,22 @@ def noise_of(task: ImageTask, request: Request) -> VoteNoise | None:
     queries = min(settings.queries, len(task.validation_pixels))
     if not settings.check_noise:
         queries = min(queries, settings.answers)
-    return noise_for(
+    return pate_votes.noise_for(
         of(request.epsilon, task.delta), settings.threshold, settings.check_noise, queries,
         min(settings.answers, queries),
     )  # fmt: skip
 
 
-def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping) -> dict[str, Any]:
+def stated(
+    task: ImageTask, request: method.Request, context: method.Context, chosen: Mapping
+) -> dict[str, Any]:
     """See ``Method.stated``; the labels are stored for other jobs."""
     noise, claim = noise_of(task, request), None
     if noise is None:
         return {}
     if task.protocol.accountant == "theorem":
         words = f"Proposition 2 of {noise.queries} checks and {noise.answers} answers"
-        claim = PrintedEpsilon(simple_epsilon(noise.mu, task.delta), words)
+        claim = method.PrintedEpsilon(simple_epsilon(noise.mu, task.delta), words)
     return {
         "events": _events(task, request),
         "claim": claim,
@@ -147,7 +134,7 @@ def stated(task: ImageTask, request: Request, context: Context, chosen: Mapping)
     }
 
 
-def _events(task: ImageTask, request: Request) -> tuple[GaussianQuery, ...]:
+def _events(task: ImageTask, request: method.Request) -> tuple[GaussianQuery, ...]:
     noise = noise_of(task, request)
     return noise.events(task.scenario.unit, task.scenario.relation) if noise else ()
 
@@ -171,7 +158,7 @@ def _parts(n: int, teachers: int, generator: np.random.Generator) -> np.ndarray:
     return generator.permutation(n)[: teachers * size].reshape(teachers, size)
 
 
-def vote(task: ImageTask, request: Request, context: Context) -> TeacherVotes:
+def vote(task: ImageTask, request: method.Request, context: method.Context) -> TeacherVotes:
     """Train the teachers of a request and collect their votes on all public and test images.
 
     If the task has votes of teachers that were trained elsewhere, these are returned.
@@ -202,7 +189,7 @@ class TeacherStage:
     """Votes and labels by seed and ε, from needed jobs, or else computed here once."""
 
     task: ImageTask
-    context: Context
+    context: method.Context
     door: Door
 
     def __post_init__(self) -> None:
@@ -226,7 +213,7 @@ class TeacherStage:
             "seeds and budgets"
         )
 
-    def votes(self, request: Request, *, test: bool = False) -> TeacherVotes:
+    def votes(self, request: method.Request, *, test: bool = False) -> TeacherVotes:
         """Return the votes for a request's seed; ``test``: also on test images."""
         pool = self.kept("teachers", f"seed{request.seed}/votes")
         if pool is not None and not test:
@@ -235,7 +222,7 @@ class TeacherStage:
             self.made[request.seed] = vote(self.task, request, self.context)
         return self.made[request.seed]
 
-    def labels(self, request: Request) -> np.ndarray:
+    def labels(self, request: method.Request) -> np.ndarray:
         """Return the (V,) released labels of a request, ``REFUSED`` if there is none."""
         lane, plan = self.door.batch([request]), _events(self.task, request)
         labels = self.kept("labels", _name(request, "labels"))
@@ -247,15 +234,15 @@ class TeacherStage:
         noise, votes = noise_of(self.task, request), self.votes(request).pool
         if noise is None:
             first = np.arange(len(votes)) < request.settings.answers
-            return np.where(first, votes.argmax(axis=1), REFUSED)
+            return np.where(first, votes.argmax(axis=1), pate_votes.REFUSED)
         *check, answer = plan
-        return released_labels(
+        return pate_votes.released_labels(
             votes, noise,
             lambda exact, mask: lane.rows(exact, check[0] if check else None, mask),
             lambda exact, mask: lane.rows(exact, answer, mask),
         )  # fmt: skip
 
-    def _check_price(self, request: Request) -> None:
+    def _check_price(self, request: method.Request) -> None:
         """Raise UserError if another job released the labels with different noise or δ."""
         price = json.loads(bytes(self.kept("labels", _name(request, "price"))))
         expected = _price(self.task, request)
@@ -269,32 +256,32 @@ class TeacherStage:
                 "settings of votes"
             )
 
-    def start(self, request: Request) -> np.ndarray:
+    def start(self, request: method.Request) -> np.ndarray:
         """Return the key of initial weights and orders that all students of these labels share."""
         key = self.kept("labels", _name(request, "start"))
         return request.streams.key("start").astype(np.int64) if key is None else key
 
-    def truth(self, request: Request) -> np.ndarray:
+    def truth(self, request: method.Request) -> np.ndarray:
         """Return the (V,) true labels of the public images, ``UNKNOWN`` if not public."""
         labels = np.full(len(self.task.validation_labels), UNKNOWN)
         labels[request.known] = self.task.validation_labels[request.known]
         return labels
 
-    def told(self, request: Request, labels: np.ndarray) -> dict[str, Any]:
+    def told(self, request: method.Request, labels: np.ndarray) -> dict[str, Any]:
         """Return measures of the released labels against public truth."""
-        truth, got = self.truth(request), labels != REFUSED
+        truth, got = self.truth(request), labels != pate_votes.REFUSED
         right = (labels == truth)[got & (truth != UNKNOWN)]
         accuracy = right.mean() if len(right) else math.nan
         return {"labels": int(got.sum()), "label_accuracy": accuracy}
 
 
-def _price(task: ImageTask, request: Request) -> dict[str, float]:
+def _price(task: ImageTask, request: method.Request) -> dict[str, float]:
     """Return the numbers that determine the privacy cost of released labels."""
     noise = noise_of(task, request)
     return {"delta": task.delta, **(asdict(noise) if noise else {})}
 
 
-def _name(request: Request, what: str) -> str:
+def _name(request: method.Request, what: str) -> str:
     return f"seed{request.seed}/epsilon{request.epsilon:g}/{what}"
 
 
@@ -308,7 +295,7 @@ def pool_of(task: ImageTask, labels: np.ndarray, device: str) -> Pool:
     return Pool(
         images_of(task.validation_pixels, task.shape, device),
         torch.from_numpy(np.ascontiguousarray(labels)).to(device),
-        np.flatnonzero(labels != REFUSED),
+        np.flatnonzero(labels != pate_votes.REFUSED),
     )
 
 
@@ -322,12 +309,12 @@ def training_of(settings: PateSettings, **options: Any) -> Training:
 
 
 def one_by_one(
-    answer: Callable[[TeacherStage, Request], Outcome],
+    answer: Callable[[TeacherStage, method.Request], method.Outcome],
     task: ImageTask,
-    requests: Sequence[Request],
+    requests: Sequence[method.Request],
     door: Door,
-    context: Context,
-) -> list[Outcome]:
+    context: method.Context,
+) -> list[method.Outcome]:
     """Answer requests in turn; they share the votes and labels of a stage."""
     import torch
 
@@ -341,12 +328,12 @@ def one_by_one(
     return outcomes
 
 
-def _answer(stage: TeacherStage, request: Request) -> Outcome:
+def _answer(stage: TeacherStage, request: method.Request) -> method.Outcome:
     """Release labels and train a classifier; without DP, answer with the teachers' votes."""
     return _release(stage, request) if request.private else _plurality(stage, request)
 
 
-def _release(stage: TeacherStage, request: Request) -> Outcome:
+def _release(stage: TeacherStage, request: method.Request) -> method.Outcome:
     from private_graphs.training.image_nets import images_of
     from private_graphs.training.students import train_supervised
 
@@ -358,7 +345,7 @@ def _release(stage: TeacherStage, request: Request) -> Outcome:
         np.random.default_rng(start),
     )  # fmt: skip
     targets = stage.context.asked
-    return Outcome(
+    return method.Outcome(
         test_predictions=student.classes(images_of(task.test_pixels, task.shape, device)),
         validation_predictions=student.classes(pool.images),
         logits=None if targets is None else student.logits(images_of(targets, task.shape, device)),
@@ -377,29 +364,29 @@ def _release(stage: TeacherStage, request: Request) -> Outcome:
     )
 
 
-def _plurality(stage: TeacherStage, request: Request) -> Outcome:
+def _plurality(stage: TeacherStage, request: method.Request) -> method.Outcome:
     """Answer with the teachers without privacy, and the ε that the 2018 script would print."""
     task, settings = stage.task, request.settings
     votes = stage.votes(request, test=True)
-    noise = VoteNoise(
+    noise = pate_votes.VoteNoise(
         settings.threshold, settings.check_noise, DIAGNOSTIC_NOISE * settings.threshold / 200,
         len(votes.pool), settings.answers,
     )  # fmt: skip
-    labels = simulated_labels(votes.pool, noise, request.streams.generator("diagnostic"))
-    answered = np.flatnonzero(labels != REFUSED)
+    labels = pate_votes.simulated_labels(votes.pool, noise, request.streams.generator("diagnostic"))
+    answered = np.flatnonzero(labels != pate_votes.REFUSED)
     n_queries = answered[-1] + 1 if len(answered) else len(labels)
     measured = {"noise_multiplier": 0.0, **stage.told(request, votes.pool.argmax(axis=1))}
     if settings.check_noise:
         measured |= {
-            "diagnostic_epsilon": dependent_epsilon(
-                votes.pool[:n_queries], noise, task.delta, labels[:n_queries] != REFUSED
+            "diagnostic_epsilon": pate_votes.dependent_epsilon(
+                votes.pool[:n_queries], noise, task.delta, labels[:n_queries] != pate_votes.REFUSED
             ),
             "diagnostic_noise": noise.answer_std,
             "diagnostic_queries": int(n_queries),
             "diagnostic_labels": len(answered),
             "diagnostic_label_accuracy": stage.told(request, labels)["label_accuracy"],
         }
-    return Outcome(
+    return method.Outcome(
         test_predictions=votes.test.argmax(axis=1),
         validation_predictions=votes.pool.argmax(axis=1),
         logits=None if votes.asked is None else np.log1p(votes.asked),
@@ -409,7 +396,7 @@ def _plurality(stage: TeacherStage, request: Request) -> Outcome:
 
 
 METHODS = (
-    Method(
+    method.Method(
         "pate_labels",
         "PATE's labels, supervised",
         partial(one_by_one, _answer),
@@ -419,7 +406,7 @@ METHODS = (
         data="images",
         prepares="pixels are divided by 255",
         stated=stated,
-        memory=torch_memory,
+        memory=method.torch_memory,
         summary="Teachers on disjoint private images vote with noise; a classifier "
         "learns the released labels.",
     ),

@@ -22,15 +22,7 @@ from pydantic import Field
 from private_graphs.datasets import views
 from private_graphs.datasets.protocols import Protocol
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.noisy_sums import (
-    NoisySums,
-    SumsData,
-    SumsSettings,
-    answer_alike,
-    memory,
-    owned_lists,
-    started,
-)
+from private_graphs.methods import noisy_sums
 from private_graphs.privacy.events import Event, Unnoised
 from private_graphs.privacy.queries import GaussianQuery, PoissonSums
 from private_graphs.privacy.query_calibration import renyi_scale, scale_noise
@@ -53,7 +45,7 @@ SUM_RATIO = 2.0
 C times the number of targets that one node changes."""
 
 
-class DpGnnSettings(SumsSettings):
+class DpGnnSettings(noisy_sums.SumsSettings):
     """Settings of DP-GNN: ``hops`` is its number of layers."""
 
     hops: int = Field(default=1, ge=1, le=1)
@@ -333,7 +325,7 @@ def row_sums(
     return sums
 
 
-def _train(data: SumsData, requests: Sequence[Request], door: Door) -> list[Outcome]:
+def _train(data: noisy_sums.SumsData, requests: Sequence[Request], door: Door) -> list[Outcome]:
     """Train requests that differ only in ε, learning rate and seed."""
     import torch
 
@@ -346,12 +338,12 @@ def _train(data: SumsData, requests: Sequence[Request], door: Door) -> list[Outc
     streams = [request.streams for request in requests]
     plans = [budget.events(scale) if private else () for scale in scales]
     door.plan(plans)
-    lists = [owned_lists(data.adjacency, settings.degree, stream) for stream in streams]
+    lists = [noisy_sums.owned_lists(data.adjacency, settings.degree, stream) for stream in streams]
     received = [matrix.T.tocsr() for matrix in lists]
     if protocol.reads == "received":
         # A target keeps at most D of its senders, by its own draw.
         reading = [
-            owned_lists(matrix, settings.degree, stream)
+            noisy_sums.owned_lists(matrix, settings.degree, stream)
             for matrix, stream in zip(received, streams, strict=True)
         ]
         answering = reading
@@ -361,7 +353,7 @@ def _train(data: SumsData, requests: Sequence[Request], door: Door) -> list[Outc
         task.graph.n_features, task.n_classes, 1, reading, "layer", answering,
         protocol.answers == "noisy_sum",
     )  # fmt: skip
-    stack, whole = started(network, streams), stacks.StackInputs(data.rows)
+    stack, whole = noisy_sums.started(network, streams), stacks.StackInputs(data.rows)
     chooses = protocol.epoch == "best_validation"
     fit = partial(
         stacks.Fit,
@@ -387,7 +379,7 @@ def _train(data: SumsData, requests: Sequence[Request], door: Door) -> list[Outc
         stacks.train_whole(network, stack, fit(whole, train_rows=data.train))
     if network.unit_rows:
         queries = [plan[1] if private else None for plan in plans]
-        sums = NoisySums(received, door, queries)
+        sums = noisy_sums.NoisySums(received, door, queries)
         with torch.no_grad():
             sent = network.base(stacks.Forward(stack, whole.view(), training=False))[:, 0].numpy()
         whole = stacks.StackInputs(data.rows, torch.from_numpy(sums.release(1, sent))[:, None])
@@ -406,13 +398,13 @@ METHODS = (
     Method(
         "dp_gnn",
         "DP-GNN",
-        partial(answer_alike, _train),
+        partial(noisy_sums.answer_alike, _train),
         ("lists",),
         settings=DpGnnSettings,
         protocols=PROTOCOLS,
         prepares="features are used as they are",
         stated=stated,
-        memory=memory,
+        memory=noisy_sums.memory,
         summary="DP-SGD on a one-layer graph network, whose examples are nodes with "
         "their neighbours.",
     ),

@@ -16,20 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from private_graphs.mechanisms.door import Door
-from private_graphs.methods.noisy_sums import (
-    PROTOCOLS,
-    WIDTH,
-    Budget,
-    SumsData,
-    SumsSettings,
-    answer_alike,
-    budget_of,
-    layer,
-    memory,
-    norms,
-    planned,
-    stated_by,
-)
+from private_graphs.methods import noisy_sums
 from private_graphs.tasks.method import Method, Outcome, Request
 from private_graphs.tasks.tasks import NodeTask
 
@@ -40,7 +27,7 @@ if TYPE_CHECKING:
     from private_graphs.training import stacks
 
 
-class ProgapSettings(SumsSettings):
+class ProgapSettings(noisy_sums.SumsSettings):
     """Settings of ProGAP; the defaults are the authors' at edge level."""
 
     layers: int = Field(default=1, ge=1, le=2)
@@ -70,16 +57,16 @@ class Stage:
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Parameter shapes of one replica."""
-        k, h = self.number + 1, WIDTH
-        shapes, normed = layer("first", self.n_features, h), ["first"]
+        k, h = self.number + 1, noisy_sums.WIDTH
+        shapes, normed = noisy_sums.layer("first", self.n_features, h), ["first"]
         if self.number:
-            shapes |= layer("sums", self.number, h, h)
+            shapes |= noisy_sums.layer("sums", self.number, h, h)
         if self.layers == 2:
-            shapes |= layer("second", k, h, h)
+            shapes |= noisy_sums.layer("second", k, h, h)
             normed.append("second")
         if self.norm != "none":
-            shapes |= norms(normed, k, h)
-        return shapes | layer("head", 1, k * h, self.n_classes)
+            shapes |= noisy_sums.norms(normed, k, h)
+        return shapes | noisy_sums.layer("head", 1, k * h, self.n_classes)
 
     def bases(self, forward: stacks.Forward):
         """Return (R, s + 1, n, h): the outputs of all bases."""
@@ -111,12 +98,12 @@ class Stage:
         return Stack(tensors, statistics)
 
 
-def planned_budget(task: NodeTask, settings: ProgapSettings | MlpSettings) -> Budget:
+def planned_budget(task: NodeTask, settings: ProgapSettings | MlpSettings) -> noisy_sums.Budget:
     """Return what a run releases: a noisy sum and its training in each of hops + 1 stages."""
-    return budget_of(task, settings, settings.hops + 1)
+    return noisy_sums.budget_of(task, settings, settings.hops + 1)
 
 
-def train(data: SumsData, requests: Sequence[Request], door: Door) -> list[Outcome]:
+def train(data: noisy_sums.SumsData, requests: Sequence[Request], door: Door) -> list[Outcome]:
     """Train requests that differ only in ε, learning rate and seed."""
     import torch
 
@@ -124,7 +111,7 @@ def train(data: SumsData, requests: Sequence[Request], door: Door) -> list[Outco
 
     task, settings = data.task, requests[0].settings
     budget = planned_budget(task, settings)
-    trainer, sums = planned(data, budget, requests, door, watches=bool(settings.curves))
+    trainer, sums = noisy_sums.planned(data, budget, requests, door, watches=bool(settings.curves))
     stage, stack, inputs = None, None, stacks.StackInputs(data.rows)
     for number in range(settings.hops + 1):
         if stage is not None:
@@ -160,14 +147,14 @@ METHODS = (
     Method(
         "progap",
         "ProGAP",
-        partial(answer_alike, train),
+        partial(noisy_sums.answer_alike, train),
         ("links", "lists"),
         settings=ProgapSettings,
-        protocols=PROTOCOLS,
+        protocols=noisy_sums.PROTOCOLS,
         named=("hops", "layers"),
         prepares=PREPARES,
-        stated=stated_by(planned_budget),
-        memory=memory,
+        stated=noisy_sums.stated_by(planned_budget),
+        memory=noisy_sums.memory,
         summary="Training in stages, each on a noisy sum over neighbours of the stage before.",
     ),
 )
