@@ -41,7 +41,7 @@ def declared(tmp_path_factory: pytest.TempPathFactory, root: Path) -> tuple[Path
 
 
 def test_declare_loads_no_release(declared):
-    assert declared[1] <= 7_600  # with a line for each parameter of declare
+    assert declared[1] <= 7_400
 
 
 def test_classify_loads_no_graph_method(declared):
