@@ -803,9 +803,9 @@ def _points(
         "statement": rows.get("statement_id", pd.Series("", index=rows.index)).fillna(""),
     }).dropna(subset=["line", "score"]).sort_values("place", kind="stable")  # fmt: skip
     for (value, score), line in _printed(chart, rows, lines).items():
-        own = line in styles and points["line"].nunique() > 1
+        coloured = line in styles and points["line"].nunique() > 1
         xy = ([places[value]], [score])[:: -1 if chart.categories else 1]
-        style = _bar(chart, styles[line]["color"] if own else _INK)
+        style = _bar(chart, styles[line]["color"] if coloured else _INK)
         axis.add_artist(Line2D(*xy, **style, zorder=2.5, clip_on=False))
     if points.empty:
         return
@@ -822,26 +822,28 @@ def _points(
         axis.add_artist(Line2D(*xy[:: -1 if chart.categories else 1], clip_on=False, **style))
 
     for line in dict.fromkeys(known["line"]):
-        style, own = styles[line], np.flatnonzero(known["line"] == line)
-        axis.add_artist(LineCollection(bars[own], colors=style["color"], linewidth=1, zorder=2))
+        style, indices = styles[line], np.flatnonzero(known["line"] == line)
+        axis.add_artist(LineCollection(bars[indices], colors=style["color"], linewidth=1, zorder=2))
         if line == chart.bars:
-            reach = [[(0.0, place), (score, place)] for place, score in
-                     zip(places_of[own], known["score"][own], strict=True)]  # fmt: skip
+            reach = [[(0.0, level), (score, level)] for level, score in
+                     zip(places_of[indices], known["score"][indices], strict=True)]  # fmt: skip
             axis.add_artist(LineCollection(reach, colors=style["color"], linewidth=_BAR,
                                            capstyle="butt", zorder=1.5))  # fmt: skip
         if chart.joined and not chart.categories:
             dashes = (0, style["dashes"]) if style["dashes"] else "-"
-            for part in (own[~infinite[own]], own[infinite[own]]):
+            for part in (indices[~infinite[indices]], indices[infinite[indices]]):
                 if len(part) > 1:
                     draw(part, linestyle=dashes, color=style["color"], zorder=3)
-        own = own[:: 1 + len(own) // _MOST_MARKERS]
+        indices = indices[:: 1 + len(indices) // _MOST_MARKERS]
         for hollow, refuted in product((False, True), repeat=2):
-            subset = own[(known["hollow"][own] == hollow) & (known["refuted"][own] == refuted)]
+            subset = indices[
+                (known["hollow"][indices] == hollow) & (known["refuted"][indices] == refuted)
+            ]
             if len(subset):
                 values = (known[name][subset] for name in ("value", "score", "spread"))
                 texts = [_point_words(called[line], *point) for point in zip(*values, strict=True)]
-                told = list(zip(texts, known["statement"][subset], strict=True))
-                axis.figure.marks.append(told)
+                words = list(zip(texts, known["statement"][subset], strict=True))
+                axis.figure.marks.append(words)
                 draw(subset, linestyle="none", marker=style["marker"], zorder=4,
                      gid=f"points-{len(axis.figure.marks) - 1}",
                      color=_REFUTED if refuted else style["color"],

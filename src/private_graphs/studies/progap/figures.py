@@ -64,8 +64,8 @@ def _curve_blocks(
         graph=[results.title_of(name) for name in frame["dataset"]],
     )
     by_paper = frame[frame["method"].isin(_OF_THE_PAPER)]
-    compared = [place in {*zip(by_paper["dataset"], by_paper["level"], strict=True)}
-                for place in zip(frame["dataset"], frame["level"], strict=True)]  # fmt: skip
+    compared = [pair in {*zip(by_paper["dataset"], by_paper["level"], strict=True)}
+                for pair in zip(frame["dataset"], frame["level"], strict=True)]  # fmt: skip
     frame = frame.assign(
         more=["" if known else ", further graphs" for known in compared],
         order=frame["level"].map(list(LEVELS).index),
@@ -74,21 +74,21 @@ def _curve_blocks(
         frame[line] = pd.Categorical(frame[line], list(dict.fromkeys(frame[line])))
     charts = [
         Chart(
-            f"{title}, {heading}{more}",
+            f"{title}, {heading}{group}",
             part.assign(std=100 * part["std"]),
             x=x,
             y="percent",
             line=line,
             line_label=line_label,
             row="graph",
-            column="" if more else "protocol",
+            column="" if group else "protocol",
             printed="percent_printed",
             references={"ProGAP without DP": "without"} if part["without"].notna().any() else {},
             x_label=x_label,
             y_label="test accuracy, %",
             steps=True,
         )
-        for (heading, more), part in frame.groupby(["heading", "more"], sort=False)
+        for (heading, group), part in frame.groupby(["heading", "more"], sort=False)
     ]
     frame = frame.drop(columns=["graph", "more"]).sort_values(["dataset", "order"], kind="stable")
     return [*charts, _table(results, title, frame)]
@@ -118,11 +118,11 @@ def compare_methods(results: Any) -> dict[str, str]:
     known: dict[str, str] = {}
     for dataset, part in frame[frame["epsilon"] == 1].groupby("dataset"):
         scores = part.groupby("method")["mean"].max()
-        ours = scores.drop(list(_OF_THE_PAPER), errors="ignore")
-        if len(ours) and {*_OF_THE_PAPER} <= {*scores.index}:
+        new = scores.drop(list(_OF_THE_PAPER), errors="ignore")
+        if len(new) and {*_OF_THE_PAPER} <= {*scores.index}:
             known = {"graph": results.title_of(dataset),
-                     "best of ours": results.title(ours.idxmax()),
-                     "ours": number(100 * ours.max(), 1),
+                     "best of ours": results.title(new.idxmax()),
+                     "ours": number(100 * new.max(), 1),
                      **{name: number(100 * scores[name], 1) for name in _OF_THE_PAPER}}  # fmt: skip
     return known
 
