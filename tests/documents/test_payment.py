@@ -608,6 +608,44 @@ def test_a_ledger_that_was_lost_or_is_an_old_copy_is_no_new_one(run, data):
     assert "It is no cache" in read and "leave out the folder `noise`" in read
 
 
+def test_a_declaration_that_cannot_be_read_is_no_reason_to_begin_a_new_ledger(data, monkeypatch):
+    """It may be the one thing that has seen what was spent: nobody declares over it either."""
+    texts()
+    classify("x", epsilon=1, out="R")
+    others, path = write(Path("m.csv"), rows_of(60, 100)), Path("data/declared/x.json")
+    whole, real = path.read_bytes(), declaration.read_bounded
+    shutil.copytree("data/ledgers", "newest")
+    actions = (
+        lambda: declared("x", Path("n.csv"), budget=9), lambda: declared("y", others),
+        lambda: private_graphs.ledger("x"), lambda: classify("x", epsilon=1, out="T"),
+    )  # fmt: skip
+
+    def closed(file, *most):
+        if Path(file).name == "x.json":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file))
+        return real(file, *most)
+
+    for lost in (False, True):
+        if lost:
+            shutil.rmtree("data/ledgers")
+        with monkeypatch.context() as patched:
+            patched.setattr(declaration, "read_bounded", closed)
+            for act in actions:
+                with pytest.raises(UserError, match="x.json: cannot be .*permissions") as error:
+                    act()
+                assert "declare x again" not in str(error.value)
+        assert path.read_bytes() == whole
+    path.write_bytes(whole[:40])
+    for act in actions[:2]:
+        with pytest.raises(UserError, match="x.json: .*whether a ledger was lost is not known"):
+            act()
+    assert not Path("data/declared/y.json").exists()
+    shutil.rmtree("data/ledgers", ignore_errors=True)
+    shutil.copytree("newest", "data/ledgers")
+    declared("x", Path("n.csv"))
+    assert 0.99 < private_graphs.ledger("x").spent < 1
+
+
 def test_a_release_knows_its_ledger_where_the_declaration_is_gone_too(data):
     texts()
     classify("x", epsilon=1, out="R")

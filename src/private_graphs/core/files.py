@@ -57,6 +57,10 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         with naming(target):
             yield temporary
             os.replace(temporary, target)
+    except OSError as error:
+        if error.filename == str(temporary):  # which the user has never heard of
+            error.filename = str(target)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

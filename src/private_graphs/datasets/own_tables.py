@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import errno
 import hashlib
 import io
 import re
@@ -31,6 +32,8 @@ from private_graphs.core.limits import MOST_LINE_BYTES, MOST_TABLE_BYTES
 from private_graphs.datasets.spelling import NOT_SEEN, looks
 
 _BOM = b"\xef\xbb\xbf"
+_NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
+"""System errors of a path that leads to no file."""
 _LONGEST_BLOCK = 2**28
 _BLOCK_BYTES, _BLOCK_ROWS = 2**24, 2**14
 """Bytes of a CSV file, and rows of a Parquet file, that are read at once."""
@@ -116,6 +119,8 @@ def read_table(
     try:
         data = _content(Path(path))
     except OSError as error:
+        if error.errno not in _NO_FILE:
+            raise
         raise UserError(
             f"{path}: cannot be read ({error.strerror or error}); expected a CSV or Parquet file: "
             f"check the path{relative_to(Path(path))}"

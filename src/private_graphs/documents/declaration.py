@@ -8,7 +8,6 @@ document's own text, and numbers of units from the ids (docs/privacy.md, "Docume
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +21,7 @@ from private_graphs.core.errors import (
     counted,
     listed,
     suggest,
+    system_error_text,
     why_no_text,
     wrong_fields,
 )
@@ -210,11 +210,12 @@ def declared(name: str, data: Path) -> Declaration | None:
         return None
     try:
         return Declaration.model_validate_json(read_bounded(path))
-    except (OSError, ValidationError) as error:
-        why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+    except OSError as error:  # to declare again would remove what it has seen of the ledger
+        raise UserError(system_error_text(error)) from error
+    except ValidationError as error:
         raise UserError(
-            f"{path}: cannot be read as a declaration ({why}); declare {name} again: "
-            "'private-graphs declare --help'"
+            f"{path}: cannot be read as a declaration ({error.errors()[0]['msg']}); declare {name} "
+            "again: 'private-graphs declare --help'"
         ) from error
 
 
@@ -278,14 +279,23 @@ def keep(declaration: Declaration, data: Path) -> Path:
     return path
 
 
-def ledger_states(data: Path) -> dict[Path, LedgerState]:
-    """Return what the declarations beside a ledger have seen of it; damaged ones are left out."""
-    found = {}
+def ledger_states(data: Path) -> dict[Path, LedgerState | None]:
+    """Return what the declarations beside a ledger have seen of it; None of damaged ones.
+
+    Raises:
+        UserError: a declaration that the system does not let read, with its path.
+    """
+    found: dict[Path, LedgerState | None] = {}
     for name in known_names(data):
         path = folder_of(data) / f"{name}.json"
-        with suppress(OSError, UserError, ValueError, TypeError):
-            if state := parsed_json(read_bounded(path)).get("ledger"):
+        try:
+            state = parsed_json(read_bounded(path)).get("ledger")
+            if state is not None:
                 found[path] = LedgerState.model_validate(state)
+        except OSError as error:
+            raise UserError(system_error_text(error)) from error
+        except (UserError, ValueError, TypeError, AttributeError):
+            found[path] = None
     return found
 
 

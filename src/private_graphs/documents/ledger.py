@@ -231,9 +231,16 @@ class BudgetLedger:
             )
 
     def _check_states(self, lines: list[dict[str, Any]]) -> None:
-        """Raise UserError if a declaration has seen a line that the ledger has not."""
+        """Raise UserError if a declaration has seen a line that the ledger has not, or may have."""
         for path, state in ledger_states(self.data).items():
-            self._require(state, lines, str(path))
+            if state is not None:
+                self._require(state, lines, str(path))
+            elif not lines:
+                raise UserError(
+                    f"{path}: cannot be read as a declaration, and {self.folder} has no line: "
+                    "whether a ledger was lost is not known. Restore the file from a copy; where "
+                    "nothing was ever released, remove it"
+                )
 
     def _require(self, state: LedgerState, lines: list[dict[str, Any]], witness: str) -> None:
         if [state] == [_state(line) for line in lines[state.lines - 1 : state.lines]]:

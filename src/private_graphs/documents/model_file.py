@@ -12,6 +12,7 @@ from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import UserError
 from private_graphs.core.limits import MOST_TABLE_BYTES
 from private_graphs.core.manifest import changed_file
+from private_graphs.datasets.spelling import seen
 from private_graphs.documents.hashing import HashedWords, PublicWords
 from private_graphs.documents.model import ABOUT, FORMATS, MODEL_FILE, ReleasedModel
 from private_graphs.documents.unit_sums import Map
@@ -84,8 +85,9 @@ def load(
             epsilon=epsilon, neighbours=_neighbours(tensors, len(classes)),
         )  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+        why = f"lacks {error}" if isinstance(error, KeyError) else error
         raise UserError(
-            f"{path}: cannot be read as a released model ({error}); take the folder anew from who "
+            f"{path}: cannot be read as a released model ({why}); take the folder anew from who "
             "made it"
         ) from error
 
@@ -117,7 +119,7 @@ def _neighbours(tensors: dict[str, np.ndarray], n_classes: int) -> PublicNeighbo
     from private_graphs.documents.neighbours import PublicNeighbours
 
     ids = _names(parsed_json(_bytes(tensors, "neighbours")))
-    _require_distinct("public neighbours", ids)
+    _require_distinct("public neighbours", list(map(seen, ids)))  # as votes compare them
     odds = tensors["odds"]
     if "neighbour_classes" in tensors:  # of format 4: each votes for its class alone
         labels = tensors["neighbour_classes"]
