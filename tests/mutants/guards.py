@@ -209,7 +209,8 @@ GUARDS = (
              "documents/documents::a_changed_and_a_lost_line_are_named"),
     _without("The ledger is lost, and a declaration cannot be read", "documents/declaration.py",
              "            raise UserError(system_error_text(error)) from error\n"
-             "        except (UserError,", "            found[path] = None\n        except (UserError,",
+             "        except (UserError,",
+             "            found[path] = None\n        except (UserError,",
              "documents/payment::"
              "a_declaration_that_cannot_be_read_is_no_reason_to_begin_a_new_ledger"),
     _without("The ledger is lost, exchanged, or an old copy of itself", "documents/ledger.py",
