@@ -132,7 +132,7 @@ def test_predicted_classes_are_closed_to_others_and_say_what_they_are(
     classify("x", epsilon=1.5, out="R")
     more = [*rows, {"id": "new", "body": "chain", "who": "nobody", "topic": ""}]
     table = write(tmp_path / "more.csv", more)
-    Path("p.csv").write_text("an older file, open to all")
+    Path("p.csv").write_text('"id","class","score"\n')  # older, and open to all
     for flags in ((), ("--json",)):
         answer = run("predict", "R/release", "--nodes", table, "--out", "p.csv", *flags)
         text = answer.json["warning"] if flags else answer.out
@@ -1098,7 +1098,7 @@ def test_labels_that_are_no_class_count_neither_as_right_nor_as_wrong(run, data,
 @pytest.mark.parametrize(
     "change",
     [{"id": 3}, {"graph": None}, {"classes": ["a", 1]}, {"text": []}, {"text": "body"},
-     {"id": "\ud800"}, {"format": "5"}, None],
+     {"id": "\ud800"}, {"format": "6"}, None],
 )  # fmt: skip
 def test_a_model_whose_description_is_damaged_is_refused(data, tmp_path, change):
     import safetensors.numpy
