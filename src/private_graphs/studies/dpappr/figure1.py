@@ -118,8 +118,8 @@ def _of_others(row: dict[str, Any]) -> str:
 
 
 def compare_features(results: Any) -> dict[str, str]:
-    """Return what the finding names: how often features alone score more than private rows, with
-    the same training and without the ε of the rows."""
+    """Return what the finding names: in ``below`` of ``rows`` cells features alone score more than
+    private rows, with the same training and without the ε of the rows."""
     charts = [block.frame for block in build(results)
               if isinstance(block, Chart) and "at FEATURES" in block.frame]  # fmt: skip
     if not charts:

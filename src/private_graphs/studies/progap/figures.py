@@ -112,7 +112,10 @@ def _table(results: Any, title: str, frame: pd.DataFrame) -> Table:
 
 
 def compare_methods(results: Any) -> dict[str, str]:
-    """Return what the finding of Figure 2 names: scores at ε = 1 per link, under ``sound``."""
+    """Return what the finding of Figure 2 names, at ε = 1 per link under ``sound``.
+
+    ``graph``, the scores of ``progap`` and ``gap``, ``best of ours`` and its score ``ours``.
+    """
     frame = points(choose_depth(results))
     frame = frame[(frame["level"] == "edge") & (frame["protocol"] == "sound")]
     known: dict[str, str] = {}
@@ -128,8 +131,10 @@ def compare_methods(results: Any) -> dict[str, str]:
 
 
 def best_depths(results: Any) -> dict[str, str]:
-    """Return what the finding of Figure 4 names: the best K at the smallest and the largest ε per
-    link of the authors' code, if it grows."""
+    """Return what the finding of Figure 4 names, per link under ``released``, if the best K grows.
+
+    ``best at smallest`` and ``best at largest``: the best K at the ε ``smallest`` and ``largest``.
+    """
     frame = points(results)
     frame = frame[(frame["level"] == "edge") & (frame["protocol"] == "released")]
     best = frame.loc[frame.groupby("epsilon")["mean"].idxmax()].set_index("epsilon")["hops"]
