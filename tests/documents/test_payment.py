@@ -117,6 +117,29 @@ def test_an_interrupted_release_is_made_again_to_the_bit_at_no_further_cost(
         "release/statement.json"]  # fmt: skip
 
 
+@pytest.mark.parametrize("damage", ["gone", "cut", "long", "folder"])
+def test_an_interrupted_release_whose_key_is_lost_is_not_paid_for_again_by_the_same_command(
+    data, monkeypatch, damage
+):
+    """Nothing can continue it; the same command said nothing, and was charged a second time."""
+    texts()
+    interrupted(monkeypatch)
+    [key] = KEYS.iterdir()
+    before = spent()
+    if damage in ("gone", "folder"):
+        key.unlink()
+    if damage == "folder":
+        key.mkdir()
+    elif damage != "gone":
+        os.truncate(key, 16 if damage == "cut" else 50 * 2**30)
+    with pytest.raises(UsageError, match=f"{key.name} is gone or damaged.*Nothing more was spent"):
+        classify("x", epsilon=1, out="R")
+    assert spent() == before
+    assert classify("x", epsilon=0.5, out="S").spent > before[0], "another release is charged"
+    if damage != "folder":
+        assert classify("x", epsilon=1, out="R", force=True).spent > 1.1, "as it was told to be"
+
+
 def test_folders_that_may_not_be_read_are_not_taken_for_empty(data, monkeypatch):
     """An earlier run would be overwritten, and a ledger that was lost be taken for a new one."""
     texts()
@@ -657,6 +680,40 @@ def test_a_release_knows_its_ledger_where_the_declaration_is_gone_too(data):
     with pytest.raises(UserError, match="an earlier release has seen"):
         classify("x", epsilon=1, out="R", force=True)
     assert not Path("data/ledgers/releases.jsonl").exists()
+
+
+@pytest.mark.parametrize("damage", ["cut", "list", "closed"])
+def test_a_release_whose_witness_is_damaged_is_not_taken_for_one_without(data, monkeypatch, damage):
+    texts()
+    classify("x", epsilon=1, out="R")
+    shutil.rmtree("data")
+    texts()
+    witness, real = Path("R/ledger.json"), files.read_bounded
+    if damage == "closed":
+
+        def closed(path, *most):
+            if Path(path).name == "ledger.json":
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+            return real(path, *most)
+
+        monkeypatch.setattr(files, "read_bounded", closed)
+    else:
+        witness.write_bytes(witness.read_bytes()[:30] if damage == "cut" else b"[]")
+    with pytest.raises(UserError, match="R/ledger.json: (is damaged|cannot be .*permissions)"):
+        classify("x", epsilon=1, out="R", force=True)
+    assert not Path("data/ledgers/releases.jsonl").exists()
+
+
+def test_a_release_knows_its_ledger_where_the_project_has_moved(data, tmp_path, monkeypatch):
+    texts()
+    classify("x", epsilon=1, out="R")
+    moved = tmp_path.with_name(f"{tmp_path.name}-moved")
+    tmp_path.rename(moved)
+    monkeypatch.chdir(moved)
+    shutil.rmtree("data")
+    texts()
+    with pytest.raises(UserError, match="an earlier release has seen"):
+        classify("x", epsilon=1, out="R", force=True)
 
 
 # --- one refused system call --------------------------------------------------------------------

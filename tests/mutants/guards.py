@@ -216,6 +216,18 @@ GUARDS = (
     _without("The ledger is lost, exchanged, or an old copy of itself", "documents/ledger.py",
              "        self._check_states(lines)\n", "",
              "documents/payment::a_ledger_that_was_lost_or_is_an_old_copy_is_no_new_one"),
+    _without("The noise key of an interrupted release is gone or damaged", "documents/release.py",
+             "                _refuse_lost(noise, name, method, epsilon, ledger)\n",
+             "                pass\n",
+             "documents/payment::"
+             "an_interrupted_release_whose_key_is_lost_is_not_paid_for_again_by_the_same_command"),
+    _without("Ledger and declarations are lost, and what a release has seen of them is damaged",
+             "documents/files.py",
+             "    except OSError as error:\n        raise UserError(system_error_text(error))"
+             " from error\n",
+             "    except OSError:\n        return None\n",
+             "documents/payment::"
+             "a_release_whose_witness_is_damaged_is_not_taken_for_one_without"),
     _without("Ledger and declarations are lost", "documents/release.py",
              "                ledger.check(seen)\n", "                pass\n",
              "documents/payment::"

@@ -5,15 +5,15 @@ from __future__ import annotations
 import html
 import io
 import json
+import os
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from private_graphs.core.bounded_files import parsed_json, read_bounded
-from private_graphs.core.errors import counted, listed
+from private_graphs.core.errors import UserError, counted, listed, system_error_text
 from private_graphs.core.files import sync, write_json, write_text
 from private_graphs.core.private_files import private_folder, private_path
 from private_graphs.core.spreadsheets import table_text
@@ -43,12 +43,28 @@ protected texts without noise: for the owner alone.
 
 
 def state_in(folder: Path, ledger: Path) -> LedgerState | None:
-    """Return what the release in a folder has seen of a ledger; None if there is none of it."""
-    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-        seen = parsed_json(read_bounded(folder / _LEDGER))
-        if seen.pop("folder") == str(ledger.resolve()):
-            return LedgerState.model_validate(seen)
-    return None
+    """Return what the release in a folder has seen of a ledger; None if there is none of it.
+
+    A ledger whose folder has gone since may have been moved here: it counts as this one.
+
+    Raises:
+        UserError: the file cannot be read, or is damaged.
+    """
+    path = folder / _LEDGER
+    if not os.path.lexists(path):
+        return None
+    try:
+        seen = parsed_json(read_bounded(path))
+        place = Path(seen.pop("folder"))
+        state = LedgerState.model_validate(seen)
+    except OSError as error:
+        raise UserError(system_error_text(error)) from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise UserError(
+            f"{path}: is damaged: what the release there has seen of the ledger is not known; "
+            "restore the file from a copy, or choose another --out"
+        ) from error
+    return state if place == ledger.resolve() or not place.exists() else None
 
 
 def write_run(

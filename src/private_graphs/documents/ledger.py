@@ -384,7 +384,13 @@ class BudgetLedger:
                 names = names_in(self.folder / _NOISE)
                 for name in {*names} - {*unfinished}:  # of killed processes
                     (self.folder / _NOISE / name).unlink()
-                key.others = len({*names} & {*unfinished})
+                key.lost = tuple(
+                    line for line in lines
+                    if line["kind"] == "started" and line.get("mark")
+                    and line["release"] in unfinished and not self._has_key(line["release"])
+                )  # fmt: skip
+                gone = {line["release"] for line in key.lost}
+                key.others = len({*names} & {*unfinished} - gone)
                 if release := self._begun(lines, computation):
                     path = self.folder / _NOISE / release
                     key = NoiseKey(computation, read_bounded(path), release)
@@ -404,12 +410,17 @@ class BudgetLedger:
     def _begun(self, lines: list[dict[str, Any]], computation: bytes) -> str:
         """Return the unfinished release of a computation; "" without one."""
         for release, mark in self._unfinished(lines).items():
-            path = self.folder / _NOISE / release
-            if path.exists():
-                key = NoiseKey(computation, read_bounded(path))
-                if len(key.secret) == _KEY_BYTES and hmac.compare_digest(key.mark, mark):
+            if self._has_key(release):
+                key = NoiseKey(computation, read_bounded(self.folder / _NOISE / release))
+                if hmac.compare_digest(key.mark, mark):
                     return release
         return ""
+
+    def _has_key(self, release: str) -> bool:
+        """Return whether a release has a noise key of the right length."""
+        path = self.folder / _NOISE / release
+        with naming(path):
+            return path.is_file() and path.stat().st_size == _KEY_BYTES
 
     def _store(self, noise: NoiseKey) -> None:
         """Write the key of a release that is charged next, and hold it."""

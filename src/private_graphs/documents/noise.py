@@ -37,6 +37,8 @@ class NoiseKey:
     """Name in the ledger; empty before the release is charged."""
     others: int = 0
     """Number of unfinished releases of other computations whose keys are there."""
+    lost: tuple[dict[str, Any], ...] = ()
+    """Lines of unfinished releases whose keys are gone or damaged: nothing continues them."""
     lock: int = -1
     """Descriptor of the file of the key, which this process holds; -1 without one."""
 

@@ -565,6 +565,8 @@ def classify(
         with BudgetLedger(data).noise(_computation(spec, docs, settings, device)) as noise:
             ledger = BudgetLedger(data, before=noise.release)
             payment.begin(ledger, lambda: noise.release, folder)
+            if not (dry_run or force):
+                _refuse_lost(noise, name, method, epsilon, ledger)
             plan = _plan_of(spec, docs, ledger, epsilon, method, scenario, device)
             if device == "cuda" and spec.model is None:
                 say("--device cuda has no effect: no model reads these texts, and words are hashed "
@@ -737,6 +739,21 @@ def _computation(
         settings, docs.ids, docs.units, docs.unit_of, docs.sides, docs.texts, docs.labels,
         docs.kept, list(docs.classes),
     )  # fmt: skip
+
+
+def _refuse_lost(
+    noise: NoiseKey, name: str, method: str, epsilon: float, ledger: BudgetLedger
+) -> None:
+    """Raise UsageError where an interrupted release that may be this one has no noise key."""
+    asked = (name, method, epsilon)
+    for line in () if noise.release else noise.lost:
+        if (line["graph"], line["method"], line["epsilon"]) == asked:
+            raise UsageError(
+                f"the release of {line['date']} is charged and was interrupted, and its key "
+                f"{ledger.folder / 'noise' / line['release']} is gone or damaged: without it this "
+                "command cannot continue it. Nothing more was spent. Restore the file from a copy, "
+                "or make another release, which is charged as well, with --force"
+            )
 
 
 def _refuse_earlier(folder: Path, force: bool, continued: str | None) -> None:

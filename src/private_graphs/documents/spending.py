@@ -406,6 +406,10 @@ def _entered(
         return _Book.of(name, data).spent
 
 
+_MOST_SPENT = 1e6
+"""Largest ε or μ of another tool: far above, nothing is protected, and squares overflow."""
+
+
 def _cost(
     mu: float | None, epsilon: float | None, delta: float, most: float, relation: str
 ) -> Cost:
@@ -413,8 +417,8 @@ def _cost(
     if (mu is None) == (epsilon is None):
         raise UsageError("give --mu, or --epsilon (with --delta): one of them")
     value, flag = (mu, "--mu") if epsilon is None else (epsilon, "--epsilon")
-    if not (value is not None and math.isfinite(value) and value > 0):
-        raise UsageError(f"{flag} is {value}; expected a number above 0")
+    if not (value is not None and 0 < value <= _MOST_SPENT):
+        raise UsageError(f"{flag} is {value}; expected a number above 0, at most {_MOST_SPENT:,g}")
     if mu is not None and delta:
         raise UsageError("--delta belongs to --epsilon; leave it out beside --mu")
     times = 2 if relation == "add_remove" else 1
