@@ -207,15 +207,15 @@ GUARDS = (
     _without("A line of the ledger is changed or lost", "documents/ledger.py",
              "        self._check_count(len(lines))\n", "",
              "documents/documents::a_changed_and_a_lost_line_are_named"),
+    _without("The ledger is lost, exchanged, or an old copy of itself", "documents/ledger.py",
+             "        self._check_states(lines)\n", "",
+             "documents/payment::a_ledger_that_was_lost_or_is_an_old_copy_is_no_new_one"),
     _without("The ledger is lost, and a declaration cannot be read", "documents/declaration.py",
              "            raise UserError(system_error_text(error)) from error\n"
              "        except (UserError,",
              "            found[path] = None\n        except (UserError,",
              "documents/payment::"
              "a_declaration_that_cannot_be_read_is_no_reason_to_begin_a_new_ledger"),
-    _without("The ledger is lost, exchanged, or an old copy of itself", "documents/ledger.py",
-             "        self._check_states(lines)\n", "",
-             "documents/payment::a_ledger_that_was_lost_or_is_an_old_copy_is_no_new_one"),
     _without("The noise key of an interrupted release is gone or damaged", "documents/release.py",
              "                _refuse_lost(noise, name, method, epsilon, ledger)\n",
              "                pass\n",
