@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -158,6 +159,22 @@ def test_folders_that_may_not_be_read_are_not_taken_for_empty(data, monkeypatch)
             with pytest.raises(PermissionError, match=folder):
                 classify("x", epsilon=1, out="R")
     assert spent() == before and contents("R") == whole
+
+
+def test_a_folder_in_the_place_of_a_file_is_named_before_the_charge(data):
+    texts()
+    made = classify("x", epsilon=0.1, out="R")
+    before, names = spent(), [name for name in contents("R") if ".gitignore" not in name]
+    assert {"ledger.json", "release/manifest.json", "private/predictions.csv"} <= {*names}
+    for name in names:
+        whole = Path("R", name).read_bytes()
+        Path("R", name).unlink()
+        Path("R", name).mkdir()
+        with pytest.raises(UserError, match=re.escape(name)):
+            classify("x", epsilon=0.1, out="R", force=True)
+        Path("R", name).rmdir()
+        Path("R", name).write_bytes(whole)
+    assert spent() == before and made.release is not None
 
 
 def changed_cell() -> None:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from private_graphs.core.bounded_files import parsed_json, read_bounded
-from private_graphs.core.errors import UserError, counted, listed, system_error_text
+from private_graphs.core.errors import UsageError, UserError, counted, listed, system_error_text
 from private_graphs.core.files import sync, write_json, write_text
+from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.private_files import private_folder, private_path
 from private_graphs.core.spreadsheets import table_text
 from private_graphs.core.version import __version__
@@ -67,6 +68,26 @@ def state_in(folder: Path, ledger: Path) -> LedgerState | None:
     return state if place == ledger.resolve() or not place.exists() else None
 
 
+def refuse_folders(folder: Path) -> None:
+    """Raise UsageError for anything but a file under the name of a file that a release writes."""
+    release = (
+        MANIFEST,
+        MODEL_FILE,
+        "predictions.csv",
+        "statement.json",
+        "README.md",
+        "report.html",
+    )
+    names = [_LEDGER, *(f"release/{name}" for name in release), "private/README.md",
+             "private/predictions.csv"]  # fmt: skip
+    for path in (folder / name for name in names):
+        if os.path.lexists(path) and not path.is_file():
+            raise UsageError(
+                f"{path}: is no file, and this release would write one there; remove it, or choose "
+                "another --out"
+            )
+
+
 def write_run(
     result: Classified, statement: Any, drawn: Drawn, docs: Documents, spec: Declaration,
     contact: str, entry: RecordedRelease, ledger: Path,
@@ -76,7 +97,7 @@ def write_run(
     The private folder is closed to others from the start. ``entry`` is the line in the ``ledger``.
     """
     from private_graphs.core.imports import code_fingerprint
-    from private_graphs.core.manifest import MANIFEST, write_manifest
+    from private_graphs.core.manifest import write_manifest
 
     assert result.release is not None
     free(result.release.parent)

@@ -546,7 +546,7 @@ def classify(
         UserError: files that cannot be used, an earlier run in ``out``, a ledger that was lost, or
             another process that makes this release.
     """
-    from private_graphs.documents.files import page, state_in, write_run
+    from private_graphs.documents.files import page, refuse_folders, state_in, write_run
 
     data = Path(data)
     require_text(contact=contact)
@@ -591,6 +591,7 @@ def classify(
                 ledger.check(seen)
             room = plan.room
             _refuse_shared(folder, ledger)
+            refuse_folders(folder)
             result = partial(
                 Classified, **base, statement=statement.model_dump(mode="json"),
                 release=folder / "release", private=folder / "private" if room[1:] else None,

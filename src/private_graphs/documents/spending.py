@@ -421,10 +421,12 @@ def _cost(
         raise UsageError(f"{flag} is {value}; expected a number above 0, at most {_MOST_SPENT:,g}")
     if mu is not None and delta:
         raise UsageError("--delta belongs to --epsilon; leave it out beside --mu")
+    if not delta >= 0:
+        raise UsageError(f"--delta is {delta}; expected a number of at least 0")
     times = 2 if relation == "add_remove" else 1
     cost = Cost(mu) if epsilon is None and mu is not None else Cost.of_pure(value, delta)
     cost = cost.of_group(times)
-    if not (delta >= 0 and cost.failure < most):
+    if not cost.failure < most:
         twice = "" if times == 1 else " (of a replaced unit, which is removed and added)"
         raise UsageError(
             f"--delta is {delta:g}, which makes {at_most(cost.failure)}{twice}; expected less than "
