@@ -31,7 +31,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from private_graphs.core.streams import Streams
 from private_graphs.documents.declaration import default_delta
 from private_graphs.documents.hashing import tokens
-from private_graphs.documents.neighbours import voted, votes_of
+from private_graphs.documents.neighbours import count_votes, votes_of
 from private_graphs.documents.rivals import Scores, regression, sums_alone
 from private_graphs.documents.unit_sums import (
     FEWEST_TEXTS,
@@ -98,7 +98,7 @@ class Parts:
         voters, places = np.full(size, -1), np.full(size, -1)
         voters[public], places[self.asked] = np.arange(len(public)), np.arange(len(self.asked))
         links = voters[self.data.links]
-        result = voted(words, labels, links[:, (links >= 0).all(axis=0)])
+        result = count_votes(words, labels, links[:, (links >= 0).all(axis=0)])
         pairs = np.hstack([self.data.links, self.data.links[::-1]])
         pairs = np.array([places[pairs[0]], voters[pairs[1]]])
         pairs = pairs[:, (pairs >= 0).all(axis=0)]

@@ -22,7 +22,8 @@ from private_graphs.documents.answers import REGRESSION, SUMS
 from private_graphs.documents.declaration import needed
 from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.documents.link_tables import read_links
-from private_graphs.documents.neighbours import LinkFacts, PublicNeighbours, voted
+from private_graphs.documents.model import ReleasedModel
+from private_graphs.documents.neighbours import LinkFacts, PublicNeighbours, count_votes
 from private_graphs.documents.release import classify, public_quality
 from private_graphs.documents.rivals import FOLDS, PublicDocuments
 from private_graphs.documents.tables import read_documents
@@ -119,30 +120,34 @@ def test_a_release_without_public_links_takes_none(run, data, tmp_path):
         private_graphs.predict("M/release", nodes=nodes, edges=private)
 
 
-def test_damaged_neighbours_are_refused(data, tmp_path):
+@pytest.fixture
+def whole(data, tmp_path) -> ReleasedModel:
+    """The model of a release with public links, in the folder ``R``; ``other`` is an empty one."""
     rows, links = tables()
     edges = written(tmp_path / "e.csv", links)
     declared("x", write(tmp_path / "n.csv", rows), public="open", classes=(), edges=edges)
     classify("x", epsilon=1, out="R")
-    whole = private_graphs.load("R/release")
-    ids, odds = whole.neighbours.ids, whole.neighbours.odds
     (tmp_path / "other").mkdir()
-    for damaged_odds in (odds[1:], odds[:, 1:], odds * np.nan, odds[0], odds.astype(int)):
-        damaged = replace(whole, neighbours=PublicNeighbours(ids, damaged_odds))
+    return private_graphs.load("R/release")
+
+
+def test_damaged_neighbours_are_refused(whole, tmp_path):
+    ids, odds = whole.neighbours.ids, whole.neighbours.odds
+    alike = (
+        ids[1].replace("d", "\uff44"),
+        *ids[1:],
+    )  # votes go by what is seen
+    for names, votes in ((ids, odds[1:]), (ids, odds[:, 1:]), (ids, odds * np.nan), (ids, odds[0]),
+                         (ids, odds.astype(int)), (alike, odds)):  # fmt: skip
+        damaged = replace(whole, neighbours=PublicNeighbours(names, votes))
         damaged.save(tmp_path / "other" / "model.safetensors")
         with pytest.raises(UserError, match="cannot be read as a released model"):
             private_graphs.load(tmp_path / "other")
 
 
-def test_neighbours_of_an_earlier_version_vote_for_their_class_alone(data, tmp_path):
+def test_neighbours_of_an_earlier_version_vote_for_their_class_alone(whole, tmp_path):
     from safetensors.numpy import load_file, save_file
 
-    rows, links = tables()
-    edges = written(tmp_path / "e.csv", links)
-    declared("x", write(tmp_path / "n.csv", rows), public="open", classes=(), edges=edges)
-    classify("x", epsilon=1, out="R")
-    whole = private_graphs.load("R/release")
-    (tmp_path / "other").mkdir()
     tensors = load_file("R/release/model.safetensors")
     about = json.loads(_about(Path("R/release/model.safetensors"))) | {"format": "4"}
     tensors |= {"neighbour_classes": whole.neighbours.odds.argmax(axis=1),
@@ -203,15 +208,15 @@ def test_documents_without_a_class_vote_by_what_a_release_says_of_them():
     assert facts.tie == pytest.approx(0.6, abs=0.1)
     assert facts.same < LinkFacts.of(np.eye(3)[classes], links).same
     labels = np.where(generator.random(6000) < 0.5, classes, -1)
-    result = voted(calibrated, labels, links)
+    result = count_votes(calibrated, labels, links)
     blind = labels < 0
     right = (result.scores.argmax(axis=1) == classes)[blind].mean()
     assert right > (calibrated.argmax(axis=1) == classes)[blind].mean() + 0.15
     known = result.facts.odds(np.eye(3)[labels])
     assert (result.odds[~blind] == known[~blind]).all(), "a class is known, whatever scores say"
-    other = voted(np.where(blind[:, None], calibrated, -calibrated), labels, links)
+    other = count_votes(np.where(blind[:, None], calibrated, -calibrated), labels, links)
     assert (other.odds == result.odds).all(), "scores of documents with a class are not read"
-    assert not voted(calibrated, labels, links[:, :0]).odds.any()
+    assert not count_votes(calibrated, labels, links[:, :0]).odds.any()
 
 
 def test_public_documents_without_a_class_vote_on_new_ones(run, data, tmp_path):
@@ -327,11 +332,7 @@ def test_public_models_learn_from_all_public_documents(run, data, tmp_path):
     assert f"{REGRESSION} 1.000" in answer.out
 
 
-def test_odd_tables_of_links_are_named(run, data, tmp_path):
-    rows, links = tables()
-    edges = written(tmp_path / "e.csv", links)
-    declared("x", write(tmp_path / "n.csv", rows), public="open", classes=(), edges=edges)
-    classify("x", epsilon=1, out="R")
+def test_odd_tables_of_links_are_named(run, whole, tmp_path):
     new = write(tmp_path / "new.csv", [{"id": "d60\u200b", "body": "x"}, {"id": "b", "body": "y"}])
     bad = write(tmp_path / "bad.csv", [{"a": "x", "b": "y"}])
     predict = ("predict", "R/release", "--nodes", new, "--out", "p.csv", "--edges")

@@ -91,7 +91,7 @@ class LinkFacts:
 
 
 @dataclass(frozen=True, eq=False)
-class Voted:
+class PublicVotes:
     """Public documents, after those that are linked have voted on each other."""
 
     scores: np.ndarray
@@ -101,8 +101,9 @@ class Voted:
     """(documents, K) votes of each on a document that is linked to it."""
 
 
-def voted(scores: np.ndarray, labels: np.ndarray, links: np.ndarray) -> Voted:
-    """Let documents vote: by their class in ``labels`` (documents,), where it is -1 by ``scores``.
+def count_votes(scores: np.ndarray, labels: np.ndarray, links: np.ndarray) -> PublicVotes:
+    """Let documents vote on each other, by their class in ``labels`` (documents,) or, where it is
+    -1, by ``scores``.
 
     ``scores`` (documents, K) of texts alone; those of documents with a class are not read for their
     votes. ``links`` (2, L), each once.
@@ -114,7 +115,7 @@ def voted(scores: np.ndarray, labels: np.ndarray, links: np.ndarray) -> Voted:
         odds = facts.odds(beliefs)
         total = scores + votes_of(pairs, odds, len(scores))
         beliefs = np.where(unknown[:, None], softmax(total, axis=1), beliefs)
-    return Voted(total, facts, odds)
+    return PublicVotes(total, facts, odds)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ import numpy as np
 
 from private_graphs.core.errors import counted
 from private_graphs.documents.answers import REGRESSION, SUMS
-from private_graphs.documents.neighbours import LinkFacts, PublicNeighbours, Voted, voted
+from private_graphs.documents.neighbours import LinkFacts, PublicNeighbours, count_votes
 from private_graphs.documents.tables import PUBLIC, Documents, keyed
 from private_graphs.documents.unit_sums import ClassSums, Terms, scores_of
 from private_graphs.documents.vectors import ModelVectors
@@ -25,6 +25,8 @@ FOLDS = 5
 _LEAST_SHARE = 1e-6
 """Probability of a class that logistic regression has not seen."""
 
+TextScores = Callable[[Sequence[str]], np.ndarray]
+"""(texts, K) scores of texts."""
 Scores = Callable[[Terms, Sequence[str]], np.ndarray]
 """(texts, K) scores of texts, by a classifier that reads these public documents."""
 
@@ -73,47 +75,45 @@ class PublicDocuments:
 
     @property
     def links_words(self) -> str:
-        """What is known of the links before a release."""
+        """What is known of the links before a release; empty without one."""
+        if self.facts is None:
+            return ""
         unknown = int((self.terms.labels[self.links] < 0).any(axis=0).sum())
-        if not unknown or self.facts is None:
-            return "" if self.facts is None else self.facts.sentence
-        return (
+        return self.facts.sentence if not unknown else (
             f"{counted(self.links.shape[1], 'link')} among public documents, {unknown:,} with an "
             "end without a class: what they tell follows from the release"
-        )
+        )  # fmt: skip
 
-    def voted(self, scores: Callable[[Sequence[str]], np.ndarray], labels: np.ndarray) -> Voted:
-        """Return the documents after votes by ``labels``; of those without, texts are scored."""
-        rows, found = np.flatnonzero(labels < 0), np.zeros((len(labels), self.n_classes))
+    def _scores(self, scores: TextScores, asked: np.ndarray) -> np.ndarray:
+        """Return (documents, K) scores of the texts that are ``asked``, 0 for the others."""
+        rows, found = np.flatnonzero(asked), np.zeros((len(asked), self.n_classes))
         found[rows] = scores(self.terms.part(rows).texts)
-        return voted(found, labels, self.links)
+        return found
 
-    def neighbours(
-        self, scores: Callable[[Sequence[str]], np.ndarray]
-    ) -> tuple[LinkFacts | None, PublicNeighbours | None]:
+    def neighbours(self, scores: TextScores) -> tuple[LinkFacts | None, PublicNeighbours | None]:
         """Return what links tell, with classes by ``scores`` where none is known, and documents
         that vote; None without links, no documents where links tell nothing."""
         if not self.links.shape[1]:
             return None, None
-        result = self.voted(scores, self.terms.labels)
-        return result.facts, PublicNeighbours(self.ids, result.odds) if result.facts.tie else None
+        labels = self.terms.labels
+        votes = count_votes(self._scores(scores, labels < 0), labels, self.links)
+        return votes.facts, PublicNeighbours(self.ids, votes.odds) if votes.facts.tie else None
 
     def answers(self, scores: Scores) -> tuple[np.ndarray, np.ndarray]:
         """Return (documents, K) scores of the texts alone, and with votes of linked documents.
 
         Of each fold by a classifier that reads the others, and by votes that know no class of it.
         """
-        alone = np.zeros((len(self.ids), self.n_classes))
-        linked = alone.copy()
+        alone, linked = (np.zeros((len(self.ids), self.n_classes)) for _ in range(2))
+        voters = np.isin(np.arange(len(self.ids)), self.links)
         for fold in np.unique(self.folds):
             asked = self.folds == fold
-            rows = np.flatnonzero(asked)
-            read = partial(scores, self.terms.part(np.flatnonzero(~asked)))
-            alone[rows] = read(self.terms.part(rows).texts)
-            if self.links.shape[1]:
-                labels = np.where(asked, -1, self.terms.labels)
-                linked[rows] = self.voted(read, labels).scores[rows]
-        return alone, linked if self.links.shape[1] else alone
+            labels = np.where(asked, -1, self.terms.labels)
+            taught = self.terms.part(np.flatnonzero(~asked))
+            found = self._scores(partial(scores, taught), asked | (voters & (labels < 0)))
+            alone[asked] = found[asked]
+            linked[asked] = count_votes(found, labels, self.links).scores[asked]
+        return alone, linked
 
     def rivals(self, sums: ClassSums) -> dict[str, np.ndarray] | None:
         """Return name -> (documents,) classes by public documents alone; None without a class.
