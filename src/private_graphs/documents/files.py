@@ -43,6 +43,10 @@ protected texts without noise: for the owner alone.
 """
 
 
+_RELEASED = ("predictions.csv", "statement.json", "README.md", "report.html")
+"""Files of every release that may be given away, beside model and manifest."""
+
+
 def state_in(folder: Path, ledger: Path) -> LedgerState | None:
     """Return what the release in a folder has seen of a ledger; None if there is none of it.
 
@@ -70,16 +74,8 @@ def state_in(folder: Path, ledger: Path) -> LedgerState | None:
 
 def refuse_folders(folder: Path) -> None:
     """Raise UsageError for anything but a file under the name of a file that a release writes."""
-    release = (
-        MANIFEST,
-        MODEL_FILE,
-        "predictions.csv",
-        "statement.json",
-        "README.md",
-        "report.html",
-    )
-    names = [_LEDGER, *(f"release/{name}" for name in release), "private/README.md",
-             "private/predictions.csv"]  # fmt: skip
+    names = [_LEDGER, "private/README.md", "private/predictions.csv",
+             *(f"release/{name}" for name in (*_RELEASED, MODEL_FILE, MANIFEST))]  # fmt: skip
     for path in (folder / name for name in names):
         if os.path.lexists(path) and not path.is_file():
             raise UsageError(
@@ -126,8 +122,7 @@ def write_run(
     write_text(result.release / "README.md", _markdown(f"Release of {result.name}", parts))
     write_text(result.release / "report.html", _html(f"Release of {result.name}", parts))
     write_json(result.release / "statement.json", {statement.statement_id: result.statement})
-    files = ["predictions.csv", "statement.json", "README.md", "report.html"]
-    files += [] if drawn.model is None else [MODEL_FILE]
+    files = [*_RELEASED, *([] if drawn.model is None else [MODEL_FILE])]
     code = code_fingerprint("private_graphs.documents.release")
     write_manifest(result.release, files, [statement.statement_id], code, entry.date[:10])
     for folder in filter(None, (result.release, result.private)):
