@@ -168,10 +168,8 @@ def displacements(
         for stream, start in zip(streams, starts, strict=True)
     ]
     structure = _structure(design, dataset, streams)
-    event, door = (
-        gcn_protocols.training_event(given, design.rules, noise) if noise else None,
-        Door.of(streams),
-    )
+    event = gcn_protocols.training_event(given, design.rules, noise) if noise else None
+    door = Door.of(streams)
     door.plan([(event,) if event else ()] * len(streams))
     descent = door.descent([event] * len(streams), coins="order")
     trained = engine.train(
