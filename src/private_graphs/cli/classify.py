@@ -34,8 +34,8 @@ def classify(
                            "nothing.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Overwrite an earlier run in --out; what it has spent "
-                           "stays in the ledger.")
+        bool, typer.Option("--force", help="Overwrite an earlier run in --out, or pay again where "
+                           "one cannot be continued; what was spent stays spent.")
     ] = False,
     contact: Annotated[str, typer.Option(help="Whom the page of the release names.")] = "",
     data: DataFolder = DATA,

@@ -523,7 +523,8 @@ def classify(
         out (path): folder for ``release`` and ``private``; None writes no files.
         dry_run (bool): whether only to return what would be spent: nothing is computed from private
             texts, labels or links, and nothing is drawn.
-        force (bool): whether to overwrite an earlier run in ``out``; its ε stays spent.
+        force (bool): whether to overwrite an earlier run in ``out``, or to pay again where an
+            interrupted one cannot be continued; what was spent stays spent.
         data (path): folder of raw files, as in ``declare``.
         contact (str): whom the page of the release names.
         device (str): ``auto``, ``cpu`` or ``cuda``, where a model reads texts.

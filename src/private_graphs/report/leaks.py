@@ -283,8 +283,8 @@ def _bars(noun: str, frame: pd.DataFrame, results: Any) -> Iterator[Chart]:
             ),
             x="model", spread="", line="what", categories=True, bars=_BARS[0],
             y_label="share that is found", notes=(
-                "ε: printed, or asked for. A model without a second mark has no finite ε that is "
-                "proved. Who guesses blindly finds 1 %.",),
+                "ε: printed, or asked for. Allowed: by Gaussian noise of this ε. A model without a "
+                "second mark has no finite ε that is proved. Who guesses blindly finds 1 %.",),
         )  # fmt: skip
 
 
