@@ -4,9 +4,9 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-# Fast suites first; those that need the real datasets or run Snakemake itself come last.
-SLOW := tests/realdata tests/workflow
-SUITES = $(filter-out $(SLOW) tests/conftest.py tests/__pycache__ tests/__init__.py,$(wildcard tests/test_*.py) $(patsubst %/,%,$(wildcard tests/*/))) $(wildcard $(SLOW))
+# The longest suites first, so that no worker waits for another at the end.
+SLOW := tests/workflow tests/realdata
+SUITES = $(wildcard $(SLOW)) $(filter-out $(SLOW) tests/conftest.py tests/__pycache__ tests/__init__.py,$(wildcard tests/test_*.py) $(patsubst %/,%,$(wildcard tests/*/)))
 
 help:
 	@echo "make reproduce   install, then compute every table and figure from embedded data: results/index.html"

@@ -60,7 +60,7 @@ def test_a_first_run_without_network_leaves_rows_exhibits_and_pages(first_run: F
             r"released, paper; gcn \(2 jobs")  # fmt: skip
     assert re.search(said, run.stdout, flags=re.MULTILINE)
     assert not re.search(r"^(Select|Execute \d+) jobs", run.stdout, flags=re.MULTILINE)
-    assert re.search(r"^Finished: 4 runs on synthetic data, which say nothing", run.stdout, re.M)
+    assert re.search(r"^Finished: 2 jobs on synthetic data, which say nothing", run.stdout, re.M)
 
 
 @pytest.mark.long

@@ -39,9 +39,9 @@ def announcement(work: Workflow) -> list[str]:
 
 def summary(work: Workflow, seconds: float) -> str:
     """Return the first line after a run: what it made, and on what."""
-    runs = sum(job.n_replicas for job in work.jobs.values() if not job.attack)
     audits = sum(job.attack is not None for job in work.jobs.values())
-    work_done = [counted(runs, "run"), *([counted(audits, "audit")] if audits else [])]
+    work_done = [counted(len(work.jobs) - audits, "job")]
+    work_done += [counted(audits, "audit")] if audits else []
     synthetic = any(registry.dataset_spec(name).synthetic for name in work.datasets)
     data = " on synthetic data, which say nothing about a paper" if synthetic else ""
     return f"Finished: {' and '.join(work_done)}{data}. This time: {duration(seconds)}."
