@@ -543,22 +543,10 @@ def studies_table() -> str:
     """Every study with its datasets and exhibits at full scale: what a run may name."""
     rows = []
     for name in study_ids():
-        study, demo = load_study(name), load_study(name, "demo")
-        further = [each for each in study.other_datasets if each not in study.datasets]
-        made = exhibits_by_name(name)
+        study, made = load_study(name), exhibits_by_name(name)
         others = [each for each in made if each not in study.exhibits]
-        rows.append(
-            (
-                f"`{name}`",
-                _names(study.datasets),
-                _names(further),
-                _names(demo.datasets),
-                _names(study.exhibits),
-                _names(others),
-            )
-        )
-    heads = ("study", "datasets", "others it takes", "at `demo`", "exhibits", "others, named alone")
-    return _markdown(heads, rows)
+        rows.append((f"`{name}`", _names(study.datasets), _names(study.exhibits), _names(others)))
+    return _markdown(("study", "datasets", "exhibits", "others, named alone"), rows)
 
 
 def _names(names: Iterable[str]) -> str:
@@ -638,7 +626,7 @@ def edges_read(protocols: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def read_back_table() -> str:
-    """The study dpdgc: rows of the embedding of Cora that are read back, by number of neighbours."""
+    """The study dpdgc: rows of Cora's embedding that are read back, by number of neighbours."""
     found = edges_read(list(PROTOCOLS))
     titles = (PROTOCOLS[each["protocol"]].title for each in found)
     heads = ("neighbours", "nodes of Cora", *titles)
