@@ -945,8 +945,8 @@ def summary() -> str:
         found = "; ".join(f"`{catcher_in_words(each)}`" for each in bug.catchers)
         lines.append(f"| {bug.words} | `{bug.path}` | {found} |")
     refused = (
-        f"{len(BY_DESIGN)} more cannot be planted: the door and the runner refuse a method that adds "
-        "less noise than its event says, uses a draw again, or answers more than is paid for."
+        f"{len(BY_DESIGN)} more cannot be planted: the door and the runner refuse a method that "
+        "adds less noise than its event says, uses a draw again, or answers more than is paid for."
     )
     lines += ["", refused]
     return "\n".join(lines)
