@@ -366,7 +366,7 @@ def _ours(title: str, method: str, public: bool) -> Opponent:
 METHODS = {
     "word_sums": _ours("`classify`", "word_sums", False),
     "dp_linear": _ours("`classify --method dp_linear`", "dp_linear", False),
-    "signed_sums": Opponent("`class_sums` on words, the default once", signed_sums, persons=True),
+    "signed_sums": Opponent("`class_sums` on words", signed_sums, persons=True),
     "naive_bayes": Opponent("naive Bayes by hand", naive_bayes, NAIVE),
     "opacus": Opponent("Opacus, linear layer by hand", opacus_linear, LINEAR, 3),
     "opacus_gcn": Opponent("PyG + Opacus, graph convolution by hand", opacus_gcn, CONVOLUTION, 3,
@@ -440,42 +440,36 @@ def page() -> str:
     seconds = cells[cells["method"].isin(["word_sums", "word_sums_public"])]["seconds"].max()
     return f"""# Compared with what people would pick instead
 
-Made by `python benchmarks/comparison.py` (which says how to install diffprivlib), from
-[its cells](benchmarks/comparison.csv): invented letters (`examples/make_letters.py`), invented
-letters of a hospital, a quarter of them in another language (`benchmarks/hospital_letters.py`),
-one-line descriptions of Debian's packages in 8 sections, and the words of papers. Share of right
-answers on other documents, mean over 3 to {DRAWS} draws of the noise (the cells have standard
-deviations); the test documents alone make about ± .015. The relation is replace and δ the default
-of `declare`, the same for all; the unit is one document, or a patient with all letters (at most 5
-are kept).
+The table shows the share of right answers on other documents, mean over 3 to {DRAWS} draws of the
+noise ([all cells](benchmarks/comparison.csv), with standard deviations; the test documents alone
+make about ± .015). The data are invented letters (`examples/make_letters.py`), invented letters of
+a hospital, a quarter of them in another language (`benchmarks/hospital_letters.py`), one-line
+descriptions of Debian's packages in 8 sections, and the words of papers. For all methods the
+relation is replace and δ the default of `declare`; the unit is one document, or a patient with all
+letters (at most 5 are kept). `python benchmarks/comparison.py` makes this page and says how to
+install diffprivlib.
 
 Naive Bayes (noisy sums of the same rows, logarithms), Opacus and diffprivlib have the best of 10 or
-12 settings at each ε, chosen on {CHOOSING} further documents as if that cost nothing; among private
-documents the choice would have to be paid for. `classify` has nothing to choose. All units train
-(`declare --test-share 0`); the verdict takes a fifth of them, of 3,000 or more a tenth, for tests.
-A dash: not measured, or the method promises nothing there.
+12 settings at each ε, chosen on {CHOOSING} further documents as if that cost nothing. `classify`
+has nothing to choose. All units train (`declare --test-share 0`; by default a fifth tests, of 3,000
+or more a tenth). A dash: not measured, or the method promises nothing there.
 
 {table}
 
 - `classify` takes {seconds:g} processor seconds at most, its tables included.
-- PubMed has 500 words, whose documents are many and whose words depend on each other: there the
-  steps of `--method dp_linear` learn more than one sum. On prose they lose. Ask for them by name
-  where a class has thousands of documents of few distinct words.
-- Public documents that resemble the private ones are a second observation. These cells
-  were measured when half of them tested and half taught; now all teach
-  ([with links](benchmarks.md#links-of-declared-documents)).
-  The public model beside them, which costs nobody
-  anything and learns from all {CHOOSING}, is better {better_on}.
-- The same methods have other scores on PubMed in the [recorded results](studies/lrec2022.md),
-  from the same division of its documents: there they read the dataset's own features, 500 TF-IDF
-  weights; here
-  which words a document has. Scores are comparable within a table.
+- PubMed has 500 words and many documents, and its words depend on each other: there the steps of
+  `--method dp_linear` learn more than one sum. On prose they lose.
+- With public documents: half of them tested and half taught in these cells; now all teach ([with
+  links](benchmarks.md#links-of-declared-documents)). The public model beside them, which costs
+  nobody anything and learns from all {CHOOSING}, is better {better_on}.
+- The [recorded results](studies/lrec2022.md) have other scores on PubMed, as they read the
+  dataset's TF-IDF weights; here methods read which words a document has.
 - The constants of `word_sums` were set on invented letters, Cora and PubMed, those of `dp_linear`
   [on other letters and PubMed](benchmarks.md#constants-of-classify---method-dp_linear).
 - diffprivlib gives each class a share of ε, and its δ is 0: a stronger promise, which costs more.
 - A graph convolution mixes documents, so that Opacus's clipping of single examples proves nothing
-  for it: the column clips the gradient of the whole graph, as can be proved. Methods that are made
-  for graphs: [methods](methods.md).
+  for it. The column clips the gradient of the whole graph. [Methods](methods.md) lists those that
+  are made for graphs.
 - With persons as units Opacus's guarantee is of documents: somebody with five letters has five
   times the noise ratio. `private-graphs classify` averages them (`declare --unit`), at the same ε.
 """

@@ -264,24 +264,6 @@ def lengths_of(texts: list[str]) -> tuple[float, ...]:
     return (len(texts), float(np.mean(words)), *np.percentile(words, (50, 90, 99, 100)).tolist())
 
 
-def corpus_table(texts: Corpus, users: int) -> str:
-    """Duplication and lengths of the excerpt and of the generated texts, in Markdown."""
-    sources = [
-        ("genuine excerpt, 100 users", 100, EXCERPT["filled"], EXCERPT["distinct"]),
-        (f"generated, {users} users", users, lengths_of(texts.filled), lengths_of(texts.distinct)),
-    ]
-    lines = [
-        "| texts | columns | filled | distinct | words: mean | median | 90 % | 99 % | most |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for name, n_users, filled, distinct in sources:
-        numbers = f"{n_users * COLUMNS:,} | {filled[0]:,} | {distinct[0]:,}"
-        for which, (_, mean, *percentiles) in (("filled", filled), ("distinct", distinct)):
-            words = " | ".join(f"{words:.0f}" for words in percentiles)
-            lines.append(f"| {name}: {which} | {numbers} | {mean:.1f} | {words} |")
-    return "\n".join(lines)
-
-
 def verdict(found: dict[str, Any], texts: Corpus, call: str) -> str:
     """Whether the aim is reached, where the factor comes from, and what was not measured."""
     wall = found["wall"]
@@ -387,7 +369,6 @@ def main() -> None:
             encoder = BertEncoder(Path(name), "cpu", options.budget)
             found = measure(encoder, texts, options.rounds, options.sample)
         found["gpu"] = on_gpu(Path(name), options.users)
-    print(corpus_table(texts, options.users) + "\n")
     print(table(found, texts, options.users))
     print(f"\nLargest difference between the ways: {found['difference']:.1e} (float32).")
     print(

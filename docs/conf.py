@@ -152,6 +152,7 @@ def list_titles(
 
 MOVED = {
     "published-results": "studies/lrec2022", "results": "studies/lrec2022",
+    "opacus-report": "audit-your-training",
     **{f"benchmarks/{name}": "benchmarks" for name in (
         "README", "door", "gpu", "growth", "neighbours", "reference", "training_citeseer",
         "training_cora", "training_pubmed", "unit_steps")},

@@ -543,22 +543,10 @@ def studies_table() -> str:
     """Every study with its datasets and exhibits at full scale: what a run may name."""
     rows = []
     for name in study_ids():
-        study, demo = load_study(name), load_study(name, "demo")
-        further = [each for each in study.other_datasets if each not in study.datasets]
-        made = exhibits_by_name(name)
+        study, made = load_study(name), exhibits_by_name(name)
         others = [each for each in made if each not in study.exhibits]
-        rows.append(
-            (
-                f"`{name}`",
-                _names(study.datasets),
-                _names(further),
-                _names(demo.datasets),
-                _names(study.exhibits),
-                _names(others),
-            )
-        )
-    heads = ("study", "datasets", "others it takes", "at `demo`", "exhibits", "others, named alone")
-    return _markdown(heads, rows)
+        rows.append((f"`{name}`", _names(study.datasets), _names(study.exhibits), _names(others)))
+    return _markdown(("study", "datasets", "exhibits", "others, named alone"), rows)
 
 
 def _names(names: Iterable[str]) -> str:
@@ -589,17 +577,14 @@ def certificates_table() -> str:
     return _markdown(heads, shown)
 
 
-def newer_papers_table(folder: str = "") -> str:
-    """§13 and README: what was read and run of each newer paper's code, and what follows.
-
-    ``folder`` is that of docs/ seen from the page.
-    """
+def newer_papers_table() -> str:
+    """LREC 2022, §13: what was read and run of each newer paper's code, and what follows."""
     found = newer_papers.kept()
     [released] = edges_read(["released"])
     shown = newer_papers.certificates()[0][3]
     return _markdown(("paper", "code read", "what was run", "what follows"), [
         ("[DPDGC](https://github.com/thupchnsky/dp-gnn) (NeurIPS 2023)", "yes",
-         f"[study dpdgc]({folder}studies/dpdgc.md)",
+         "[study dpdgc](dpdgc.md)",
          f"no ε: one edge moves its embedding by {released['edge_shift']:.0e} standard deviations "
          f"of the noise; {released['edges_read']:,.0f} of Cora's {released['edges']:,.0f} edges "
          "are read back"),
@@ -614,7 +599,7 @@ def newer_papers_table(folder: str = "") -> str:
         ("[LPGNet](https://github.com/aashishkolluri/lpgnet-prototype) (CCS 2022)", "yes",
          "nothing", "no fault was found"),
         ("[DPAR](https://github.com/Emory-AIMS/DPAR) (WWW 2024)", "yes",
-         f"[study dpappr]({folder}studies/dpappr.md)",
+         "[study dpappr](dpappr.md)",
          "of the method in the thesis: its theorem (8) is false"),
         ("GCON", "no", "nothing", "nothing can be said"),
     ])  # fmt: skip
@@ -641,7 +626,7 @@ def edges_read(protocols: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def read_back_table() -> str:
-    """§13: rows of DPDGC's embedding of Cora that are read back, by number of neighbours."""
+    """The study dpdgc: rows of Cora's embedding that are read back, by number of neighbours."""
     found = edges_read(list(PROTOCOLS))
     titles = (PROTOCOLS[each["protocol"]].title for each in found)
     heads = ("neighbours", "nodes of Cora", *titles)
@@ -721,12 +706,8 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     **{prose.page_of(each).relative_to(ROOT).as_posix(): {} for each in prose.templates()},
     **claim_pages(),
 }
-PAGES["README.md"]["newer papers"] = partial(newer_papers_table, "docs/")
-PAGES["docs/studies/lrec2022.md"] |= {
-    "newer papers": partial(newer_papers_table, "../"),
-    "twins": twins_table,
-    "read back": read_back_table,
-}
+PAGES["docs/studies/lrec2022.md"] |= {"newer papers": newer_papers_table, "twins": twins_table}
+PAGES["docs/studies/dpdgc.md"]["read back"] = read_back_table
 """The tables of every page by the names of their markers; those of a template may have none."""
 
 

@@ -1,6 +1,6 @@
 """A run that is killed anywhere, or meets a full disk or read-only folders, and what follows.
 
-``docs/reliability.md`` lists every fault with its test.
+``docs/faults.csv`` lists every fault with its test.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Edges follow a degree-corrected stochastic block model (Karrer & Newman, 2011) with Pareto degree
 propensities; documents draw words from a mixture of a common Zipf distribution and one Zipf
 distribution per topic, one topic per class; some recorded labels are wrong. All parameters are
-fields of :class:`CitationModel`; docs/data.md describes the model.
+fields of :class:`CitationModel`.
 
 Every draw uses the legacy ``RandomState``, whose streams NumPy keeps unchanged (NEP 19), on integer
 weights, so that the bytes are the same on every machine.

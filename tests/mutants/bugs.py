@@ -923,18 +923,20 @@ def catcher_in_words(catcher: str) -> str:
 
 
 def table() -> str:
-    """Return docs/planted-bugs.csv: every bug and what catches it."""
+    """Return docs/planted-bugs.csv: every bug, what catches it, and what a method cannot do."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(("bug", "what is wrong", "planted in", "caught by"))
     for bug in BUGS:
         found = "; ".join(map(catcher_in_words, bug.catchers))
         writer.writerow((bug.name, bug.words, f"{bug.folder}/{bug.path}", found))
+    for words, why in BY_DESIGN:
+        writer.writerow(("", words, "cannot be planted", why))
     return file.getvalue()
 
 
 def summary() -> str:
-    """Return their number, some of them, and what a method cannot do, as Markdown."""
+    """Return their number and some of them, as Markdown."""
     by_name = {bug.name: bug for bug in BUGS}
     files = len({bug.folder + bug.path for bug in BUGS})
     lines = [f"{len(BUGS)} bugs in {files} files. Some of them:", ""]
@@ -942,8 +944,11 @@ def summary() -> str:
     for bug in map(by_name.__getitem__, EXAMPLES):
         found = "; ".join(f"`{catcher_in_words(each)}`" for each in bug.catchers)
         lines.append(f"| {bug.words} | `{bug.path}` | {found} |")
-    lines += ["", "| what a method cannot do | why |", "| --- | --- |"]
-    lines += [f"| {words} | {why} |" for words, why in BY_DESIGN]
+    refused = (
+        f"{len(BY_DESIGN)} more cannot be planted: the door and the runner refuse a method that "
+        "adds less noise than its event says, uses a draw again, or answers more than is paid for."
+    )
+    lines += ["", refused]
     return "\n".join(lines)
 
 

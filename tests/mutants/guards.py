@@ -1,6 +1,6 @@
-"""Guards against the faults of docs/reliability.md, as patches that remove one each.
+"""Guards against the faults of docs/faults.csv, as patches that remove one each.
 
-In the order of the page: the fault in its words, the patch, and the test of the row, which must
+In the order of the file: the fault in its words, the patch, and the test of the row, which must
 fail with it.
 """
 
@@ -86,7 +86,7 @@ GUARDS = (
              "        _close(sys.stdout)\n", "",
              "documents/payment::"
              "where_standard_output_is_full_the_release_is_whole_and_said_to_be"),
-    _without("the same of `declare`, `predict` and `ledger add`; others say what cannot be written",
+    _without("Standard output is full while `declare`, `predict` or `ledger add` print",
              "cli/terminal.py", "    except OSError as error:\n        _close(sys.stdout)\n",
              "    except ZeroDivisionError as error:\n        _close(sys.stdout)\n",
              "documents/payment::"
@@ -236,7 +236,7 @@ GUARDS = (
              "        check_sizes(path)\n", "        pass\n",
              "features/fasttext::"
              "a_model_that_was_cut_off_anywhere_is_refused_before_the_library_reads_it"),
-    _without("quantised", "features/fasttext.py",
+    _without("A quantised fastText model is cut off", "features/fasttext.py",
              "            skip(part, codes, 1)\n", "            return\n",
              "features/fasttext::a_quantised_model_that_was_cut_off_is_refused_too"),
     _without("A released model is cut or has a wrong bit", "documents/model_file.py",
@@ -254,7 +254,7 @@ GUARDS = (
              "    if False:\n",
              "documents/documents::"
              "a_model_whose_parts_do_not_fit_is_refused_before_it_predicts"),
-    _without("nor the model that reads its texts", "documents/model.py",
+    _without("The model that reads the texts does not fit a release", "documents/model.py",
              "        if len(self.weights) != columns + 1:\n", "        if False:\n",
              "documents/documents::"
              "a_release_for_vectors_of_another_length_is_refused_before_it_predicts"),
@@ -262,24 +262,24 @@ GUARDS = (
     _without("Features are NaN or infinite", "datasets/invariants.py",
              'finite = bool(np.all(np.isfinite(arrays["features"])))', "finite = True",
              "datasets/graph_dataset::dense_features_must_be_finite"),
-    _without("Features are huge, and the gradient of a unit overflows", "training/kernels.py",
+    _without("The gradient of a unit overflows in the GCN", "training/kernels.py",
              "    if not np.isfinite(square):\n        return 0.0\n", "",
              "training/clipping::a_gradient_that_is_not_finite_is_zero_before_the_noise"),
-    _without("Features are huge, and the gradient of a unit overflows", "training/torch_backend.py",
+    _without("The gradient of a unit overflows in the GCN", "training/torch_backend.py",
              "torch.where(torch.isfinite(norms), gradients * factors.to(self.dtype), 0.0)",
              "gradients * factors.to(self.dtype)",
              "training/clipping::a_gradient_that_is_not_finite_is_zero_before_the_noise"),
-    _without("perceptrons", "training/dpsgd.py",
+    _without("It overflows in a perceptron", "training/dpsgd.py",
              "    factors[~(squared_norms < math.inf)] = 0.0\n", "",
              "training/mlp::a_gradient_that_is_not_finite_contributes_nothing"),
-    _without("networks with neighbourhoods", "training/stacks.py",
+    _without("It overflows in a network with neighbourhoods", "training/stacks.py",
              "    if not (finite := torch.isfinite(squares)).all():",
              "    if not (finite := torch.isfinite(squares)).any():",
              "training/stacks::an_example_that_is_not_finite_counts_as_zero"),
-    _without("PyTorch networks", "training/dpsgd.py",
+    _without("It overflows in a PyTorch network", "training/dpsgd.py",
              "    factors[~(squared_norms < math.inf)] = 0.0\n", "",
              "training/dpsgd::gradients_that_are_not_finite_count_as_zero"),
-    _without("DP-APPR", "training/roots.py",
+    _without("It overflows in DP-APPR", "training/roots.py",
              "        if not np.isfinite(squared):\n", "        if False:\n",
              "training/roots::a_root_whose_gradient_is_not_finite_counts_as_zero"),
     _without("A replica diverges", "training/kernels.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import shutil
@@ -18,8 +19,6 @@ LIMIT = 600
 """Seconds for the catchers of one bug."""
 PATCHED = ("src", "tests", "workflow")
 """Folders of which a planted project has a copy; it shares all others."""
-ROW = re.compile(r"\| ?(.*?) ?\| (.+) \| `(tests/\S+)` \|")
-"""A row of docs/reliability.md: the fault, what happens, and the test."""
 
 
 @pytest.mark.parametrize("bug", BUGS + GUARDS, ids=lambda bug: bug.name)
@@ -35,11 +34,10 @@ def test_the_page_lists_every_bug_and_its_catchers():
 
 
 def test_every_fault_has_a_guard_and_a_test_that_exists():
-    text = (ROOT / "docs" / "reliability.md").read_text()
-    lines = [line for line in text.splitlines() if line.startswith("| ")]
-    rows = [ROW.fullmatch(line) for line in lines if not line.startswith("| Fault |")]
-    assert all(rows), "expected three cells, of which the last names a test"
-    named = [(row[1] or row[2], (row[3],)) for row in rows]
+    with open(ROOT / "docs" / "faults.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert all(row["fault"] and row["what happens"] for row in rows)
+    named = [(row["fault"], (row["test"],)) for row in rows]
     assert named == list(dict.fromkeys((guard.words, guard.catchers) for guard in GUARDS))
     for _, [catcher] in named:
         path, _, name = catcher.partition("::")
