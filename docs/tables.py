@@ -577,14 +577,17 @@ def certificates_table() -> str:
     return _markdown(heads, shown)
 
 
-def newer_papers_table() -> str:
-    """LREC 2022, §13: what was read and run of each newer paper's code, and what follows."""
+def newer_papers_table(folder: str = "") -> str:
+    """§13 of LREC 2022, README: what was read and run of a newer paper, and what follows.
+
+    ``folder`` is that of docs/studies/ seen from the page.
+    """
     found = newer_papers.kept()
     [released] = edges_read(["released"])
     shown = newer_papers.certificates()[0][3]
     return _markdown(("paper", "code read", "what was run", "what follows"), [
         ("[DPDGC](https://github.com/thupchnsky/dp-gnn) (NeurIPS 2023)", "yes",
-         "[study dpdgc](dpdgc.md)",
+         f"[study dpdgc]({folder}dpdgc.md)",
          f"no ε: one edge moves its embedding by {released['edge_shift']:.0e} standard deviations "
          f"of the noise; {released['edges_read']:,.0f} of Cora's {released['edges']:,.0f} edges "
          "are read back"),
@@ -599,7 +602,7 @@ def newer_papers_table() -> str:
         ("[LPGNet](https://github.com/aashishkolluri/lpgnet-prototype) (CCS 2022)", "yes",
          "nothing", "no fault was found"),
         ("[DPAR](https://github.com/Emory-AIMS/DPAR) (WWW 2024)", "yes",
-         "[study dpappr](dpappr.md)",
+         f"[study dpappr]({folder}dpappr.md)",
          "of the method in the thesis: its theorem (8) is false"),
         ("GCON", "no", "nothing", "nothing can be said"),
     ])  # fmt: skip
@@ -706,6 +709,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
     **{prose.page_of(each).relative_to(ROOT).as_posix(): {} for each in prose.templates()},
     **claim_pages(),
 }
+PAGES["README.md"]["newer papers"] = partial(newer_papers_table, "docs/studies/")
 PAGES["docs/studies/lrec2022.md"] |= {"newer papers": newer_papers_table, "twins": twins_table}
 PAGES["docs/studies/dpdgc.md"]["read back"] = read_back_table
 """The tables of every page by the names of their markers; those of a template may have none."""
