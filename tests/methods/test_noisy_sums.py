@@ -80,6 +80,16 @@ def test_sums_run_from_sender_to_receiver_without_degrees_or_loops():
     assert summed(sends.T, rows).tolist() == [[0, 0], [1, 0], [1, 1], [0, 0]]
 
 
+def test_a_row_that_is_not_finite_counts_as_zero():
+    graph = graph_of()
+    rows = np.random.default_rng(1).standard_normal((N, 4))
+    zero = np.vstack([np.zeros(4), rows[1:]])
+    for value in (np.inf, -np.inf, np.nan):
+        broken = np.vstack([[value, 1, 1, 1], rows[1:]])
+        sums = [summed(adjacency_of(graph), each) for each in (zero, broken)]
+        np.testing.assert_array_equal(*sums)
+
+
 def test_an_undirected_edge_moves_the_sums_by_the_root_of_two():
     graph = graph_of()
     rows = np.random.default_rng(1).standard_normal((N, 16))

@@ -217,7 +217,7 @@ BUGS = (
         "            total = clipped_sum(())\n            descent.add(total.copy())",
         (replay("dp_linear", "text"),), fast=True),
     Bug("33", "noisy sums: rows are not scaled to norm 1", "methods/noisy_sums.py",
-        "unit = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)",
+        "unit = np.divide(rows, norms, out=np.zeros_like(rows), where=finite)",
         "unit = 3 * rows",
         (replay("gap", "links"),)),
     Bug("34", "DP-GNN: the epoch that is kept is chosen by validation scores under sound too",

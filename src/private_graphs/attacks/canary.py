@@ -2,7 +2,7 @@
 
 **Many runs**: the attack guesses the label of one isolated node with a huge feature from the sign
 of the parameters' displacement. **One run** (Steinke, Nasr & Jagielski 2023): it guesses which of
-many such nodes took part. Method and findings: docs/privacy.md §10.
+many such nodes took part. Bounds: docs/privacy.md §10; findings: docs/audits.md.
 
 All training uses ``training.engine``: the attacked code is the code that produces all results of
 this project.

@@ -326,7 +326,7 @@ class NoisySums:
         self.receiving, self.door, self.queries, self.count = receiving, door, queries, 0
 
     def release(self, stage: int, rows: np.ndarray) -> np.ndarray:
-        """Return (R, N, h): noisy sums of the (R, N, h) ``rows``, scaled to norm 1.
+        """Return (R, N, h): noisy sums of the (R, N, h) ``rows``, scaled to norm 1 (or zero).
 
         Raises:
             ReleaseMismatch: the stage was released before; the difference of two sums under the
@@ -340,7 +340,8 @@ class NoisySums:
         self.count += 1
         rows = rows.astype(np.float64)  # in float32 one row could change how others are rounded
         norms = np.sqrt(np.square(rows).sum(-1, keepdims=True))
-        unit = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
+        finite = (norms > 0) & np.isfinite(norms)  # a row that overflowed counts as zero
+        unit = np.divide(rows, norms, out=np.zeros_like(rows), where=finite)
         if len(self.receiving) == 1:
             replicas, n, width = unit.shape
             flat = unit.transpose(1, 0, 2).reshape(n, replicas * width)
