@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import partial
 from operator import add
@@ -86,6 +87,29 @@ def test_a_score_that_cannot_be_made_again_is_named_and_ends_with_exit_code_1(re
     answer = rerun(LINEAR, "--seeds", 1, "--json")
     assert answer.code == 0 and answer.json["jobs"][0]["verdict"] == "within"
     assert answer.json["jobs"][0]["test_difference"] == pytest.approx(0.005)
+
+
+@pytest.mark.parametrize(
+    "key, factor, verdict",
+    [
+        ("learning_rate", 1.004, "within"),
+        ("learning_rate", 1.02, "differs"),
+        ("count", 2, "differs"),
+    ],
+)
+def test_a_fitted_setting_may_differ_by_rounding(rerun, changed, key, factor, verdict):
+    """Machines round sums differently; a setting that was chosen differs by more, or is a count."""
+
+    def apart(text: str) -> str:
+        settings = json.loads(text)
+        return json.dumps(settings | {key: settings.get(key, 0) * factor})
+
+    changed("dp_linear", settings=lambda texts: texts.map(apart))
+    answer = rerun(LINEAR, "--seeds", 1, "--json")
+    assert answer.json["jobs"][0]["verdict"] == verdict
+    assert all(
+        f"settings {key} " in words for words in answer.json["jobs"][0]["differing"].values()
+    )
 
 
 def test_other_draws_are_a_difference(rerun, changed):

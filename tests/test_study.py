@@ -339,6 +339,15 @@ def test_no_job_is_planned_twice_and_choices_come_first(scale: str) -> None:
         ({"exhibits": "lrec2022.audit", "seeds": 3}, "seeds: no run has seeds"),
         ({"exhibits": "lrec2022.table3", "datasets": "cora"}, "no run has cora; leave it out"),
         (
+            {
+                "scale": "full",
+                "exhibits": "lrec2022.frontier",
+                "datasets": "cora,cora-ml",
+                "methods": "word_sums",
+            },
+            "datasets: no run has cora-ml; expected some of cora, citeseer, pubmed$",
+        ),
+        (
             {"scale": "full", "exhibits": "lrec2022.table1", "datasets": "pokec,digits"},
             "datasets: no run has digits; expected some of",
         ),

@@ -165,7 +165,7 @@ class Plan:
 
     def _suggested(self, key: str, value: object) -> str:
         names = [name for study in self.studies.values() for name in listed(study)]
-        return suggest(str(value), names) if key == "datasets" else ""
+        return suggest(str(value), names) if key == "datasets" and value not in names else ""
 
     def _why_empty(self, owner: str, name: str) -> str:
         """Return why an exhibit has no jobs: the named values, and the available ones."""

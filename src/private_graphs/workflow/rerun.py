@@ -6,6 +6,7 @@ ways, so that a few records are classified otherwise: ``TOLERANCE``.
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,6 +41,8 @@ TOLERANCE = 0.01
 """Largest difference of a test micro-F1 between two machines."""
 _ROUNDING = 2e-6
 """Relative difference of other numbers that machines round differently."""
+_FITTED = 0.01
+"""Relative difference of a setting that a method fits, such as the weight of public scores."""
 _JUDGED = ("noise_multiplier", "epsilon_proved", "epsilon_claimed", "epsilon_lower")
 """Numbers that say how private a run is: none may differ by more than rounding."""
 _APART = {"source", "seconds", "device", "code_fingerprint", "noise_source", "statement_id",
@@ -304,6 +307,7 @@ def _compared(
             name, "differs", f"{label}: not computed: its draws, which depend on the data "
             f"({str(old['data_fingerprint'])[:12]} when it was recorded), are others now"
         )  # fmt: skip
+    old, new = _settings_apart(old), _settings_apart(new)
     columns = [column for column in old if column not in _APART and not _missing(old[column])]
     changes: list[str] = []
     broken, difference = False, 0.0
@@ -322,6 +326,9 @@ def _compared(
             broken, difference = broken or not apart <= TOLERANCE, apart
         elif column in _JUDGED:
             broken |= not close
+        elif column.startswith("settings "):
+            fitted = isinstance(was, float) and math.isclose(was, now, rel_tol=_FITTED)
+            broken |= not fitted
         if not close or column.startswith("test_"):
             changes.append(f"{column} by {apart:.3g}")
     changes += [f"{predictions} predictions"] if predictions else []
@@ -331,6 +338,13 @@ def _compared(
         name, verdict if judged or verdict == "equal" else "unjudged",
         words if judged else f"{words} (recorded on a GPU)", difference, predictions,
     )  # fmt: skip
+
+
+def _settings_apart(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row in which each setting is a column."""
+    settings = json.loads(row.get("settings") or "{}")
+    apart = {f"settings {key}": value for key, value in settings.items()}
+    return {key: value for key, value in row.items() if key != "settings"} | apart
 
 
 def _missing(value: Any) -> bool:
