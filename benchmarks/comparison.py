@@ -48,7 +48,8 @@ import private_graphs
 from private_graphs.core.streams import Streams
 from private_graphs.documents.declaration import default_delta
 from private_graphs.documents.hashing import HashedWords
-from private_graphs.documents.unit_sums import ClassSums, PublicTexts, Terms, scores_of
+from private_graphs.documents.unit_means import ClassSums
+from private_graphs.documents.unit_sums import PublicTexts, Terms, scores_of
 from private_graphs.mechanisms.door import Door
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import pld_noise

@@ -33,10 +33,11 @@ from private_graphs.documents.declaration import default_delta
 from private_graphs.documents.hashing import tokens
 from private_graphs.documents.neighbours import count_votes, votes_of
 from private_graphs.documents.rivals import Scores, regression, sums_alone
+from private_graphs.documents.unit_means import ClassSums
 from private_graphs.documents.unit_sums import (
     FEWEST_TEXTS,
-    ClassSums,
     PublicTexts,
+    Sums,
     Terms,
     scores_of,
 )
@@ -62,7 +63,7 @@ METHODS = {
     "class_sums": "`class_sums`, and links",
     "graph": "`class_sums` under `graph`",
 }
-PUBLIC_MODELS: dict[str, Callable[[ClassSums], Scores]] = {
+PUBLIC_MODELS: dict[str, Callable[[Sums], Scores]] = {
     "alone": sums_alone,
     "regression": regression,
 }
@@ -109,7 +110,7 @@ class Parts:
         return float((scores.argmax(axis=1) == self.data.labels[self.asked]).mean())
 
 
-def released(parts: Parts, kind: type[ClassSums], draws: int) -> dict[str, list[float]]:
+def released(parts: Parts, kind: type[Sums], draws: int) -> dict[str, list[float]]:
     """Return scores of releases: of words, and with votes."""
     data, opened = parts.data, parts.open if kind is ClassSums else parts.open[:0]
     public = parts.terms(np.concatenate([parts.known, opened]))

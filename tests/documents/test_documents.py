@@ -31,7 +31,15 @@ from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.markup import plain_text
 from private_graphs.core.streams import Streams
 from private_graphs.datasets.own import OwnGraph, remember
-from private_graphs.documents import answers, ledger, unit_steps, unit_sums, unit_words, vectors
+from private_graphs.documents import (
+    answers,
+    ledger,
+    unit_means,
+    unit_steps,
+    unit_sums,
+    unit_words,
+    vectors,
+)
 from private_graphs.documents import release as releases
 from private_graphs.documents.accounts import (
     PUBLISHED,
@@ -340,7 +348,7 @@ def test_what_is_kept_of_a_unit_depends_on_its_own_ids_alone(tmp_path):
 
 
 SIZES = (unit_sums.PublicTexts(), 10, 3, 1.0, 1e-5, "person")
-SUMS, STEPS = unit_sums.ClassSums.of(*SIZES), unit_steps.LinearSteps.of(*SIZES)
+SUMS, STEPS = unit_means.ClassSums.of(*SIZES), unit_steps.LinearSteps.of(*SIZES)
 WORD_SUMS = unit_words.WordSums.of(*SIZES)
 NONE = np.zeros(0, np.int64)
 OTHERS = [("chain pedal", 0), ("rose soil", 1), ("", -1), ("dial tube coil", 2)]
@@ -756,7 +764,7 @@ def test_another_noise_than_what_was_charged_is_never_released(data, tmp_path, m
     declared("pages", write(tmp_path / "n.csv", rows), **links)
     declared("x", write(tmp_path / "m.csv", rows_of(60, 100)))
     plans = (PlannedVotes, "edges", {"epsilon": 2.0}), (releases.PlannedRelease, "text", {
-        "training": unit_sums.ClassSums.of(unit_sums.PublicTexts(), 60, 3, 2.0, 1e-3, "document")
+        "training": unit_means.ClassSums.of(unit_sums.PublicTexts(), 60, 3, 2.0, 1e-3, "document")
     })  # fmt: skip
     for (kind, scenario, wrong), name in zip(plans, ("pages", "x"), strict=True):
         monkeypatch.setattr(kind, "drawn", wrongly(kind.drawn, wrong))

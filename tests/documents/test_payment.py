@@ -243,14 +243,14 @@ def test_other_values_under_the_same_noise_are_never_written(data, monkeypatch):
     texts()
     interrupted(monkeypatch)
     before = contents("R")
-    real = releases.ClassSums.released
+    real = releases.Sums.released
 
     def otherwise(training, terms, *more):
         terms.labels[0] = 1 - terms.labels[0]
         return real(training, terms, *more)
 
     with monkeypatch.context() as patched:
-        patched.setattr(releases.ClassSums, "released", otherwise)
+        patched.setattr(releases.Sums, "released", otherwise)
         with pytest.raises(UserError, match="computes other values") as error:
             classify("x", epsilon=1, out="R")
     assert "is spent" in error.value.__notes__[0]

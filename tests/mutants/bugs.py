@@ -879,7 +879,7 @@ BUGS = (
         ("tests/mechanisms/test_size_limits.py::test_many_records_are_treated_as_few"
          "[methods.class_sums-_KEPT-0-class_sums-text]",)),
     Bug("V4", "predict: the exact classes of protected documents are readable by all",
-        "documents/prediction.py", "with private_path(out) as temporary:",
+        "documents/predict.py", "with private_path(out) as temporary:",
         "with __import__('private_graphs.core.files').core.files.atomic_path(out) as temporary:",
         (test("documents/documents::"
               "predicted_classes_are_closed_to_others_and_say_what_they_are"),)),

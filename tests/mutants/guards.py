@@ -246,7 +246,7 @@ GUARDS = (
              "parsed_json(read_bounded(path))", "parsed_json(path.read_bytes())",
              "documents/prediction::a_manifest_that_is_too_long_is_named_and_not_read"),
     _without("`predict` is told to write over a table, a release or the ledger, or among files "
-             "that may be given away", "documents/prediction.py",
+             "that may be given away", "documents/predict.py",
              "    _refuse_other(out, tables)\n", "",
              "documents/prediction::predictions_replace_nothing_but_predictions"),
     _without("The parts of a released model do not fit", "documents/model_file.py",

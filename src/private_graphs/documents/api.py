@@ -21,13 +21,8 @@ from private_graphs.documents.declaration import DATA, Declared
 from private_graphs.documents.intake import declare
 from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.model_file import load
-from private_graphs.documents.prediction import (
-    ClassUse,
-    Predictions,
-    declared_prior,
-    use_words,
-    written_to,
-)
+from private_graphs.documents.predict import declared_prior, use_words, written_to
+from private_graphs.documents.prediction import ClassUse, Predictions
 from private_graphs.documents.release import Classified, classify
 from private_graphs.documents.spending import (
     Spent,

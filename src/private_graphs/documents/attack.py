@@ -33,7 +33,7 @@ from private_graphs.documents.model_file import load
 from private_graphs.documents.release import METHODS, PlannedRelease, planned_release, terms_of
 from private_graphs.documents.tables import KNOWN, PUBLIC_TEST, TEST, TRAINING, read_documents
 from private_graphs.documents.unit_sums import (
-    ClassSums,
+    Sums,
     Terms,
     cells_of,
     mu_of,
@@ -153,7 +153,7 @@ def attack(
     generator = np.random.default_rng([seed, 43])
     order = generator.permutation(len(units))
     targets, rest = np.sort(order[:_MOST_UNITS]), order[_MOST_UNITS:]
-    if isinstance(plan.training, ClassSums):
+    if isinstance(plan.training, Sums):
         scores, weights = _of_sums(plan, plan.training, targets, rest, models, generator, seed)
     else:
         scores, weights = _of_steps(plan, units[targets], models, generator, seed)
@@ -205,7 +205,7 @@ Scored = dict[str, tuple[np.ndarray, np.ndarray]]
 
 
 def _of_sums(
-    plan: PlannedRelease, training: ClassSums, targets: np.ndarray, rest: np.ndarray, models: int,
+    plan: PlannedRelease, training: Sums, targets: np.ndarray, rest: np.ndarray, models: int,
     generator: np.random.Generator, seed: int,
 ) -> tuple[Scored, list[np.ndarray]]:  # fmt: skip
     """Release sums of random halves, a matrix product for all, and decode them."""
@@ -274,7 +274,7 @@ def _without_rare_words(terms: Terms) -> Terms:
     return replace(terms, texts=texts)
 
 
-def _terms(training: ClassSums, docs: Terms) -> tuple[np.ndarray, sp.csr_matrix]:
+def _terms(training: Sums, docs: Terms) -> tuple[np.ndarray, sp.csr_matrix]:
     """Return the numbers of the units with a class, and their rounded terms in a row."""
     columns, n_classes = training.features.columns + 1, training.n_classes
     rows, places, values = [], [], []

@@ -66,9 +66,9 @@ from private_graphs.documents.prediction import score_columns
 from private_graphs.documents.tables import PUBLIC, TEST, TRAINING, Documents, read_documents
 from private_graphs.documents.unit_sums import (
     FEWEST_TEXTS,
-    ClassSums,
     Counts,
     PublicTexts,
+    Sums,
     Terms,
     cells_of,
     mu_of,
@@ -273,10 +273,10 @@ class PlannedRelease:
     delta: float
     protected: int
     trained: int
-    training: ClassSums | LinearSteps
+    training: Sums | LinearSteps
     public: PublicDocuments | None
     """None: nobody is public."""
-    sums: ClassSums
+    sums: Sums
     """Sums whose classifier of public documents alone is the release's rival."""
     count_lattice: Any | None
     unit: Unit
@@ -698,13 +698,17 @@ def _method_of(spec: Declaration, docs: Documents, method: str | None, scenario:
     return method or fitting[0]
 
 
-def training_of(method: str) -> type[ClassSums] | type[LinearSteps]:
-    """Return how a method of ``METHODS`` trains; steps are loaded where they are asked for."""
+def training_of(method: str) -> type[Sums] | type[LinearSteps]:
+    """Return how a method of ``METHODS`` trains; what is not the default is loaded when asked."""
     if method == "dp_linear":
         from private_graphs.documents.unit_steps import LinearSteps
 
         return LinearSteps
-    return {"word_sums": WordSums, "class_sums": ClassSums}[method]
+    if method == "class_sums":
+        from private_graphs.documents.unit_means import ClassSums
+
+        return ClassSums
+    return WordSums
 
 
 def methods_of(spec: Declaration, docs: Documents) -> tuple[str, str]:
@@ -868,7 +872,7 @@ def planned_release(
     arguments = public, trained, n_classes, epsilon, delta, unit
     training = training_of(method).of(*arguments)
     sums = training
-    if not isinstance(sums, ClassSums):  # the classifier of public documents alone is one of sums
+    if not isinstance(sums, Sums):  # the classifier of public documents alone is one of sums
         default: Any = training_of(methods_of(spec, docs)[0])
         sums = default.of(*arguments)
     training.check_total(protected)

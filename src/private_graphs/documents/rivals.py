@@ -18,7 +18,7 @@ from private_graphs.core.errors import counted
 from private_graphs.documents.answers import REGRESSION, SUMS
 from private_graphs.documents.neighbours import LinkFacts, PublicNeighbours, count_votes
 from private_graphs.documents.tables import PUBLIC, Documents, keyed
-from private_graphs.documents.unit_sums import ClassSums, Terms, scores_of
+from private_graphs.documents.unit_sums import Sums, Terms, scores_of
 from private_graphs.documents.vectors import ModelVectors
 
 FOLDS = 5
@@ -115,7 +115,7 @@ class PublicDocuments:
             linked[asked] = count_votes(found, labels, self.links).scores[asked]
         return alone, linked
 
-    def rivals(self, sums: ClassSums) -> dict[str, np.ndarray] | None:
+    def rivals(self, sums: Sums) -> dict[str, np.ndarray] | None:
         """Return name -> (documents,) classes by public documents alone; None without a class.
 
         ``sums`` reads texts; its classifier is that of a release without private documents. Both
@@ -127,7 +127,7 @@ class PublicDocuments:
         return {name: self.answers(scores)[1].argmax(axis=1) for name, scores in models.items()}
 
 
-def sums_alone(sums: ClassSums) -> Scores:
+def sums_alone(sums: Sums) -> Scores:
     """Return the classifier of ``sums`` by public documents alone."""
 
     def scores(taught: Terms, texts: Sequence[str]) -> np.ndarray:
@@ -136,7 +136,7 @@ def sums_alone(sums: ClassSums) -> Scores:
     return scores
 
 
-def regression(sums: ClassSums) -> Scores:
+def regression(sums: Sums) -> Scores:
     """Return logistic regression on TF-IDF, or on the vectors of a model that reads the texts."""
 
     def scores(taught: Terms, texts: Sequence[str]) -> np.ndarray:
@@ -157,7 +157,7 @@ def regression(sums: ClassSums) -> Scores:
     return scores
 
 
-def _rows(sums: ClassSums, known: Sequence[str], texts: Sequence[str]) -> tuple[Any, Any]:
+def _rows(sums: Sums, known: Sequence[str], texts: Sequence[str]) -> tuple[Any, Any]:
     if isinstance(sums.features, ModelVectors):
         return sums.features.rows(known), sums.features.rows(texts)
     from sklearn.feature_extraction.text import TfidfVectorizer

@@ -20,14 +20,13 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse
 
+from private_graphs.documents.unit_means import MOST_AXES, columns_for
 from private_graphs.documents.unit_sums import (
     LEAST_CLASS,
-    MOST_AXES,
     SENSITIVITY,
     Map,
     PublicTexts,
     Terms,
-    columns_for,
     mu_of,
     query_of,
 )
@@ -80,7 +79,7 @@ class LinearSteps:
         cls, public: PublicTexts, n_units: int, n_classes: int, epsilon: float, delta: float,
         unit: str,
     ) -> LinearSteps:  # fmt: skip
-        """See ``ClassSums.of``."""
+        """See ``Sums.of``."""
         columns = columns_for(n_units, n_classes, epsilon, delta, COLUMNS_PER_SIGNAL)
         features = public.map(columns, min(columns, MOST_AXES))
         size = (features.columns + 1) * n_classes
@@ -106,12 +105,12 @@ class LinearSteps:
 
     @property
     def size_noise(self) -> float:
-        """See ``ClassSums.size_noise``."""
+        """See ``Sums.size_noise``."""
         return self.count_lattice.noise_std
 
     @property
     def least_class(self) -> float:
-        """See ``ClassSums.least_class``: at equal ε."""
+        """See ``Sums.least_class``: at equal ε."""
         return LEAST_CLASS * SENSITIVITY / mu_of(self.queries)
 
     @property
@@ -125,7 +124,7 @@ class LinearSteps:
             lattice.check_total(units)
 
     def weights(self, terms: Terms, known: Terms, door: Door) -> tuple[np.ndarray, np.ndarray]:
-        """See ``ClassSums.weights``."""
+        """See ``Sums.weights``."""
         return self.read_out(self.released(terms, door), None)
 
     def public_sums(self, known: Terms) -> None:
@@ -134,7 +133,7 @@ class LinearSteps:
     def read_out(self, noisy: tuple[np.ndarray, np.ndarray], public: None) -> tuple[
         np.ndarray, np.ndarray
     ]:  # fmt: skip
-        """See ``ClassSums.read_out``: the weights are released."""
+        """See ``Sums.read_out``: the weights are released."""
         return noisy
 
     def released(self, terms: Terms, door: Door) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from private_graphs.documents.hashing import HashedWords
-from private_graphs.documents.unit_sums import ClassSums, PublicTexts, Terms, calibrated
+from private_graphs.documents.unit_sums import PublicTexts, Sums, Terms, calibrated
 from private_graphs.methods.word_prior import (
     COLUMNS,
     CONSTANT_SHARE,
@@ -23,7 +23,7 @@ from private_graphs.methods.word_prior import (
 
 
 @dataclass(frozen=True, eq=False)
-class WordSums(ClassSums):
+class WordSums(Sums):
     """Training by one noisy sum of words, with everything that is decided before a private read."""
 
     SHARE: ClassVar[float] = CONSTANT_SHARE
@@ -34,18 +34,18 @@ class WordSums(ClassSums):
         cls, public: PublicTexts, n_units: int, n_classes: int, epsilon: float, delta: float,
         unit: str,
     ) -> WordSums:  # fmt: skip
-        """See ``ClassSums.of``; the columns are the same at every size."""
+        """See ``Sums.of``; the columns are the same at every size."""
         features = HashedWords(COLUMNS, public.words, signed=False)
         lattice = calibrated(epsilon, delta, COLUMNS, n_classes)
         return cls(features, n_classes, lattice, unit, n_units)
 
     def read_out(self, noisy: np.ndarray, public: Any) -> tuple[np.ndarray, np.ndarray]:
-        """See ``ClassSums.read_out``; ``public`` is read behind the gate of ``weights_of``."""
+        """See ``Sums.read_out``; ``public`` is read behind the gate of ``weights_of``."""
         private = Totals.of(noisy, self.lattice.noise_std)
         return weights_of(private, self.n_units, public).weights, private.sizes
 
     def alone(self, known: Terms) -> np.ndarray:
-        """See ``ClassSums.alone``."""
+        """See ``Sums.alone``."""
         totals = self.public_sums(known)
         if totals is None:
             return np.zeros((self.features.columns + 1, self.n_classes))
