@@ -245,6 +245,9 @@ GUARDS = (
     _without("The manifest of a release is beyond all use", "core/manifest.py",
              "parsed_json(read_bounded(path))", "parsed_json(path.read_bytes())",
              "documents/prediction::a_manifest_that_is_too_long_is_named_and_not_read"),
+    _without("nor a file that it names", "core/manifest.py",
+             "if (size := os.path.getsize(folder / name)) > MOST_TABLE_BYTES:", "if False:",
+             "documents/prediction::a_file_that_is_too_long_is_named_and_not_read"),
     _without("`predict` is told to write over a table, a release or the ledger, or among files "
              "that may be given away", "documents/prediction.py",
              "    _refuse_other(out, tables)\n", "",
