@@ -122,6 +122,17 @@ def test_a_training_of_ones_own_is_replayed(audit, script):
     assert answer.code == 1 and "you claim 0.500; what ran proves " in answer.out
 
 
+def test_a_claim_that_is_no_number_does_not_pass(audit, script, tmp_path):
+    own = ("--script", f"{script}:train", "--data", f"{script}:data", "--neighbours", 2)
+    answer = audit(*own, "--claim", "nan", "--delta", 1e-5)
+    assert answer.code == 1 and "you claim nan; what ran proves " in answer.out
+    scores = tmp_path / "scores"
+    scores.write_text("\n".join(map(str, range(40))), encoding="utf-8")
+    refused(audit("--scores", scores, scores, "--claim", "nan"), 2, "epsilon is nan; expected a")
+    words = f"{tmp_path}: cannot be used (Is a directory)"
+    refused(audit("--scores", tmp_path, scores), 1, words)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import numpy as np
 import opacus
@@ -273,6 +274,31 @@ def test_patches_are_taken_off_if_one_of_them_fails(monkeypatch):
     with pytest.raises(AttributeError):
         replay_training(scripts.by_hand, scripts.numbers(), 1)
     assert methods() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("import sys\ndata = [1.0]\nsys.exit(0)", "line 3 ends the audit with SystemExit (0)"),
+        ("import sys\ndata = [1.0]\ndef train(data): sys.exit()", "line 3 ends the audit with Sys"),
+        ("data = [1.0]\ndef train(data): return 1 / 0", "line 2 ends the audit with ZeroDivision"),
+        ("data = [1.0]\ndef train(data) return", "line 2 ends the audit with SyntaxError"),
+        ("data = []\ndef train(data): return 0", "the data (list) have no records"),
+        ("data = 5\ndef train(data): return 0", "the data (int) have no records"),
+    ],
+)
+def test_a_script_that_ends_early_is_no_verdict(run, tmp_path, text, words):
+    script = tmp_path / "own.py"
+    script.write_text(text)
+    ended = run("audit", "--script", f"{script}:train", "--data", f"{script}:data")
+    assert ended.code and not ended.out and words in ended.err
+
+
+def test_a_script_that_ends_on_a_neighbour_leaks():
+    def train(data):
+        return sys.exit(0) if max(map(abs, data)) > 50 else 3
+
+    assert replay_training(train, [1.0, 2.0, 3.0], 3).verdict == "LEAKS"
 
 
 def test_a_relation_that_is_none_is_refused():

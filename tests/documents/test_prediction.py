@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import errno
 import io
+import json
 import os
 import re
 import stat
@@ -243,6 +244,16 @@ def test_a_manifest_that_is_too_long_is_named_and_not_read(run, data, release):
         stream.truncate(2**40)
     words = "manifest.json: has 1,099,511,627,776 bytes, expected at most"
     refused(run("predict", release, "--nodes", nodes, "--out", "p.csv"), 2, words)
+
+
+def test_a_file_that_is_too_long_is_named_and_not_read(run, data, release):
+    hashes = {"model.safetensors": "0" * 64}
+    (release / "manifest.json").write_text(json.dumps({"schema": 1, "sha256": hashes}))
+    with open(release / "model.safetensors", "r+b") as stream:
+        stream.truncate(2**32 + 1)
+    nodes = write(Path("n.csv"), rows_of(3))
+    words = "model.safetensors: has 4,294,967,297 bytes, expected at most 4,294,967,296; take the"
+    refused(run("predict", release, "--nodes", nodes, "--out", "p.csv"), 1, words)
 
 
 @pytest.mark.parametrize("kind", ["lists", "parts", "mixed", "twice", "complex"])

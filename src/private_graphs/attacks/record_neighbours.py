@@ -59,10 +59,15 @@ def record_neighbours(data: Any, count: int, relation: str, seed: int = 0) -> It
     datasets, or a graph of PyG.
 
     Raises:
-        UsageError: the relation is none of these.
+        UsageError: the relation is none of these, or there is no record.
     """
     if relation not in RELATIONS:
         raise UsageError(f"relation is {relation!r}; expected one of {', '.join(RELATIONS)}")
+    if not (hasattr(data, "__len__") and size_of(data)):
+        raise UsageError(
+            f"the data ({type(data).__name__}) have no records; expected a tensor, array, list, "
+            "dataset with a length or graph of one or more"
+        )
     n, draws = size_of(data), np.random.default_rng(seed)
     places = draws.permutation(n)[:count] if count <= n else draws.integers(n, size=count)
     for number, index in enumerate(map(int, places)):

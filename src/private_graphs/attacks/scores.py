@@ -20,7 +20,7 @@ from private_graphs.privacy.audits import (
     one_run_epsilon,
     two_point_epsilon,
 )
-from private_graphs.privacy.checks import check_delta
+from private_graphs.privacy.checks import check_delta, check_epsilon
 from private_graphs.privacy.rounding import at_least
 from private_graphs.privacy.statements import AUDIT_CONFIDENCE
 
@@ -94,6 +94,8 @@ def bound_of(with_it: Path, without: Path, delta: float, claim: float | None) ->
         UserError: a file without enough numbers.
     """
     check_delta(delta)
+    if claim is not None:
+        check_epsilon(claim)
     scores = [_numbers(path) for path in (with_it, without)]
     first, second = ([array[start::2] for array in scores] for start in (0, 1))
     direction, threshold = _best(*first, delta)  # type: ignore[call-arg]
@@ -171,7 +173,7 @@ def _numbers(path: Path) -> np.ndarray:
     try:
         text = io.StringIO(read_bounded(path).decode("utf-8-sig"), newline="")
         rows = [row for row in csv.reader(text) if row]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path}: cannot be read ({error}); expected one score a line") from error
     column = -1
     if rows and not _is_number(rows[0][-1]):

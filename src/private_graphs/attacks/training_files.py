@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType
 from typing import Any
 
-from private_graphs.core.errors import UsageError
+from private_graphs.core.errors import UsageError, UserError, lacks_memory
 
 
 @contextmanager
@@ -21,6 +22,8 @@ def script_names(train: str, data: str) -> Iterator[tuple[Callable[[Any], Any], 
 
     Raises:
         UsageError: a file or a name does not exist, or ``train`` is no function.
+        UserError: one of the files raised an error meanwhile, or ended Python: an exit code of its
+            own would be taken for a verdict.
     """
     modules, path = dict[Path, ModuleType](), sys.path[:]
     try:
@@ -30,6 +33,17 @@ def script_names(train: str, data: str) -> Iterator[tuple[Callable[[Any], Any], 
                 f"{train} is {type(function).__name__}; expected a function of the data"
             )
         yield function, rows() if callable(rows) and not hasattr(rows, "__len__") else rows
+    except (Exception, SystemExit) as error:
+        places = [(frame.filename, frame.lineno) for frame in extract_tb(error.__traceback__)]
+        if isinstance(error, SyntaxError):
+            places += [(str(error.filename), error.lineno)]
+        own = [place for place in places if Path(place[0]) in modules]
+        if not own or isinstance(error, UserError | OSError) or lacks_memory(error):
+            raise
+        raise UserError(
+            f"{own[-1][0]}: line {own[-1][1]} ends the audit with {type(error).__name__} "
+            f"({error}), so that there is no verdict; correct the script"
+        ) from error
     finally:
         sys.path[:] = path
         for module in modules.values():
@@ -42,7 +56,7 @@ def _value(name: str, modules: dict[Path, ModuleType]) -> Any:
     if not (file and path.is_file()):
         raise UsageError(f"{name}: found no such file; expected FILE:NAME, such as train.py:train")
     if path not in modules:
-        modules[path] = _imported(path)
+        _import(path, modules)
     module = modules[path]
     if not hasattr(module, attribute):
         names = sorted(key for key in vars(module) if not key.startswith("_"))
@@ -50,13 +64,12 @@ def _value(name: str, modules: dict[Path, ModuleType]) -> Any:
     return getattr(module, attribute)
 
 
-def _imported(path: Path) -> ModuleType:
-    """Import a file as Python would run it, with its folder first on the path."""
+def _import(path: Path, modules: dict[Path, ModuleType]) -> None:
+    """Import a file into ``modules`` as Python would run it, with its folder first on the path."""
     spec = spec_from_file_location(f"audited_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path.name} is no Python file; expected one, such as train.py")
-    module = module_from_spec(spec)
+    module = modules[path] = module_from_spec(spec)
     sys.path.insert(0, str(path.parent))
     sys.modules[module.__name__] = module
     spec.loader.exec_module(module)
-    return module

@@ -105,7 +105,7 @@ def priced(
         f"({_words(relations[0])}, "
         f"delta {at:g})"
         for name, value, at in asked
-        if value < prices[at, relations[0]] * (1 - _CLOSE) - 0.01
+        if not value >= prices[at, relations[0]] * (1 - _CLOSE) - 0.01  # NaN claims nothing
     ]
     at = next(iter(deltas))
     answers = ", ".join(f"{prices[at, name]:.3f} ({_words(name)})" for name in relations)

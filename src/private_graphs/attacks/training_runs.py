@@ -217,7 +217,7 @@ def execute(train: Callable[[Any], Any], data: Any, run: TrainingRun) -> Trainin
         torch.manual_seed(run.coins.seed)
         with said() as lines, tensor_reads(run.others, run.turn) as run.reads, _watched(run):
             run.answer = plain(train(_copied(data)))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if run.tape is None:
             raise
         frame = extract_tb(error.__traceback__)[-1]

@@ -11,6 +11,7 @@ from typing import Any
 from private_graphs.core.bounded_files import parsed_json, read_bounded
 from private_graphs.core.errors import UserError, system_error_text
 from private_graphs.core.files import sha256_of, write_json
+from private_graphs.core.limits import MOST_TABLE_BYTES
 from private_graphs.core.version import __version__
 
 MANIFEST = "manifest.json"
@@ -50,6 +51,8 @@ def changed_file(folder: Path, needed: Iterable[str] = (), only: str | None = No
             continue
         if not os.path.isfile(folder / name):  # False for a name that no file can have
             return f"{folder / name}: is gone"
+        if (size := os.path.getsize(folder / name)) > MOST_TABLE_BYTES:
+            return f"{folder / name}: has {size:,} bytes, expected at most {MOST_TABLE_BYTES:,}"
         if sha256_of(folder / name) != expected:
             return f"{folder / name}: is not the file that was written ({MANIFEST})"
     return None
