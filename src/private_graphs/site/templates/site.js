@@ -153,7 +153,9 @@ for (const figure of document.querySelectorAll("figure")) { // a picture without
 }
 document.addEventListener("click", ({ target }) => { // a mark of a picture leads to the statement of its numbers
   const mark = target.closest("[data-statement]");
-  if (mark) location.href = mark.dataset.statement;
+  if (!mark) return;
+  const [page, place] = mark.dataset.statement.split("#");
+  location.href = `${mark.closest("svg").dataset.pages.split(" ")[page]}#${place}`;
 });
 const wide = () => {
   for (const box of document.querySelectorAll(".scroll")) {
