@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from collections.abc import Sequence
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from xml.etree import ElementTree
@@ -241,6 +242,29 @@ def test_protocols_and_budgets_have_their_colours_and_only_a_refuted_point_is_re
         marks = [(mark.get_color(), len(mark.get_xdata())) for mark in _marks(figure.axes[0])]
         assert [count for colour, count in marks if colour == drawing._REFUTED] == [1]
         assert {colour for colour, _ in marks} <= {*colours, drawing._REFUTED}
+
+
+def test_a_method_has_one_colour_in_all_pictures_as_a_line_and_as_a_reference() -> None:
+    frame = pd.DataFrame({"epsilon": [1.0, 2.0] * 3, "mean": 0.5, "std": 0.1, "other": 0.4})
+    frame = frame.assign(method=np.repeat(["GM", "ProGAP, corrected", "RANDOM"], 2))
+    names = ["ProGAP without DP", "FEATURES", "majority"]
+    references = dict.fromkeys(names, "other")
+    several = Chart("All", frame, x="epsilon", line="method", references=references)
+    one = replace(several, frame=frame[frame["method"] == "RANDOM"])
+    for chart in (several, one):
+        (axis,) = draw_chart(chart).axes
+        found = [mark.get_color() for mark in _marks(axis)]
+        assert (
+            found == [drawing._COLOURS[name] for name in ("GM", "ProGAP", "RANDOM")][-len(found) :]
+        )
+        across = [line.get_color() for line in axis.lines if len(set(line.get_ydata())) == 1]
+        assert {drawing._COLOURS["ProGAP"], drawing._COLOURS["FEATURES"], drawing._SOFT} <= {
+            *across
+        }
+    assert (
+        drawing._colour("PATE++, τ = 0.1") == drawing._COLOURS["PATE++"] != drawing._colour("PATE")
+    )
+    assert drawing._colour("GAP") != drawing._colour("ProGAP")
 
 
 def test_lines_do_not_join_categories() -> None:

@@ -13,6 +13,7 @@ from private_graphs.methods import all_methods
 from private_graphs.report.claims import claims_of
 from private_graphs.running.catalog import exhibits_by_name
 from private_graphs.running.study import load_study, study_ids
+from private_graphs.site.overview import VERDICT_WORDS
 from private_graphs.site.publish import write_all
 from private_graphs.site.site import write_pages
 from private_graphs.tasks.tasks import SCENARIOS
@@ -72,7 +73,7 @@ def test_every_number_of_a_sentence_has_a_source(study: str) -> None:
             re.findall(r"``([a-z ]+)``", (exhibit.numbers and exhibit.numbers.__doc__) or "")
         )
     known |= {f"{word} {claim.id}" for claim in claims_of(study)
-              for word in ("fails", "holds", "most", "printed")}  # fmt: skip
+              for word in (*VERDICT_WORDS, "most", "printed")}  # fmt: skip
     texts = says.model_dump_json(exclude={"numbers"})
     assert set(re.findall(r"{([a-z][^{}:]*)}", texts)) <= known
     assert set(says.findings) <= set(exhibits_by_name(study))

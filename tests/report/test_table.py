@@ -125,7 +125,7 @@ def test_a_column_above_heads_the_rows_that_share_its_text_and_takes_no_width():
                for name in frame]  # fmt: skip
     [text] = tables.html(Table("title", frame, [*columns, Column("score", lambda row: ".5")]))
     heads = re.findall(r'<tr class="head"><th scope="rowgroup" colspan="2">(.*?)</th></tr>', text)
-    assert heads == ["edge, epsilon 1", "edge, epsilon 2", "node, epsilon 2"]
+    assert heads == ["edge · epsilon 1", "edge · epsilon 2", "node · epsilon 2"]
     assert text.count("<tbody>") == text.count("</tbody>") == 3
     assert re.findall(r'<th scope="col">(.*?)</th>', text) == ["method", "score"]
     assert "unit" in tables.markdown(Table("title", frame, columns)), "files keep the column"

@@ -10,7 +10,7 @@ Matplotlib writes, with real text, no background, and a style sheet with other c
 mode.
 
 A colour has one meaning in all pictures: those of protocols, shades of violet for ε, red for what
-an attack refutes; other lines have none of these.
+an attack refutes; other lines have none of these. A method has one colour wherever it is drawn.
 """
 
 from __future__ import annotations
@@ -57,6 +57,18 @@ _REFUTED = "#c21d14"
 _PROTOCOLS = {"released": "#b8720a", "paper": "#0b5fa5", "sound": "#0a7d55"}
 _NAMED = ("#12737d", "#a8527f", "#6b4a2b", "#5f6673", "#857812", "#24355c", "#4a7d9c")
 """Colours of other named lines; markers and dashes differ too, for grey print and for every eye."""
+_COLOURS = {
+    **dict.fromkeys(("class sums", "ProGAP", "EM-v1", "PATE", "with a prior"), _NAMED[1]),
+    **dict.fromkeys(("DP linear", "label sums", "GM", "PATE+", "accuracy of the model"), _NAMED[2]),
+    **dict.fromkeys(("label counts", "DPSGD", "PATE, co-teaching", "enhanced, mean ℓ1"), _NAMED[5]),
+    **dict.fromkeys(("neighbour votes", "list means", "FEATURES", "PATE++"), _NAMED[4]),
+    **dict.fromkeys(("GAP", "EM-v0", "scattering", "enhanced"), _NAMED[0]),
+    "RANDOM": _NAMED[6],
+    "found by an attack": _NAMED[3], "printed": _INK, "proved": _PROTOCOLS["sound"],
+    **{f"GCN, {PROTOCOLS[name].title}": colour for name, colour in _PROTOCOLS.items()},
+}  # fmt: skip
+"""Colours of lines by what their names hold: methods that are drawn together have different ones,
+and lines of one method differ in markers and dashes."""
 _BUDGETS = ("#271547", "#391e67", "#4a2786", "#5b30a6", "#6d39c6", "#8459cf", "#9c79d8")
 """Colours of numeric lines, from the smallest number up: shades of one hue."""
 _DARK = dict(
@@ -581,7 +593,8 @@ def _other_entries(chart: Chart) -> list[_Entry]:
     for dashes, (label, column) in zip(cycle(_ACROSS), chart.references.items(), strict=False):
         if frame[column].notna().any():
             style = {"linestyle": dashes} if chart.joined else {"linestyle": "none", "marker": "_"}
-            entries.append(({"color": _SOFT, "linewidth": 1.2} | style, label))
+            colour = _colour(label) or _SOFT
+            entries.append(({"color": colour, "linewidth": 1.2} | style, label))
     if chart.spread and frame[chart.spread].notna().any():
         marker = {"marker": "_" if chart.categories else "|", "markersize": 10, "color": _SOFT}
         entries.append(({"linestyle": "none"} | marker, _SPREADS.get(chart.spread, chart.spread)))
@@ -647,13 +660,19 @@ def _styles(chart: Chart) -> dict[Any, dict[str, Any]]:
             index, colour = [*_PROTOCOLS].index(line), _PROTOCOLS[line]
         elif _budget(line):
             index = budgets.index(_budget(line))
-            step = (len(_BUDGETS) - 1) / (len(budgets) - 1) if 1 < len(budgets) <= 7 else 1
-            colour = _BUDGETS[round(index * step) % len(_BUDGETS)]
+            step = (len(_BUDGETS) - 1) / max(len(budgets) - 1, 1)
+            colour = _BUDGETS[round(index * step)]
         else:
-            index, colour = rank, _NAMED[rank % len(_NAMED)]
+            index, colour = rank, _colour(str(line)) or _NAMED[rank % len(_NAMED)]
         styles[line] = {"color": colour, "marker": _MARKERS[index % len(_MARKERS)],
                         "dashes": _DASHES[index % len(_DASHES)]}  # fmt: skip
     return styles
+
+
+def _colour(line: str) -> str:
+    """Return the colour of the longest name in ``_COLOURS`` that is a part of a line's name."""
+    held = [name for name in _COLOURS if re.search(rf"(?<!\w){re.escape(name)}(?![\w+])", line)]
+    return _COLOURS[max(held, key=len)] if held else ""
 
 
 def _budget(line: Any) -> float | None:
@@ -859,9 +878,10 @@ def _point_words(line: str, value: Any, score: float, spread: float) -> str:
 
 def _references(axis: Axes, chart: Chart, rows: pd.DataFrame, places: Mapping[Any, float]) -> None:
     """Draw the mean of each reference column across the panel, or over ``x`` if it varies."""
-    for dashes, column in zip(cycle(_ACROSS), chart.references.values(), strict=False):
+    for dashes, (label, column) in zip(cycle(_ACROSS), chart.references.items(), strict=False):
         means = rows.groupby(chart.x, observed=True)[column].mean().dropna()
-        style = {"color": _SOFT, "linestyle": dashes, "linewidth": 1.2, "zorder": 1}
+        colour = _colour(label) or _SOFT
+        style = {"color": colour, "linestyle": dashes, "linewidth": 1.2, "zorder": 1}
         if len(means) and (chart.categories or means.max() - means.min() < 5e-4):
             (axis.axvline if chart.categories else axis.axhline)(means.mean(), **style)
         else:

@@ -280,9 +280,10 @@ def _bars(noun: str, frame: pd.DataFrame, results: Any) -> Iterator[Chart]:
             f"alarms, {_name(results, dataset)}",
             pd.DataFrame(points).assign(
                 what=lambda rows: pd.Categorical(rows["what"], _BARS),
+                percent=lambda rows: 100 * rows["mean"],
             ),
-            x="model", spread="", line="what", categories=True, bars=_BARS[0],
-            y_label="share that is found", notes=(
+            x="model", y="percent", spread="", line="what", categories=True, bars=_BARS[0],
+            y_label="found at 1 % false alarms, %", notes=(
                 "ε: printed, or asked for. Allowed: by Gaussian noise of this ε. A model without a "
                 "second mark has no finite ε that is proved. Who guesses blindly finds 1 %.",),
         )  # fmt: skip

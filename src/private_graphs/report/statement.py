@@ -206,7 +206,7 @@ def _parts(row: Mapping[str, Any], count: int, selected: bool) -> list[str]:
         settings_words(row.get("settings", "")),
         "without DP" if math.isinf(epsilon) else f"ε = {epsilon:.10g}",
         "" if labels is None or labels == nodes else f"{labels:.0f} public validation labels",
-        f"{count} run{'s' if count > 1 else ''} of {row['group']}",
+        f"{count} run{'s' if count > 1 else ''} of group {row['group']}",
         "" if selected else _NOT_SELECTED,
     ]
 

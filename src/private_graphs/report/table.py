@@ -168,7 +168,7 @@ def _html(
     lines += ["</thead>", "<tbody>"]
     heading = ""
     for (_, line), values in zip(rows, filters, strict=True):
-        words = ", ".join(_heading(table.columns[index], line[index]) for index in above)
+        words = " · ".join(_heading(table.columns[index], line[index]) for index in above)
         if words != heading:
             heading = words
             lines += ["</tbody>", "<tbody>"] if lines[-1] != "<tbody>" else []

@@ -160,10 +160,10 @@ _Texts = str | _NamesList
 class Number(Strict):
     """A number in a sentence, filled in from the rows with some values in their columns."""
 
-    show: Literal["proved", "together", "shown", "score"]
+    show: Literal["proved", "together", "shown", "score", "percent"]
     """``proved``: the largest proved ε; ``together``: that of one run of each of the selected
-    guarantees; ``shown``: the largest ε that an attack shows; ``score``: the mean on test records,
-    of each dataset."""
+    guarantees; ``shown``: the largest ε that an attack shows; ``score``, ``percent``: the mean on
+    test records, of each dataset."""
     where: dict[str, Any] = Field(min_length=1)
     """Column -> value, or a list of values."""
 

@@ -74,10 +74,13 @@ class Verdict:
 
 
 VERDICT_WORDS = {
-    "holds": "hold", "fails": "fail", "undecided": "inconclusive", "other_data": "on other data",
-    "other_network": "with other networks", "not_printed": "with settings not printed",
+    "holds": ("holds", "hold"), "fails": ("fails", "fail"),
+    "undecided": ("is undecided", "are undecided"),
+    "other_data": ("was checked on other data", "were checked on other data"),
+    "other_network": ("was checked with another network", "were checked with other networks"),
+    "not_printed": ("depends on settings not printed", "depend on settings not printed"),
 }  # fmt: skip
-"""Plural words for the verdicts on claims."""
+"""What is said of one claim with a verdict, and of several."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +175,7 @@ _FINDINGS = (
     "None of the {none} printed ε that were run holds",
     "{hold} of {budgets} printed ε that were run hold",
     "{met} of {scores} printed scores reproduced (within 2 s.d.)",
-    "Claims checked here: {claims}",
+    "{claims}",
 )
 """Findings of a table or figure of any study, in the order of what is said first."""
 
@@ -198,12 +201,12 @@ def numbers(
 
     ``printed``: the printed ε, ``printed table1``: those of a table; ``budgets``, ``hold``,
     ``refuted``, ``unproved``, ``shown``, ``larger``, ``scores``, ``met``: of the verdicts
-    ``checks``, where not 0, and ``none`` for ``budgets`` if none holds; ``fails ID``, ``holds ID``:
-    measured by a claim with that verdict wherever it is decided; ``most ID``: the largest of what
-    is measured, rounded up; ``printed ID``: what the claim prints; the study's own
-    ``Sentences.numbers``, and those of its ``Exhibit.answer``. Rows of synthetic data say nothing
-    of a paper: of these, calculations and attacks alone count. ``of_study`` is the value of
-    ``study_numbers`` where it is known.
+    ``checks``, where not 0, and ``none`` for ``budgets`` if none holds; ``fails ID``, ``holds ID``
+    (any of ``VERDICT_WORDS``): measured by a claim with that verdict wherever it is decided;
+    ``most ID``: the largest of what is measured, rounded up; ``printed ID``: what the claim prints;
+    the study's own ``Sentences.numbers``, and those of its ``Exhibit.answer``. Rows of synthetic
+    data say nothing of a paper: of these, calculations and attacks alone count. ``of_study`` is the
+    value of ``study_numbers`` where it is known.
     """
     known = {} if shelf.synthetic else _of_verdicts(checks)
     return known | (study_numbers(shelf, claims) if of_study is None else of_study)
@@ -259,8 +262,19 @@ def _counted_claims(shelf: Shelf, exhibit: Exhibit, claims: pd.DataFrame | None)
     rows = rows[(rows["source"] == "text") & rows["verdict"].isin(VERDICT_WORDS)]
     first = next((name for name in PROTOCOLS if name in set(rows["protocol"])), "")
     counts = rows.loc[rows["protocol"] == first, "verdict"].value_counts()
-    texts = [f"{counts[name]} {word}" for name, word in VERDICT_WORDS.items() if name in counts]
-    return {"claims": ", ".join(texts)} if texts else {}
+    if counts.empty:
+        return {}
+    if len(counts) == 1:
+        name, count = counts.index[0], int(counts.iloc[0])
+        head = f"All {count} claims" if count > 1 else "The one claim"
+        return {"claims": f"{head} checked here {VERDICT_WORDS[name][int(count > 1)]}"}
+    return {"claims": f"Of {counts.sum()} claims {', '.join(verdict_counts(counts))}"}
+
+
+def verdict_counts(counts: Mapping[str, int]) -> list[str]:
+    """Return how many claims have each verdict: ``["2 hold", "1 is undecided"]``."""
+    return [f"{counts[name]} {words[int(counts[name] > 1)]}"
+            for name, words in VERDICT_WORDS.items() if name in counts]  # fmt: skip
 
 
 def _of_verdicts(verdicts: Iterable[Verdict]) -> dict[str, str]:
@@ -288,12 +302,13 @@ def _number(shelf: Shelf, spec: Number) -> str:
         rows = rows[rows[column].isin(value if isinstance(value, list | tuple) else [value])]
     if rows.empty:
         return ""
-    if spec.show == "score":
+    if spec.show in ("score", "percent"):
         column = "test_micro_f1" if rows["test_micro_f1"].notna().any() else "test_accuracy"
         pool = rows.assign(point=rows["dataset"])
         pool = pd.concat([pool, shelf.results.equal_runs(pool)], ignore_index=True)
         means = pool.groupby("dataset")[column].mean().dropna()
-        texts = [f"{mean:.2f}" for mean in means]
+        percent = spec.show == "percent"
+        texts = [f"{100 * mean:.1f} %" if percent else f"{mean:.2f}" for mean in means]
         if len(means) > 1:
             called = shelf.called(means.index).values()
             texts = [f"{text} ({name})" for text, name in zip(texts, called, strict=True)]

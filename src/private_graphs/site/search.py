@@ -18,6 +18,8 @@ _UNREAD = re.compile(r"<(script|style|svg)\b.*?</\1>|<[^>]*>", re.S)
 _WORD = re.compile(r"[^\W_][\w-]*[^\W_]|ε|δ|σ")
 _STATEMENTS = re.compile(r"site/[^/]+/[^/]+/[^/]+\.html")
 """Pages of statements, which are found by their titles alone."""
+_API = "/api/"
+"""Pages of functions, which follow the others where they match equally well."""
 _SKIPPED = ("genindex.html", "search.html")
 
 
@@ -28,7 +30,7 @@ def search_index(root: Path, pages: Mapping[Path, str | dict[str, Any]]) -> str:
     each word the numbers of its pages.
     """
     entries, words = [], {}
-    for address, text in sorted(_texts(root, pages), key=lambda page: page[0]):
+    for address, text in sorted(_texts(root, pages), key=lambda page: (_API in page[0], page[0])):
         title = _plain(match[1]) if (match := _TITLE.search(text)) else address
         main = match[0] if (match := _MAIN.search(text)) else text
         statement = _STATEMENTS.fullmatch(address)

@@ -41,7 +41,6 @@ from private_graphs.running.study import study_ids
 from private_graphs.site.advice import advised, grouped
 from private_graphs.site.guides import GUIDES, guides_in_background, linked
 from private_graphs.site.overview import (
-    VERDICT_WORDS,
     StudyVerdict,
     command,
     finding,
@@ -51,6 +50,7 @@ from private_graphs.site.overview import (
     study_numbers,
     study_verdict,
     truth,
+    verdict_counts,
     verdicts,
 )
 from private_graphs.site.publish import write_all_texts
@@ -751,8 +751,7 @@ def _counted(claims: pd.DataFrame | None) -> list[str]:
     texts = []
     for protocol in (*PROTOCOLS, ""):
         counts = groups.get(protocol, {})
-        words = [f"{counts[name]} {word}" for name, word in VERDICT_WORDS.items() if name in counts]
-        if words:
+        if words := verdict_counts(counts):
             title = PROTOCOLS[protocol].title if protocol else "by calculation"
             texts.append(f"{title}: {', '.join(words)}")
     return texts
@@ -782,10 +781,9 @@ def _part(block: Block, statements: Link = str, largest: Largest = _NO_CLASS) ->
         if block.unfolded is not None:
             part["unfolded"], part["panels"] = block.unfolded, list(panels)
         if block.layout:
-            part["layout"], part["key"] = (
-                Markup(layout_html(block, statements, largest)),
-                block.layout.key,
-            )
+            part["layout"] = Markup(layout_html(block, statements, largest))
+            grey = [("grey", "no better than always naming the largest class")]
+            part["key"] = [*block.layout.key, *grey * ('class="useless"' in part["layout"])]
     return part
 
 
@@ -817,15 +815,18 @@ def _curves(shelf: Shelf, method: str) -> list[dict[str, Any]]:
 def _for_page(text: str, name: str, statements: Link | None = None) -> Markup:
     """Return an SVG without its XML head, and its parts again for a narrow window.
 
-    ``name`` makes its identifiers unique in a page. Its marks lead to their ``statements``.
+    ``name`` makes its identifiers unique in a page. Its marks lead to their ``statements``, by the
+    number of a page among the picture's: most marks have the same page.
     """
+    pages: dict[str, int] = {}
 
     def linked_mark(match: re.Match[str]) -> str:
-        address = statements(match[1]) if statements else ""
-        return f' data-statement="{address}"' if address else ""
+        page, _, place = (statements(match[1]) if statements else "").partition("#")
+        return f' data-statement="{pages.setdefault(page, len(pages))}#{place}"' if page else ""
 
     text = _STATEMENT.sub(linked_mark, text)
     whole = _IDENTIFIER.sub(rf"\g<0>{name}-", text[text.index("<svg") :])
+    whole = whole.replace("<svg ", f'<svg data-pages="{" ".join(pages)}" ', 1)
     whole = whole.replace(_XLINK, "").replace("xlink:href=", "href=")
     boxes = _BOXES.search(whole)
     parts = [box.split() for box in boxes[1].split(";")] if boxes and boxes[1] else []

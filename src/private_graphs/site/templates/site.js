@@ -153,7 +153,9 @@ for (const figure of document.querySelectorAll("figure")) { // a picture without
 }
 document.addEventListener("click", ({ target }) => { // a mark of a picture leads to the statement of its numbers
   const mark = target.closest("[data-statement]");
-  if (mark) location.href = mark.dataset.statement;
+  if (!mark) return;
+  const [page, place] = mark.dataset.statement.split("#");
+  location.href = `${mark.closest("svg").dataset.pages.split(" ")[page]}#${place}`;
 });
 const wide = () => {
   for (const box of document.querySelectorAll(".scroll")) {
@@ -171,7 +173,9 @@ for (const line of document.querySelectorAll(".cmd")) {
 }
 const hits = document.getElementById("hits");
 if (hits && typeof INDEX !== "undefined") { // the page of the search
-  const words = (asked.get("q") ?? "").toLowerCase().match(/[\p{L}\p{N}-]+/gu) ?? [];
+  const query = (asked.get("q") ?? "").toLowerCase().trim();
+  const letters = { epsilon: "ε", delta: "δ", sigma: "σ" }; // pages have the letters
+  const words = (query.match(/[\p{L}\p{N}-]+/gu) ?? []).map((word) => letters[word] ?? word);
   document.querySelector(".doors input").value = asked.get("q") ?? "";
   const known = Object.entries(INDEX.words);
   let found = words.length ? new Map(INDEX.pages.map((_, page) => [page, 0])) : new Map();
@@ -185,6 +189,7 @@ if (hits && typeof INDEX !== "undefined") { // the page of the search
     found = new Map([...found].filter(([page]) => scores.has(page))
       .map(([page, score]) => [page, score + scores.get(page) + weight(page)]));
   }
+  for (const [page, score] of found) if (INDEX.pages[page][1].toLowerCase().includes(query)) found.set(page, score + 8);
   const best = [...found].sort((a, b) => b[1] - a[1] || a[0] - b[0]);
   for (const [page] of best.slice(0, 50)) {
     const [address, title, lead, kind] = INDEX.pages[page];

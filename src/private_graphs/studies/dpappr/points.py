@@ -105,7 +105,7 @@ def numbers(results: Any, title: str, frame: pd.DataFrame, extra: Sequence[Colum
         Column("ε proved", guarantee),
     ]
     notes = (*results.protocol_notes(), SAMPLE_NOTE, BASELINES_NOTE, *privacy_notes(frame))
-    return Table(f"{title}: the numbers", frame, columns, notes, "dataset")
+    return Table(f"{title}: the numbers", frame, columns, notes, "dataset", unfolded=0)
 
 
 def truncated(row: Mapping[str, Any]) -> bool:

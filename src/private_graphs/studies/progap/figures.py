@@ -108,7 +108,8 @@ def _table(results: Any, title: str, frame: pd.DataFrame) -> Table:
     ]
     notes = (*results.protocol_notes(), PICTURES_NOTE, STAND_IN_NOTE, DEPTH_NOTE,
              *privacy_notes(frame))  # fmt: skip
-    return Table(f"{title}: the numbers", frame.drop(columns="order"), columns, notes, "dataset")
+    frame = frame.drop(columns="order")
+    return Table(f"{title}: the numbers", frame, columns, notes, "dataset", unfolded=0)
 
 
 def best_depths(results: Any) -> dict[str, str]:
