@@ -177,6 +177,13 @@ def test_a_folder_in_the_place_of_a_file_is_named_before_the_charge(data):
     assert spent() == before and made.release is not None
 
 
+def test_a_folder_that_others_named_like_a_partial_file_is_left(data):
+    texts()
+    Path("R/release/.notes.partial").mkdir(parents=True)
+    made = classify("x", epsilon=0.1, out="R")
+    assert made.release is not None and Path("R/release/.notes.partial").is_dir()
+
+
 def changed_cell() -> None:
     rows = rows_of(60)
     rows[7]["topic"] = "radios" if rows[7]["topic"] != "radios" else "bikes"

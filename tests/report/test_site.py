@@ -512,6 +512,14 @@ def test_damaged_rows_beside_exhibits_are_named(tmp_path):
         write_site(tmp_path, tmp_path / "nothing")
 
 
+def test_a_page_of_another_origin_stays(tmp_path, root):
+    page = tmp_path / "index.html"
+    page.write_text("<title>My home page</title>", encoding="utf-8")
+    with pytest.raises(UserError, match="index.html: there is a page of another origin"):
+        write_site(tmp_path, root / "recorded")
+    assert page.read_text(encoding="utf-8") == "<title>My home page</title>"
+
+
 def test_nothing_to_show_is_an_error(tmp_path):
     with pytest.raises(UserError, match="no results to show"):
         write_pages(tmp_path, [])

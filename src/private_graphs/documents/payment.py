@@ -83,7 +83,8 @@ def free(folder: Path) -> None:
     """Give back the room that ``rehearsed`` holds, and what killed processes have left."""
     for part in ("release", "private"):
         for path in [*(folder / part).glob(_RESERVED), *(folder / part).glob(".*.partial")]:
-            path.unlink()
+            if not path.is_dir():  # a folder is none of ours
+                path.unlink()
 
 
 def _load() -> None:

@@ -178,9 +178,10 @@ def write_site(
     results are judged here. ``report`` gets a line before each part of the work.
 
     Raises:
-        UserError: there is nothing to show.
+        UserError: there is nothing to show, or an ``index.html`` of another origin.
     """
     root = Path(results_root)
+    _refuse_other(root / "index.html")
     report("reading results")
     shelves = [
         replace(shelf, verdicts=root / scale / "claims" / f"{shelf.results.study.id}.csv")
@@ -202,6 +203,15 @@ def write_site(
         report("guides, pages and pictures")
         guides_built()
         return write_pages(root, shelves, being_drawn, Path(pictures))
+
+
+def _refuse_other(page: Path) -> None:
+    """Raise UserError for a page that this package has not written."""
+    if page.is_file() and b"private-graphs" not in page.read_bytes()[:4096]:
+        raise UserError(
+            f"{page}: there is a page of another origin; expected a folder of results; name one, "
+            "or remove the file if nobody needs it"
+        )
 
 
 def findings(results_root: str | Path) -> list[str]:
