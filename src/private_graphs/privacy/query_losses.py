@@ -172,8 +172,13 @@ def _terms_pld(loss: SampledTerms, interval: float) -> Any:
     ratios = loss.log_ratio(x)
     top = math.ceil(ratios[-1] / interval)
     epsilons = np.arange(-top, top + 1)
-    # any half-line gives a δ that is too small by the square of the error of its end at most
-    cuts = np.interp(epsilons * interval, ratios, x)[:, None]
+    # any half-line gives a δ that is too small by the square of the error of its end: two steps of
+    # the secant of its cell leave the rounding
+    cuts = np.interp(epsilons * interval, ratios, x)
+    slopes = np.interp(cuts, x, np.gradient(ratios, x))
+    for _ in range(2):
+        cuts -= (loss.log_ratio(cuts) - epsilons * interval) / slopes
+    cuts = cuts[:, None]
     log_above = logsumexp(log_ndtr((j - cuts) / sigma), b=weights, axis=1)
     log_below = logsumexp(log_ndtr((-j - cuts) / sigma), b=weights, axis=1)
     log_kept = np.minimum(epsilons * interval + log_below - log_above, 0.0)
