@@ -460,7 +460,7 @@ or more a tenth). A dash: not measured, or the method promises nothing there.
 - `classify` takes {seconds:g} processor seconds at most, its tables included.
 - PubMed has 500 words and many documents, and its words depend on each other: there the steps of
   `--method dp_linear` learn more than one sum. On prose they lose.
-- With public documents: half of them tested and half taught in these cells; now all teach ([with
+- With public documents: all of them teach ([with
   links](benchmarks.md#links-of-declared-documents)). The public model beside them, which costs
   nobody anything and learns from all {CHOOSING}, is better {better_on}.
 - The [recorded results](studies/lrec2022.md) have other scores on PubMed, as they read the
