@@ -1256,7 +1256,8 @@ def test_the_package_and_its_help_import_little():
 def test_public_files_teach_words_and_leave_the_owner_private(data, tmp_path):
     (tmp_path / "open").mkdir()
     public = [row | {"id": f"o{row['id']}"} for row in rows_of(480)]
-    write(tmp_path / "open" / "a.csv", public)
+    write(tmp_path / "open" / "a.csv", public[1:])
+    write(tmp_path / "open" / "B.CSV", public[:1])
     rows = rows_of(80)
     rows[0]["body"] = "xylophone xylophone"
     found = declared("x", write(tmp_path / "n.csv", rows), classes=(), public_files="open")

@@ -11,6 +11,7 @@ import re
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from sklearn.base import clone
 import private_graphs
 from private_graphs.core.errors import UserError
 from private_graphs.datasets import own_tables
+from private_graphs.documents.declaration import Declaration
 from private_graphs.documents.hashing import HashedWords
 from private_graphs.documents.model import ReleasedModel
 
@@ -73,6 +75,45 @@ def test_errors_of_a_late_block_name_the_line_of_the_file(tmp_path, monkeypatch)
         path.write_bytes(("id,body\n" + "d,word\n" * 40 + end).encode("latin-1"))
         with pytest.raises(UserError, match=words):
             list(own_tables.read_blocks(path, {"id": "id", "text 1": "body"}))
+
+
+def test_a_quote_inside_a_field_of_a_long_table_takes_little_time(tmp_path, monkeypatch):
+    path, rows = tmp_path / "t.csv", 60_000
+    path.write_text('id,body\na,5" pipe\n' + "b,word\n" * rows)
+    monkeypatch.setattr(own_tables, "_BLOCK_BYTES", 2**18)
+    start = time.perf_counter()
+    blocks = list(own_tables.read_blocks(path, {"id": "id", "text 1": "body"}))
+    assert sum(block.n_rows for block, _ in blocks) == rows + 1
+    assert time.perf_counter() - start < 5  # quadratic counts took minutes
+    monkeypatch.setattr(own_tables, "_LONGEST_BLOCK", 2**18)
+    with pytest.raises(UserError, match="without the end of a row, expected at most 262,144"):
+        list(own_tables.read_blocks(path, {"id": "id", "text 1": "body"}))
+
+
+def test_a_terabyte_without_a_line_end_is_refused_at_once(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("id,body\n")
+    os.truncate(path, 10**12)  # a hole: no byte of it is on the disk
+    with pytest.raises(UserError, match="t.csv: a line has more than 16,777,216 bytes"):
+        list(own_tables.read_blocks(path, {"id": "id"}))
+
+
+@pytest.mark.parametrize("line", ["[1,2]", "null", '"text"'])
+def test_a_json_line_that_is_no_document_is_told(tmp_path, line):
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"id":"a"}\n' + line)
+    with pytest.raises(UserError, match="t.jsonl: cannot be read as .jsonl"):
+        own_tables.read_table(path, {"id": "id"})
+
+
+@pytest.mark.parametrize("encoding", ["nonsense", "hex", "rot13"])
+def test_an_encoding_that_is_none_is_named_for_a_long_table_too(tmp_path, monkeypatch, encoding):
+    monkeypatch.setattr(own_tables, "_BLOCK_BYTES", 8)
+    (tmp_path / "t.csv").write_text("id,body\na,word\n")
+    with pytest.raises(UserError, match="is no known encoding of text"):
+        list(own_tables.read_blocks(tmp_path / "t.csv", {"id": "id"}, encoding))
+    with pytest.raises(ValueError, match="is no known encoding"):
+        Declaration(name="x", nodes="t.csv", text=["body"], label="body", encoding=encoding)
 
 
 def test_a_table_of_any_kind_gets_the_same_classes(release, data, tmp_path, monkeypatch):

@@ -171,8 +171,9 @@ def _blocks(
     else:
         try:
             yield from _csv_blocks(Path(path), roles, encoding, size)
-        except (UserError, UnicodeError):
-            read_table(path, roles, encoding=encoding)  # names the line in the whole file
+        except (UserError, UnicodeError, LookupError):
+            if size <= MOST_TABLE_BYTES:  # a longer one is refused for its length alone
+                read_table(path, roles, encoding=encoding)  # names the line in the whole file
             raise
 
 
@@ -201,12 +202,19 @@ def _csv_blocks(
 ) -> Iterator[tuple[OwnTable, float]]:
     """Yield the rows of a CSV file between line ends outside of quotes, each under the header."""
     header, delimiter, rest = b"", ",", b""
+    io.TextIOWrapper(io.BytesIO(), encoding=encoding)  # LookupError for one that is not of text
     with open(path, "rb") as stream:
         decoded = codecs.getincrementaldecoder(encoding)()
         while True:
             piece = stream.read(_BLOCK_BYTES)
+            _require_line_end(path, piece)
             rest += decoded.decode(piece, final=not piece).encode()
             rest, whole = (b"", rest) if not piece else _cut(rest)
+            if len(rest) > _LONGEST_BLOCK:
+                raise UsageError(
+                    f"{path}: {len(rest):,} bytes follow without the end of a row, expected at "
+                    f"most {_LONGEST_BLOCK:,}; end each row with a line feed, and close each quote"
+                )
             if not header and whole:
                 whole = _checked_text(path, whole)
                 delimiter = _delimiter(whole, roles)
@@ -232,8 +240,10 @@ def _header_end(data: bytes) -> int:
 def _cut(data: bytes) -> tuple[bytes, bytes]:
     """Return what comes after the last line end outside of quotes, and what comes before it."""
     quotes, end = data.count(b'"'), len(data)
-    while (end := data.rfind(b"\n", 0, end)) >= 0:
-        if (quotes - data.count(b'"', end)) % 2 == 0:
+    while (start := data.rfind(b"\n", 0, end)) >= 0:
+        quotes -= data.count(b'"', start, end)  # those after a later line end are counted
+        end = start
+        if quotes % 2 == 0:
             return data[end + 1 :], data[: end + 1]
     return data, b""
 
@@ -251,7 +261,7 @@ def _read_pandas(path: Path, data: bytes, encoding: str) -> Any | None:
                             encoding=encoding)  # fmt: skip
     except ImportError:
         return None
-    except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
+    except (ValueError, TypeError, KeyError, OSError, zipfile.BadZipFile) as error:
         raise UserError(
             f"{path}: cannot be read as {path.suffix} ({str(error).splitlines()[0]}); write it "
             "again, or as CSV or Parquet"
@@ -408,12 +418,17 @@ def _content(path: Path) -> bytes:
         with open(path, "rb") as stream:  # a piece at a time, as the whole may not fit
             head = stream.peek(4)[:4]
             while head != b"PAR1" and len(piece := stream.read(MOST_LINE_BYTES)) == MOST_LINE_BYTES:
-                if b"\n" not in piece and b"\r" not in piece:
-                    raise UsageError(
-                        f"{path}: a line has more than {MOST_LINE_BYTES:,} bytes; expected CSV "
-                        "with a line for every row, or Parquet"
-                    )
+                _require_line_end(path, piece)
     return read_bounded(path, MOST_TABLE_BYTES)
+
+
+def _require_line_end(path: Path, piece: bytes) -> None:
+    """Raise UsageError for a piece that is longer than any line may be, without a line end."""
+    if len(piece) >= MOST_LINE_BYTES and b"\n" not in piece and b"\r" not in piece:
+        raise UsageError(
+            f"{path}: a line has more than {MOST_LINE_BYTES:,} bytes; expected CSV with a line for "
+            "every row, or Parquet"
+        )
 
 
 def _delimiter(data: bytes, roles: Mapping[str, str]) -> str:

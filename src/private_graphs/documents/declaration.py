@@ -119,8 +119,10 @@ class Declaration(BaseModel):
     @classmethod
     def _known_encoding(cls, value: str) -> str:
         import codecs
+        import io
 
         try:
+            io.TextIOWrapper(io.BytesIO(), encoding=value)  # refuses codecs of bytes, such as hex
             return codecs.lookup(value).name
         except LookupError:
             raise ValueError(

@@ -258,7 +258,7 @@ def _public_tables(spec: Declaration) -> list[own_tables.OwnTable]:
         )
     roles = {key: value for key, value in spec.roles.items() if key not in ("unit", "public")}
     files = sorted(
-        path for path in spec.public_files.iterdir() if path.suffix in (".csv", ".parquet")
+        path for path in spec.public_files.iterdir() if path.suffix.lower() in (".csv", ".parquet")
     )
     if not files:
         raise UserError(
