@@ -1217,6 +1217,17 @@ def test_a_model_whose_parts_do_not_fit_is_refused_before_it_predicts(
     assert str(path) in str(error.value)
 
 
+@pytest.mark.parametrize("name", ["m.bin", "m/model.safetensors"])
+def test_a_file_of_a_model_beyond_all_use_is_named_before_it_is_hashed(tmp_path, name):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    (path.parent / "config.json").write_text("{}", encoding="utf-8")
+    with open(path, "wb") as file:
+        file.truncate(2**40)  # sparse
+    with pytest.raises(UserError, match=re.escape(f"{path}: has 1,099,511,627,776 bytes")):
+        vectors.ModelVectors.find(str(tmp_path / name.partition("/")[0]), tmp_path)
+
+
 def test_a_release_for_vectors_of_another_length_is_refused_before_it_predicts(
     data, tmp_path, monkeypatch
 ):

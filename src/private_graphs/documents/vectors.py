@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse
 
 from private_graphs.core.errors import UserError, from_extra
+from private_graphs.core.limits import MOST_MODEL_BYTES
 from private_graphs.datasets.spelling import seen
 from private_graphs.documents.hashing import tokens
 from private_graphs.features.models import MAIN_FILES
@@ -180,6 +181,12 @@ def _digest(path: Path) -> str:
     from private_graphs.features.fasttext import unpacked
     from private_graphs.features.sbert import files_of_sentence_model
 
+    for file in [path] if path.is_file() else path.rglob("*"):
+        if file.is_file() and (size := file.stat().st_size) > MOST_MODEL_BYTES:
+            raise UserError(
+                f"{file}: has {size:,} bytes, expected at most {MOST_MODEL_BYTES:,} in a file of a "
+                "model"
+            )
     kind = _kind(path)
     if kind == "fasttext":
         parts = [sha256_of(unpacked(path))]
