@@ -249,7 +249,8 @@ GUARDS = (
              "if (size := os.path.getsize(folder / name)) > MOST_TABLE_BYTES:", "if False:",
              "documents/prediction::a_file_that_is_too_long_is_named_and_not_read"),
     _without("A table of new documents is longer than any disk and has no line end",
-             "datasets/own_tables.py", "            _require_line_end(path, piece)\n", "",
+             "datasets/own_tables.py",
+             "_BLOCK_BYTES)\n            _require_line_end(path, piece)\n", "_BLOCK_BYTES)\n",
              "documents/prediction::a_terabyte_without_a_line_end_is_refused_at_once"),
     _without("`predict` is told to write over a table, a release or the ledger, or among files "
              "that may be given away", "documents/predict.py",
