@@ -8,9 +8,8 @@ from job import reported
 def main(snake):
     """Write ``results/index.html`` and what it links to."""
     from private_graphs.core.errors import counted
-    from private_graphs.core.files import link_files
     from private_graphs.site.site import write_site
-    from private_graphs.workflow.crate import write_crate
+    from private_graphs.workflow.crate import link_files, write_crate
     from private_graphs.workflow.verify import require_whole
 
     root = Path(snake.output.page).parent

@@ -7,8 +7,7 @@ import gzip
 import hashlib
 import json
 import os
-import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -112,22 +111,6 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
     data = (json.dumps(value, indent=2, allow_nan=False) + "\n").encode()
     with atomic_path(path) as temporary:
         temporary.write_bytes(gzip.compress(data, mtime=0) if Path(path).suffix == ".gz" else data)
-
-
-def link_files(source: Path, target: Path, suffixes: Collection[str]) -> None:
-    """Link the files below ``source`` that have one of ``suffixes`` into the folder ``target``.
-
-    What was in ``target`` before goes. Both names then hold one copy of the bytes; where the disk
-    knows no links, files are copied.
-    """
-    shutil.rmtree(target, ignore_errors=True)
-    for path in sorted(file for file in source.rglob("*") if file.suffix in suffixes):
-        link = target / path.relative_to(source)
-        link.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            os.link(path, link)
-        except OSError:
-            shutil.copyfile(path, link)
 
 
 def sha256_of(path: str | os.PathLike[str]) -> str:

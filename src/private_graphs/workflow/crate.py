@@ -9,7 +9,9 @@ their plain sha256 would confirm a guess of what is private (docs/privacy.md §5
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+import shutil
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -154,3 +156,19 @@ def _run(name: str, manifest: Mapping[str, Any], objects: list[str]) -> Entity:
     if "date" in manifest:
         entity["endTime"] = manifest["date"]
     return entity
+
+
+def link_files(source: Path, target: Path, suffixes: Collection[str]) -> None:
+    """Link the files below ``source`` that have one of ``suffixes`` into the folder ``target``.
+
+    What was in ``target`` before goes. Both names then hold one copy of the bytes; where the disk
+    knows no links, files are copied.
+    """
+    shutil.rmtree(target, ignore_errors=True)
+    for path in sorted(file for file in source.rglob("*") if file.suffix in suffixes):
+        link = target / path.relative_to(source)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(path, link)
+        except OSError:
+            shutil.copyfile(path, link)
