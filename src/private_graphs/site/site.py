@@ -781,7 +781,7 @@ def _part(block: Block, statements: Link = str, largest: Largest = _NO_CLASS) ->
     """Return a block for the templates; with ``text``, ``tables`` or ``picture``."""
     if isinstance(block, str):
         return {"text": block, "files": ()}
-    part = {"title": block.title, "notes": block.notes, "files": ()}
+    part: dict[str, Any] = {"title": block.title, "notes": block.notes, "files": ()}
     if isinstance(block, Chart):
         part["axes"] = f"{block.axes}."
     if isinstance(block, Table):  # each panel scrolls separately
