@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
-from scipy.stats import laplace
+from scipy.optimize import minimize_scalar
+from scipy.stats import laplace, norm
 
 from private_graphs.core.errors import UserError
 from private_graphs.privacy import query_losses
@@ -211,6 +212,26 @@ def test_sampled_roots_that_share_a_node(setting: tuple, expected: float) -> Non
 def test_one_sampled_term_is_the_sampled_gaussian() -> None:
     one, other = SampledTerms(4, 500, 0.1, 1, "replace"), SampledGaussian(4, 500, 0.1, "replace")
     assert pld_of((one,), DELTA) == pytest.approx(pld_of((other,), DELTA), abs=1e-6)
+
+
+@pytest.mark.parametrize("noise, terms", [(1.0, 1), (0.5, 3), (4.0, 40)])
+def test_one_step_of_sampled_terms_spends_no_more_than_delta(noise: float, terms: int) -> None:
+    """δ(ε) of the pair by a search for the best half-line."""
+    loss, j = SampledTerms(noise, 1, 0.05, terms, "replace"), np.arange(terms + 1)
+    epsilon = pld_of((loss,), DELTA)
+
+    def negative(cut: float) -> float:
+        above, below = (loss.weights @ norm.cdf((sign * j - cut) / noise) for sign in (1, -1))
+        return math.exp(epsilon) * below - above
+
+    ends = minimize_scalar(negative, bounds=(-10 * noise, terms + 10 * noise), method="bounded",
+                           options={"xatol": 1e-12})  # fmt: skip
+    assert 0.9 * DELTA <= -ends.fun <= DELTA * (1 + 1e-9)
+
+
+def test_terms_that_hardly_ever_join_cost_nothing() -> None:
+    """The loss is so flat that rounding decides where it is ε."""
+    assert pld_of((SampledTerms(5, 1, 1e-9, 1, "replace"),), DELTA) == 0
 
 
 def test_all_terms_at_rate_one_move_the_sum_by_all_of_them() -> None:

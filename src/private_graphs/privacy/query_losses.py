@@ -172,17 +172,20 @@ def _terms_pld(loss: SampledTerms, interval: float) -> Any:
     ratios = loss.log_ratio(x)
     top = math.ceil(ratios[-1] / interval)
     epsilons = np.arange(-top, top + 1)
-    # any half-line gives a δ that is too small by the square of the error of its end: two steps of
-    # the secant of its cell leave the rounding
+    # any half-line bounds δ from below, by the square of the error of its end: the larger of two
+    # counts, the second after a step of the secant within the cell
     cuts = np.interp(epsilons * interval, ratios, x)
-    slopes = np.interp(cuts, x, np.gradient(ratios, x))
-    for _ in range(2):
-        cuts -= (loss.log_ratio(cuts) - epsilons * interval) / slopes
-    cuts = cuts[:, None]
-    log_above = logsumexp(log_ndtr((j - cuts) / sigma), b=weights, axis=1)
-    log_below = logsumexp(log_ndtr((-j - cuts) / sigma), b=weights, axis=1)
-    log_kept = np.minimum(epsilons * interval + log_below - log_above, 0.0)
-    deltas = np.clip(-np.exp(log_above) * np.expm1(log_kept), 0, 1)
+    with np.errstate(all="ignore"):  # where the loss is constant each end is as good
+        step = (loss.log_ratio(cuts) - epsilons * interval) / np.interp(
+            cuts, x, np.gradient(ratios, x)
+        )
+    step[~(np.abs(step) <= x[1] - x[0])] = 0.0
+    deltas = np.zeros(len(epsilons))
+    for ends in (cuts[:, None], (cuts - step)[:, None]):
+        log_above = logsumexp(log_ndtr((j - ends) / sigma), b=weights, axis=1)
+        log_below = logsumexp(log_ndtr((-j - ends) / sigma), b=weights, axis=1)
+        log_kept = np.minimum(epsilons * interval + log_below - log_above, 0.0)
+        deltas = np.maximum(deltas, np.clip(-np.exp(log_above) * np.expm1(log_kept), 0, 1))
     deltas[-1] = max(deltas[-1], math.exp(log_above[-1]))
     deltas = np.maximum.accumulate(deltas[::-1])[::-1]
     return PrivacyLossDistribution(create_pmf_pessimistic_connect_dots(interval, epsilons, deltas))
