@@ -92,8 +92,8 @@ def test_a_score_that_cannot_be_made_again_is_named_and_ends_with_exit_code_1(re
 @pytest.mark.parametrize(
     "key, factor, verdict",
     [
-        ("learning_rate", 1.004, "within"),
-        ("learning_rate", 1.02, "differs"),
+        ("learning_rate", 1.001, "within"),
+        ("learning_rate", 1.005, "differs"),
         ("count", 2, "differs"),
     ],
 )
