@@ -207,7 +207,11 @@ def write_site(
 
 def _refuse_other(page: Path) -> None:
     """Raise UserError for a page that this package has not written."""
-    if page.is_file() and b"private-graphs" not in page.read_bytes()[:4096]:
+    if not page.is_file():
+        return
+    with open(page, "rb") as stream:
+        start = stream.read(4096)
+    if b"private-graphs" not in start:
         raise UserError(
             f"{page}: there is a page of another origin; expected a folder of results; name one, "
             "or remove the file if nobody needs it"
