@@ -1218,13 +1218,14 @@ def test_a_model_whose_parts_do_not_fit_is_refused_before_it_predicts(
 
 
 @pytest.mark.parametrize("name", ["m.bin", "m/model.safetensors"])
-def test_a_file_of_a_model_beyond_all_use_is_named_before_it_is_hashed(tmp_path, name):
+def test_a_file_of_a_model_beyond_all_use_is_named_and_not_read(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(vectors, "MOST_MODEL_BYTES", 4)
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
-    (path.parent / "config.json").write_text("{}", encoding="utf-8")
-    with open(path, "wb") as file:
-        file.truncate(2**40)  # sparse
-    with pytest.raises(UserError, match=re.escape(f"{path}: has 1,099,511,627,776 bytes")):
+    for file in ("config.json", "vocab.txt"):
+        (path.parent / file).write_text("{}", encoding="utf-8")
+    path.write_bytes(b"model")
+    with pytest.raises(UserError, match=re.escape(f"{path}: has 5 bytes, expected at most 4")):
         vectors.ModelVectors.find(str(tmp_path / name.partition("/")[0]), tmp_path)
 
 

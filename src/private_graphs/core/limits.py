@@ -20,8 +20,6 @@ SMALLEST_DELTA = 1e-300
 """Smallest δ: the reciprocal of a smaller one overflows."""
 MOST_TABLE_BYTES = 2**32
 """Largest table of a user's graph or documents: a file, or what Parquet unpacks."""
-MOST_MODEL_BYTES = 2**35
-"""Largest file of a model that reads texts: word vectors have up to 8 GiB."""
 MOST_LINE_BYTES = 2**24
 """Longest line of a CSV file."""
 MOST_DOCUMENT_BYTES = 2**28

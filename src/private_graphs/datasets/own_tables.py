@@ -69,6 +69,10 @@ class OwnTable:
     """Content of a CSV file in UTF-8, without BOM; None for Parquet."""
     _delimiter: str = ","
 
+    def cells(self, name: str) -> list[str]:
+        """Return the strings of a column, "" for null."""
+        return [cell or "" for cell in self.columns[name].to_pylist()]
+
     def trimmed(self, *names: str) -> OwnTable:
         """Return the table with invisible characters around the values of these columns removed."""
         import pyarrow.compute as pc
@@ -202,9 +206,9 @@ def _csv_blocks(
 ) -> Iterator[tuple[OwnTable, float]]:
     """Yield the rows of a CSV file between line ends outside of quotes, each under the header."""
     header, delimiter, rest = b"", ",", b""
-    io.TextIOWrapper(io.BytesIO(), encoding=encoding)  # LookupError for one that is not of text
+    codec = text_codec(encoding)
     with open(path, "rb") as stream:
-        decoded = codecs.getincrementaldecoder(encoding)()
+        decoded = codec.incrementaldecoder()
         while True:
             piece = stream.read(_BLOCK_BYTES)
             _require_line_end(path, piece)
@@ -224,6 +228,12 @@ def _csv_blocks(
                 yield _text_table(path, "", table), stream.tell() / size
             if not piece:
                 return
+
+
+def text_codec(encoding: str) -> codecs.CodecInfo:
+    """Return a codec of text; LookupError for an unknown one, or one of bytes such as hex."""
+    io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    return codecs.lookup(encoding)
 
 
 def _header_end(data: bytes) -> int:

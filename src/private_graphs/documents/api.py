@@ -21,7 +21,7 @@ from private_graphs.documents.declaration import DATA, Declared
 from private_graphs.documents.intake import declare
 from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.model_file import load
-from private_graphs.documents.predict import declared_prior, use_words, written_to
+from private_graphs.documents.predict import declared_prior, read_new, use_words, written_to
 from private_graphs.documents.prediction import ClassUse, Predictions
 from private_graphs.documents.release import Classified, classify
 from private_graphs.documents.spending import (
@@ -166,7 +166,6 @@ def predict(
             release has no public documents whose links tell classes apart.
     """
     from private_graphs.documents.ledger import BudgetLedger
-    from private_graphs.documents.tables import read_new
 
     require_text(label=label, source=source, target=target, shares=",".join(shares or ()))
     released = load(release, model=model, data=data)

@@ -29,7 +29,7 @@ from private_graphs.core.files import names_in, sha256_of, write_text
 from private_graphs.core.limits import MOST_COUNT, MOST_EDGES, SMALLEST_DELTA
 from private_graphs.core.private_files import hide_from_git
 from private_graphs.datasets.graph_names import free_name
-from private_graphs.datasets.own_tables import text_roles
+from private_graphs.datasets.own_tables import text_codec, text_roles
 from private_graphs.datasets.spelling import seen
 
 DATA = Path("data/raw")
@@ -118,12 +118,8 @@ class Declaration(BaseModel):
     @field_validator("encoding")
     @classmethod
     def _known_encoding(cls, value: str) -> str:
-        import codecs
-        import io
-
         try:
-            io.TextIOWrapper(io.BytesIO(), encoding=value)  # refuses codecs of bytes, such as hex
-            return codecs.lookup(value).name
+            return text_codec(value).name
         except LookupError:
             raise ValueError(
                 "is no known encoding; expected one such as utf-8 or latin-1"

@@ -1,10 +1,11 @@
-"""``predict`` for its user: the file of classes, declared shares, and how often a class came."""
+"""``predict``: new documents in blocks, the file of classes, declared shares, classes in words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +13,27 @@ from private_graphs.core.errors import UsageError, counted, listed, naming
 from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.private_files import private_path
 from private_graphs.core.spreadsheets import table_text
+from private_graphs.datasets import own_tables
 from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.prediction import ClassUse, Predictions
 
 LEAST_EPSILON = 2.0
 """ε from which declared shares are taken: below, the scores are too noisy to be moved."""
+
+
+def read_new(
+    path: Path | Any, text: Sequence[str], id: str, label: str | None, encoding: str
+) -> Iterator[tuple[list[str], list[str], list[str] | None, float]]:
+    """Yield documents to predict in blocks: ids, texts, labels (None without ``label``), and the
+    share of the file that is read by then."""
+    read = {"id": id} | own_tables.text_roles(text)
+    roles = {f"{role}{own_tables.OF_MODEL}": column for role, column in read.items()}
+    roles |= {"label": label} if label else {}
+    for block, done in own_tables.read_blocks(path, roles, encoding):
+        table = block.trimmed(id, *([label] if label else []))
+        columns = [table.cells(name) for name in text]
+        texts = ["\n".join(parts) for parts in zip(*columns, strict=True)]
+        yield table.cells(id), texts, table.cells(label) if label else None, done
 
 
 def _refuse_other(out: Path, tables: Iterable[Path]) -> None:

@@ -9,10 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -82,7 +80,7 @@ def read_documents(spec: Declaration) -> Documents:
     ids = own_tables.distinct_ids(table, spec.id)
     rows = _distinct(table, ids)
     texts, blank = _texts(table, spec)
-    labels = _column(table, spec.label)
+    labels = table.cells(spec.label)
     units = _units(table, spec, ids)
     warnings = _alone_warnings(units, spec) + _alike_warnings(units, spec)
     warnings += _missing_warnings(units, spec)
@@ -95,7 +93,7 @@ def read_documents(spec: Declaration) -> Documents:
         ids += more_ids
         units += [f"{extra.path.name}\0{doc_id}" for doc_id in more_ids]
         texts, blank = texts + more_texts, np.concatenate([blank, more_blank])
-        labels += _column(extra, spec.label)
+        labels += extra.cells(spec.label)
         public = np.concatenate([public, np.ones(extra.n_rows, dtype=bool)])
     names, unit_of = _numbered(units)
     private = np.zeros(len(names), dtype=bool)
@@ -135,10 +133,6 @@ def keyed(purpose: str, parts: Iterable[str]) -> list[int]:
     ]
 
 
-def _column(table: own_tables.OwnTable, name: str) -> list[str]:
-    return [cell or "" for cell in table.columns[name].to_pylist()]
-
-
 def _texts(table: own_tables.OwnTable, spec: Declaration) -> tuple[list[str], np.ndarray]:
     """Return joined texts, and which documents have none."""
     blank = np.logical_and.reduce([own_tables.is_blank(table.columns[name]) for name in spec.text])
@@ -149,7 +143,7 @@ def _texts(table: own_tables.OwnTable, spec: Declaration) -> tuple[list[str], np
             f"no text in {', '.join(map(repr, spec.text))}{suffix}; write one, or leave such "
             "documents out with --drop-empty",
         )
-    columns = [_column(table, name) for name in spec.text]
+    columns = [table.cells(name) for name in spec.text]
     return ["\n".join(parts) for parts in zip(*columns, strict=True)], blank
 
 
@@ -183,7 +177,7 @@ def _units(table: own_tables.OwnTable, spec: Declaration, ids: list[str]) -> lis
     """Return the unit of each document; a document without one is its own unit."""
     if spec.unit is None:
         return list(ids)
-    names = (seen(cell) for cell in _column(table, spec.unit))
+    names = (seen(cell) for cell in table.cells(spec.unit))
     return [f"unit\0{name}" if name else doc_id for name, doc_id in zip(names, ids, strict=True)]
 
 
@@ -223,7 +217,7 @@ def _alike_warnings(units: list[str], spec: Declaration) -> list[str]:
 def _decimal_warnings(table: own_tables.OwnTable, spec: Declaration) -> list[str]:
     """Return a warning about whole numbers that a program has written as decimals."""
     columns = (name for name in (spec.id, spec.unit) if name)
-    cells = {name: next(filter(_DECIMAL.fullmatch, _column(table, name)), None) for name in columns}
+    cells = {name: next(filter(_DECIMAL.fullmatch, table.cells(name)), None) for name in columns}
     return [
         f"{name!r} is {value!r} and the like: missing values turn whole numbers into decimals; the "
         f"ledger takes {value.partition('.')[0]} and {value} for two people: write the column as "
@@ -236,7 +230,7 @@ def _public(table: own_tables.OwnTable, spec: Declaration) -> np.ndarray:
     """Return (N,) bool: documents that the column of the declaration calls public."""
     if spec.public is None:
         return np.zeros(table.n_rows, dtype=bool)
-    values = [cell.strip(NOT_SEEN).lower() for cell in _column(table, spec.public)]
+    values = [cell.strip(NOT_SEEN).lower() for cell in table.cells(spec.public)]
     wrong = np.array([answer not in _YES | _NO for answer in values])
     if wrong.any():
         rows, suffix = own_tables.first_rows(wrong)
@@ -371,18 +365,3 @@ def _sides(
     if test_share is None:
         test_share = _TEST_SHARES[len(names) >= _MANY]
     return np.where(share < test_share, TEST, TRAINING)
-
-
-def read_new(
-    path: Path | Any, text: Sequence[str], id: str, label: str | None, encoding: str
-) -> Iterator[tuple[list[str], list[str], list[str] | None, float]]:
-    """Yield documents to predict in blocks: ids, texts, labels (None without ``label``), and the
-    share of the file that is read by then."""
-    read = {"id": id} | own_tables.text_roles(text)
-    roles = {f"{role}{own_tables.OF_MODEL}": column for role, column in read.items()}
-    roles |= {"label": label} if label else {}
-    for block, done in own_tables.read_blocks(path, roles, encoding):
-        table = block.trimmed(id, *([label] if label else []))
-        columns = [_column(table, name) for name in text]
-        texts = ["\n".join(parts) for parts in zip(*columns, strict=True)]
-        yield _column(table, id), texts, _column(table, label) if label else None, done

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from private_graphs.documents.hashing import HashedWords
-from private_graphs.documents.unit_sums import PublicTexts, Sums, Terms, calibrated
+from private_graphs.documents.unit_sums import Map, PublicTexts, Sums, Terms
 from private_graphs.privacy.accountants import gdp_mu
 
 REASON = (
@@ -45,17 +45,13 @@ class ClassSums(Sums):
     SHARE: ClassVar[float] = 0.5
     REASON: ClassVar[str] = REASON
 
-    @classmethod
-    def of(
-        cls, public: PublicTexts, n_units: int, n_classes: int, epsilon: float, delta: float,
-        unit: str,
-    ) -> ClassSums:  # fmt: skip
-        """See ``Sums.of``; columns by ``columns_for``."""
+    @staticmethod
+    def map_of(
+        public: PublicTexts, n_units: int, n_classes: int, epsilon: float, delta: float
+    ) -> Map:
+        """See ``Sums.map_of``; columns by ``columns_for``."""
         columns = columns_for(n_units, n_classes, epsilon, delta)
-        axes = min(max(columns // 2, n_classes), MOST_AXES)
-        features = public.map(columns, axes)
-        lattice = calibrated(epsilon, delta, features.columns, n_classes)
-        return cls(features, n_classes, lattice, unit, n_units)
+        return public.map(columns, min(max(columns // 2, n_classes), MOST_AXES))
 
     def read_out(self, noisy: np.ndarray, public: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return weights and sizes, from (columns + 1, K) noisy sums and ``public_sums``."""

@@ -1,10 +1,10 @@
 """One Gaussian release of sums by class, over units whose documents are averaged.
 
-A document with row u (norm at most 1) and class y has the term z e_y^T with z = (u, 1) / sqrt(2). A
-unit's term is the mean over its labelled documents, or zero. Replacing a unit moves the sum by at
-most the diameter of the set of documents' terms, sqrt 2, because the distance is convex in both
-terms (docs/privacy.md, "Documents of an owner"). Averaging is what makes this hold for units of
-several documents: a sum that is clipped would move by more.
+A document with row u (norm at most 1) and class y has the term z e_y^T, z = (sqrt(1-c) u, sqrt(c))
+with c = ``Sums.SHARE``. A unit's term is the mean over its labelled documents, or zero. Replacing a
+unit moves the sum by at most the diameter of the set of documents' terms, sqrt 2, because the
+distance is convex in both terms (docs/privacy.md §16). Averaging is what makes this hold for units
+of several documents: a sum that is clipped would move by more.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -163,12 +163,21 @@ class Sums(ABC):
     """Public number of units that train, labelled or not."""
 
     @classmethod
-    @abstractmethod
     def of(
         cls, public: PublicTexts, n_units: int, n_classes: int, epsilon: float, delta: float,
         unit: str,
-    ) -> Sums:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """Return the training of ``n_units`` units at (ε, δ)."""
+        features = cls.map_of(public, n_units, n_classes, epsilon, delta)
+        lattice = calibrated(epsilon, delta, features.columns, n_classes)
+        return cls(features, n_classes, lattice, unit, n_units)
+
+    @staticmethod
+    @abstractmethod
+    def map_of(
+        public: PublicTexts, n_units: int, n_classes: int, epsilon: float, delta: float
+    ) -> Map:
+        """Return the map of texts to rows, by public numbers alone."""
 
     @property
     def queries(self) -> tuple[GaussianQuery, ...]:

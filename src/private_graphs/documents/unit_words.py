@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from private_graphs.documents.hashing import HashedWords
-from private_graphs.documents.unit_sums import PublicTexts, Sums, Terms, calibrated
+from private_graphs.documents.unit_sums import PublicTexts, Sums, Terms
 from private_graphs.methods.word_prior import (
     COLUMNS,
     CONSTANT_SHARE,
@@ -29,15 +29,12 @@ class WordSums(Sums):
     SHARE: ClassVar[float] = CONSTANT_SHARE
     REASON: ClassVar[str] = REASON
 
-    @classmethod
-    def of(
-        cls, public: PublicTexts, n_units: int, n_classes: int, epsilon: float, delta: float,
-        unit: str,
-    ) -> WordSums:  # fmt: skip
-        """See ``Sums.of``; the columns are the same at every size."""
-        features = HashedWords(COLUMNS, public.words, signed=False)
-        lattice = calibrated(epsilon, delta, COLUMNS, n_classes)
-        return cls(features, n_classes, lattice, unit, n_units)
+    @staticmethod
+    def map_of(
+        public: PublicTexts, n_units: int, n_classes: int, epsilon: float, delta: float
+    ) -> HashedWords:
+        """See ``Sums.map_of``; the columns are the same at every size."""
+        return HashedWords(COLUMNS, public.words, signed=False)
 
     def read_out(self, noisy: np.ndarray, public: Any) -> tuple[np.ndarray, np.ndarray]:
         """See ``Sums.read_out``; ``public`` is read behind the gate of ``weights_of``."""

@@ -16,11 +16,12 @@ import numpy as np
 import scipy.sparse
 
 from private_graphs.core.errors import UserError, from_extra
-from private_graphs.core.limits import MOST_MODEL_BYTES
 from private_graphs.datasets.spelling import seen
 from private_graphs.documents.hashing import tokens
 from private_graphs.features.models import MAIN_FILES
 
+MOST_MODEL_BYTES = 2**35
+"""Largest file of a model: word vectors have up to 8 GiB."""
 _VERSION = 1
 """Version in the digest of a model: raise it when the same model gives other rows."""
 
