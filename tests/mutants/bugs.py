@@ -906,6 +906,16 @@ BUGS = (
         "mechanisms/reads.py",
         "return value.dtype.str, value.shape, value.tobytes()", "return repr(value)",
         (test("mechanisms/replay::numbers_that_differ_in_their_last_bit_are_private"),)),
+    Bug("W7", "DPDGC: labels of validation nodes, which are private, choose the epoch", _DPDGC,
+        'self.releases.protocol.epoch_of_lists == "best_validation"', "True",
+        (test("methods/validation_nodes::"
+              "labels_of_validation_nodes_change_no_prediction[dpdgc]"),)),
+    Bug("W8", "sums over lists: labels of validation nodes, which are private, choose the epoch",
+        "methods/noisy_sums.py",
+        'return not self.lists or self.data.task.protocol.epoch_of_lists == "best_validation"',
+        "return True",
+        (test("methods/validation_nodes::"
+              "labels_of_validation_nodes_change_no_prediction[gap]"),)),
 )  # fmt: skip
 
 
