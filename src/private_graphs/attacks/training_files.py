@@ -36,7 +36,7 @@ def script_names(train: str, data: str) -> Iterator[tuple[Callable[[Any], Any], 
         ended(code)  # as every process that multiprocessing forks ends
 
     try:
-        os._exit = end  # type: ignore[assignment]
+        os._exit = end
         function, rows = (_value(name, modules) for name in (train, data))
         if not callable(function):
             raise UsageError(
