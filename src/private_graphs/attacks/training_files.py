@@ -79,8 +79,7 @@ def _shadows(modules: Iterable[Path], raised: Iterable[str]) -> list[str]:
     beside = {Path(file).resolve() for file in (*loaded, *raised) if file} - {*modules}
     return [
         str(file) for file in sorted(beside)
-        if file.parent in folders and (
-            file.stem in sys.stdlib_module_names or PathFinder.find_spec(file.stem, others))
+        if file.parent in folders and PathFinder.find_spec(file.stem, others)
     ]  # fmt: skip
 
 
