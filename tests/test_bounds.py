@@ -69,6 +69,7 @@ REFUSED = [
     (("epsilon", "--events", "/dev/zero"), "/dev/zero: has more than"),
     (("noise", "--epsilon", "1e400", "--steps", "1"), "epsilon is inf"),
     ((*DECLARE, "--nodes", "/dev/zero"), "is a folder, pipe or device"),
+    ((*DECLARE, "--nodes", "/proc/self/status"), "is a folder, pipe or device"),
     ((*DECLARE, "--nodes", "line.csv"), "line.csv: a line has more than"),
     ((*DECLARE, "--nodes", "terabyte.csv"), "terabyte.csv: has 1,000,000,000,000 bytes"),
     ((*DECLARE, "--nodes", "rows.parquet"), "rows.parquet: declares 1,000,000,000,000 rows"),

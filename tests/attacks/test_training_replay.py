@@ -281,6 +281,7 @@ def test_patches_are_taken_off_if_one_of_them_fails(monkeypatch):
     [
         ("import sys\ndata = [1.0]\nsys.exit(0)", "line 3 ends the audit with SystemExit (0)"),
         ("import sys\ndata = [1.0]\ndef train(data): sys.exit()", "line 3 ends the audit with Sys"),
+        ("import os\ndata = [1.0]\ndef train(data): os._exit(0)", "line 3 ends the audit with Sys"),
         ("data = [1.0]\ndef train(data): return 1 / 0", "line 2 ends the audit with ZeroDivision"),
         ("data = [1.0]\ndef train(data) return", "line 2 ends the audit with SyntaxError"),
         ("data = []\ndef train(data): return 0", "the data (list) have no records"),
@@ -291,6 +292,16 @@ def test_a_script_that_ends_early_is_no_verdict(run, tmp_path, text, words):
     script = tmp_path / "own.py"
     script.write_text(text)
     ended = run("audit", "--script", f"{script}:train", "--data", f"{script}:data")
+    assert ended.code and not ended.out and words in ended.err
+
+
+def test_a_file_with_the_name_of_another_module_is_told(run, tmp_path, monkeypatch):
+    script = tmp_path / "own.py"
+    script.write_text("data = [1.0]\ndef train(data): import this")
+    (tmp_path / "this.py").write_text("1 / 0")
+    monkeypatch.delitem(sys.modules, "this", raising=False)
+    ended = run("audit", "--script", f"{script}:train", "--data", f"{script}:data")
+    words = f"rename {tmp_path / 'this.py'}, which has the name of another module"
     assert ended.code and not ended.out and words in ended.err
 
 

@@ -1217,9 +1217,10 @@ def test_a_model_whose_parts_do_not_fit_is_refused_before_it_predicts(
     assert str(path) in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["m.bin", "m/model.safetensors"])
+@pytest.mark.parametrize("name", ["m.bin", "m/model.safetensors", "m/tokenizer.json"])
 def test_a_file_of_a_model_beyond_all_use_is_named_and_not_read(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(vectors, "MOST_MODEL_BYTES", 4)
+    most = "_MOST_TEXT_BYTES" if name.endswith("json") else "MOST_MODEL_BYTES"
+    monkeypatch.setattr(vectors, most, 4)
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     for file in ("config.json", "vocab.txt"):
@@ -1274,6 +1275,10 @@ def test_public_files_teach_words_and_leave_the_owner_private(data, tmp_path):
     rows[0]["body"] = "xylophone xylophone"
     found = declared("x", write(tmp_path / "n.csv", rows), classes=(), public_files="open")
     assert (found.protected, found.public, found.classes) == (80, 480, CLASSES)
+    (tmp_path / "open" / "c.csv.gz").touch()
+    (tmp_path / "open" / "d.jsonl").write_text(json.dumps(public[0] | {"id": "d"}))
+    found = declared("x", tmp_path / "n.csv", classes=(), public_files="open")
+    assert found.public == 481 and "open: not read: 'c.csv.gz'" in found.warnings[-1]
     result = classify("x", epsilon=1, method="dp_linear", out="R")
     assert result.quality is not None and result.quality.public_alone is not None
     model = private_graphs.load("R/release")
@@ -1332,6 +1337,17 @@ def test_words_outside_a_public_list_are_not_read(data, tmp_path):
         classify("x", epsilon=0.1, out="S")
     with pytest.raises(UserError, match="leave --vocabulary out"):
         declared("y", nodes, vocabulary="words.txt", public="open")
+
+
+def test_a_field_that_may_have_swallowed_rows_is_told_and_a_letter_is_not(data, tmp_path):
+    lines = [f"{number},chain {number},bikes" for number in range(40)]
+    lines[3], lines[30] = '3,"chain,bikes', '30,end",bikes'
+    letter = "Dear Sir,\n" + "yes, we came, and saw\n" * 9 + "and left\n" * 9 + "Yours, X"
+    for rows, told in ((lines, True), ([*lines[4:30], f'a,"{letter}",bikes'], False)):
+        nodes = tmp_path / "n.csv"
+        nodes.write_text("id,body,topic\n" + "\n".join(rows) + "\n")
+        found = declared("x", nodes)
+        assert any("line 5: a field in double quotes" in each for each in found.warnings) == told
 
 
 def test_one_id_is_one_document_and_one_spelling_of_a_person_one_person(data, tmp_path):

@@ -391,7 +391,9 @@ def test_files_that_may_be_given_away_lie_apart(data, part):
     if part == "link":
         Path("link").mkdir()
         os.symlink("release", "link/private")
-    with pytest.raises(UsageError, match="are one through a link|is for the ledger alone"):
+    with pytest.raises(
+        UsageError, match="are one through a link|is for declarations and the ledger alone"
+    ):
         classify("x", epsilon=1, out=part)
     assert not BudgetLedger(data).entries()
 
@@ -598,6 +600,16 @@ def test_two_entries_at_once_count_twice(data, monkeypatch):
     add()
     second.join()
     assert spent()[2] == ["finished"] * 2
+
+
+def test_a_sentence_is_one_line_and_a_ledger_beyond_all_use_is_restored(run, data):
+    texts()
+    command = ("ledger", "add", "x", "--mu", 0.1, "--sentence", "Opacus\n\x1b[2J of\tMay")
+    assert run(*command).out.endswith("  Opacus [2J of May\n")
+    os.truncate(data.parent / "ledgers" / "releases.jsonl", 10**12)
+    refused(
+        run("ledger", "x"), 2, "releases.jsonl: has 1,000,000,000,000", "restore it from a copy"
+    )
 
 
 def test_what_is_no_text_is_refused_before_anything_is_charged(run, data):

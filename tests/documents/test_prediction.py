@@ -16,11 +16,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from command_line import refused
 from document_tables import CLASSES, declared, rows_of, write
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors import SafetensorError
 from sklearn.base import clone
 
 import private_graphs
@@ -96,6 +99,50 @@ def test_a_terabyte_without_a_line_end_is_refused_at_once(tmp_path):
     os.truncate(path, 10**12)  # a hole: no byte of it is on the disk
     with pytest.raises(UserError, match="t.csv: a line has more than 16,777,216 bytes"):
         list(own_tables.read_blocks(path, {"id": "id"}))
+
+
+@pytest.mark.parametrize("kind", ["repeated", "categories", "distinct"])
+def test_long_texts_of_parquet_are_read_in_blocks_and_a_longer_one_is_refused(
+    tmp_path, monkeypatch, kind
+):
+    """A text that is stored once for all rows would fill the memory when it is repeated."""
+    monkeypatch.setattr(own_tables, "_BLOCK_BYTES", 2**16)
+    monkeypatch.setattr(own_tables, "_LONGEST_BLOCK", 2**16)
+    texts = [f"{number * (kind == 'distinct')}" + "a" * 2**14 for number in range(64)]
+    body = pa.array(texts)
+    body = body.dictionary_encode() if kind == "categories" else body
+    table = pa.table({"id": pa.array(map(str, range(64))), "body": body})
+    pyarrow.parquet.write_table(table, tmp_path / "t.parquet", use_dictionary=kind != "distinct")
+    roles, read = {"id": "id", "text 1": "body"}, []
+    real = own_tables._parts
+    monkeypatch.setattr(
+        own_tables, "_parts", lambda path, part: (read.append(part), real(path, part))[1]
+    )
+    blocks = [block for block, _ in own_tables.read_blocks(tmp_path / "t.parquet", roles)]
+    assert [cell for block in blocks for cell in block.cells("body")] == texts
+    assert max(block.n_rows for block in blocks) <= 4
+    if kind != "categories":
+        assert max(part.num_rows for part in read) <= 4, "no more is unpacked at once"
+    assert own_tables.read_table(tmp_path / "t.parquet", roles).cells("body") == texts
+    monkeypatch.setattr(own_tables, "_LONGEST_BLOCK", 2**13)
+    monkeypatch.setattr(own_tables, "_BLOCK_BYTES", 2**13)
+    for read_all in (own_tables.read_table, lambda *given: list(own_tables.read_blocks(*given))):
+        with pytest.raises(UserError, match="t.parquet: a row has 16,.* at most 8,192; split the"):
+            read_all(tmp_path / "t.parquet", roles)
+
+
+@pytest.mark.parametrize("error", [
+    MemoryError("Unable to allocate 9 TiB"),
+    SafetensorError("Error: I/O error: Cannot allocate memory (os error 12)"),
+])  # fmt: skip
+def test_a_model_that_does_not_fit_in_memory_is_named(run, data, release, monkeypatch, error):
+    def fails(*_):
+        raise error
+
+    nodes = write(Path("n.csv"), rows_of(3))
+    monkeypatch.setattr("safetensors.safe_open", fails)
+    done = run("predict", release, "--nodes", nodes, "--out", "p.csv")
+    refused(done, 1, "model.safetensors: cannot be read into memory", "ulimit -v")
 
 
 @pytest.mark.parametrize("line", ["[1,2]", "null", '"text"'])
@@ -264,7 +311,15 @@ def test_predictions_replace_nothing_but_predictions(run, data, release, tmp_pat
     ledger.write_text("3")
     kept = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     predict = ("predict", release, "--nodes")
-    for out in (nodes, tmp_path / "link.csv", ledger, release / "model.safetensors"):
+    declared_ = tmp_path / "data" / "declared" / "p.csv"
+    for out in (
+        nodes,
+        tmp_path / "link.csv",
+        ledger,
+        ledger.with_name("p.csv"),
+        declared_,
+        release / "model.safetensors",
+    ):
         refused(run(*predict, nodes, "--out", out), 2, str(out), "choose another name")
     refused(run(*predict, read, "--out", "scored.csv"), 2, "a table that is read")
     assert {path: path.read_bytes() for path in kept} == kept

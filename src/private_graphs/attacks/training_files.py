@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from importlib.machinery import PathFinder
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
 from typing import Any
 
-from private_graphs.core.errors import UsageError, UserError, lacks_memory
+from private_graphs.core.errors import UsageError, UserError, lacks_memory, listed
 
 
 @contextmanager
@@ -26,7 +28,15 @@ def script_names(train: str, data: str) -> Iterator[tuple[Callable[[Any], Any], 
             own would be taken for a verdict.
     """
     modules, path = dict[Path, ModuleType](), sys.path[:]
+    ended, process = os._exit, os.getpid()
+
+    def end(code: int) -> None:  # without a report, 0 would be taken for a verdict
+        if os.getpid() == process:
+            raise SystemExit(code)
+        ended(code)  # as every process that multiprocessing forks ends
+
     try:
+        os._exit = end
         function, rows = (_value(name, modules) for name in (train, data))
         if not callable(function):
             raise UsageError(
@@ -38,16 +48,39 @@ def script_names(train: str, data: str) -> Iterator[tuple[Callable[[Any], Any], 
         if isinstance(error, SyntaxError):
             places += [(str(error.filename), error.lineno)]
         own = [place for place in places if Path(place[0]) in modules]
-        if not own or isinstance(error, UserError | OSError) or lacks_memory(error):
+        if isinstance(error, UserError | OSError) or lacks_memory(error):
             raise
+        shadows = listed(_shadows(modules, [file for file, _ in places]), 3)
+        if shadows and not own and isinstance(error, Exception):
+            raise UserError(
+                f"{shadows}: has the name of another module, and was imported in its place "
+                f"({type(error).__name__}: {error}); rename it"
+            ) from error
+        if not own:
+            raise
+        rename = f", or rename {shadows}, which has the name of another module" if shadows else ""
         raise UserError(
             f"{own[-1][0]}: line {own[-1][1]} ends the audit with {type(error).__name__} "
-            f"({error}), so that there is no verdict; correct the script"
+            f"({error}), so that there is no verdict; correct the script{rename}"
         ) from error
     finally:
+        os._exit = ended
         sys.path[:] = path
         for module in modules.values():
             sys.modules.pop(module.__name__, None)
+
+
+def _shadows(modules: Iterable[Path], raised: Iterable[str]) -> list[str]:
+    """Return files beside the scripts that were imported, or have ``raised`` an error meanwhile,
+    and have names of modules of Python or libraries."""
+    folders = {path.parent for path in modules}
+    others = [place for place in sys.path if Path(place).resolve() not in folders]
+    loaded = (getattr(module, "__file__", None) for module in [*sys.modules.values()])
+    beside = {Path(file).resolve() for file in (*loaded, *raised) if file} - {*modules}
+    return [
+        str(file) for file in sorted(beside)
+        if file.parent in folders and PathFinder.find_spec(file.stem, others)
+    ]  # fmt: skip
 
 
 def _value(name: str, modules: dict[Path, ModuleType]) -> Any:

@@ -129,7 +129,7 @@ def main(arguments: list[str] | None = None) -> None:
         say(f"error: {error}{_notes(error)}")
         sys.exit(getattr(error, "exit_code", 2 if isinstance(error, UsageError) else 1))
     except Exception as error:  # a defect: its message may quote data, its place does not
-        if lacks_memory(error):
+        if lacks_memory(error) and getattr(error, "filename", None) is None:
             say(f"error: not enough memory{f' ({error})' if str(error) else ''}; ask for less at "
                 f"once: smaller sizes, fewer runs{_notes(error)}")  # fmt: skip
             sys.exit(1)

@@ -18,7 +18,14 @@ def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def read_bounded(path: str | os.PathLike[str], most: int = MOST_DOCUMENT_BYTES) -> bytes:
+RESTORE = "restore it from a copy"
+"""What to do about a file that a command has written, and that somebody has changed since."""
+
+
+def read_bounded(
+    path: str | os.PathLike[str], most: int = MOST_DOCUMENT_BYTES,
+    remedy: str = "give a smaller file",
+) -> bytes:  # fmt: skip
     """Return the content of a file; UsageError for more than ``most`` bytes, before they are read.
 
     A device or pipe, whose size nobody knows, may hold at most ``MOST_DOCUMENT_BYTES``.
@@ -37,7 +44,7 @@ def read_bounded(path: str | os.PathLike[str], most: int = MOST_DOCUMENT_BYTES) 
     if size > most:
         raise UsageError(
             f"{os.fspath(path)}: has {'more than ' if data else ''}{size - bool(data):,} bytes, "
-            f"expected at most {most:,}; give a smaller file"
+            f"expected at most {most:,}; {remedy}"
         )
     return data
 

@@ -48,6 +48,8 @@ _REMEDIES = {
     errno.EMFILE: _OPEN, errno.ENFILE: _OPEN,
     errno.EISDIR: _OTHER_KIND, errno.ENOTDIR: _OTHER_KIND, errno.EEXIST: _OTHER_KIND,
     errno.ENOLCK: _LOCK, errno.ENOSYS: _LOCK, errno.EOPNOTSUPP: _LOCK,
+    errno.ENOMEM: ("read into memory", "end other programs, raise the limit on memory (ulimit "
+                   "-v), or take a machine with more"),
     errno.EIO: ("read or written", "its disk or network drive reports a fault: copy what is there "
                 "to another disk, and run again"),
     errno.EACCES: _CLOSED, errno.EPERM: _CLOSED,
@@ -76,6 +78,12 @@ def lacks_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or system_code(error) == errno.ENOMEM or (
         wrapped and any(phrase in str(error).lower() for phrase in _NO_MEMORY)
     )  # fmt: skip
+
+
+def require_memory(error: BaseException, path: str | os.PathLike[str]) -> None:
+    """Raise OSError about a file if a library's ``error`` means that it did not fit in memory."""
+    if lacks_memory(error):
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM), os.fspath(path)) from error
 
 
 @contextmanager

@@ -7,6 +7,8 @@ import re
 
 _MARKDOWN = {mark: f"\\{mark}" for mark in "\\`*_[]|"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
 
 def markdown_text(text: str) -> str:
     """Return ``text`` escaped for Markdown, on one line."""
@@ -14,8 +16,8 @@ def markdown_text(text: str) -> str:
 
 
 def on_one_line(text: str) -> str:
-    """Return ``text`` with every run of white space as one space."""
-    return " ".join(str(text).split())
+    """Return ``text`` with every run of white space and control characters as one space."""
+    return " ".join(_CONTROLS.sub(" ", str(text)).split())
 
 
 def plain_text(text: str) -> str:

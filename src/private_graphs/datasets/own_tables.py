@@ -12,6 +12,7 @@ import csv
 import errno
 import hashlib
 import io
+import itertools
 import re
 import shlex
 import zipfile
@@ -37,8 +38,14 @@ _NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 _LONGEST_BLOCK = 2**28
 _BLOCK_BYTES, _BLOCK_ROWS = 2**24, 2**14
 """Bytes of a CSV file, and rows of a Parquet file, that are read at once."""
+_PAGE_BYTES = 2**20
+"""Bytes of a column of Parquet that are read from the disk at once."""
 _BY_PANDAS = (".xlsx", ".jsonl")
 """Ends of files that pandas reads, where it has the reader."""
+ENDS = (".csv", ".parquet", *_BY_PANDAS)
+"""Ends of files that are tables."""
+_JOINED = 10
+"""Lines like rows in one field from which it may have swallowed them; prose has hardly as many."""
 _CELL_BYTES = 8
 """Memory that a cell takes beside its text."""
 _DELIMITERS = (",", ";", "\t")
@@ -82,6 +89,26 @@ class OwnTable:
             text = pc.utf8_trim(columns[name], characters=NOT_SEEN)
             columns[name] = pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
         return replace(self, columns=columns)
+
+    def rows_that_join(self) -> list[int]:
+        """Return rows with a field of many lines, each of which has the separators of a row."""
+        import pyarrow.compute as pc
+
+        if self._data is None:
+            return []
+        _, header = next(_rows(self._data, self._delimiter))
+        separators = len(header) - 1
+
+        def joins(cell: str) -> bool:
+            lines = cell.splitlines()[1:-1]
+            return all(line.count(self._delimiter) == separators for line in lines)
+
+        joined = set[int]()
+        for column in self.columns.values() if separators else ():
+            breaks = pc.fill_null(pc.count_substring(column, "\n"), 0)
+            for row in np.flatnonzero(np.asarray(breaks) > _JOINED).tolist():
+                joined |= {row} if joins(column[row].as_py()) else set()
+        return sorted(joined)
 
     def error(self, rows: int | Iterable[int], message: str) -> UserError:
         """Return a UserError that names the file and the lines (Parquet: rows from 1)."""
@@ -159,7 +186,14 @@ def read_blocks(
     Memory is that of a block, whatever the length of a CSV or Parquet file. See ``read_table``.
     """
     with nullcontext() if is_frame(path) else naming(path):
-        yield from _blocks(path, roles, encoding)
+        before = 0.0
+        for block, done in _blocks(path, roles, encoding):
+            rows = block.n_rows
+            for part in _parts(block.path, pa.table(dict(block.columns))):
+                rows -= part.num_rows
+                share = done - (done - before) * rows / max(1, block.n_rows)
+                yield _text_table(block.path, block.sha256, part), share
+            before = done
 
 
 def _blocks(
@@ -183,22 +217,55 @@ def _blocks(
 
 def _parquet_blocks(path: Path, roles: Mapping[str, str]) -> Iterator[tuple[OwnTable, float]]:
     try:
-        file = pyarrow.parquet.ParquetFile(path)
+        file = pyarrow.parquet.ParquetFile(path, buffer_size=_PAGE_BYTES)
         meant = _columns_of(path, file.schema_arrow.names, roles)
+        names = list(meant.values())
+        coded = pyarrow.parquet.ParquetFile(path, buffer_size=_PAGE_BYTES, read_dictionary=names)
         done, total = 0, file.metadata.num_rows
         if not total:
             raise UserError(f"{path}: has a header but no row, expected at least one")
-        for batch in file.iter_batches(_BLOCK_ROWS, columns=list(meant.values()),
-                                       use_threads=False):  # fmt: skip
-            done += batch.num_rows
-            table = pa.Table.from_batches([batch]).select(list(meant.values()))
-            yield _text_table(path, "", table.rename_columns(list(meant))), done / total
+        for group in range(file.num_row_groups):
+            for batch in file.iter_batches(_rows_at_once(coded, group, names), [group], names,
+                                           use_threads=False):  # fmt: skip
+                done += batch.num_rows
+                table = pa.Table.from_batches([batch]).select(names).rename_columns(list(meant))
+                for part in _parts(path, table):
+                    yield _text_table(path, "", part), done / total
     except (pa.ArrowException, OSError, ValueError) as error:
         if system_code(error):
             raise
         raise UserError(
             f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]}); write it again"
         ) from error
+
+
+def _rows_at_once(coded: pyarrow.parquet.ParquetFile, group: int, names: list[str]) -> int:
+    """Return how many rows of a group have the text of a block, were each as long as the mean and
+    the longest text that is stored once for all rows that have it."""
+    import pyarrow.compute as pc
+
+    about = coded.metadata.row_group(group)
+    longest = about.total_byte_size / max(1, about.num_rows)
+    for batch in itertools.islice(coded.iter_batches(1, [group], names, use_threads=False), 1):
+        for column in filter(lambda each: pa.types.is_dictionary(each.type), batch.columns):
+            longest += pc.max(pc.binary_length(column.dictionary)).as_py() or 0
+    return max(1, min(_BLOCK_ROWS, int(_BLOCK_BYTES / max(1, longest))))
+
+
+def _parts(path: Path, table: pa.Table) -> Iterator[pa.Table]:
+    """Yield a table in parts that have the text of a block, or one row."""
+    size = sum(map(_unpacked_bytes, table.columns))
+    if size <= _BLOCK_BYTES or table.num_rows < 2:
+        if size > _LONGEST_BLOCK:
+            raise UsageError(
+                f"{path}: a row has {size:,} bytes, expected at most {_LONGEST_BLOCK:,}; split the "
+                "document, or leave it out"
+            )
+        yield table
+        return
+    middle = table.num_rows // 2
+    yield from _parts(path, table.slice(0, middle))
+    yield from _parts(path, table.slice(middle))
 
 
 def _csv_blocks(
@@ -391,7 +458,8 @@ def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table
                 f"{path}: unpacks to {size:,} bytes of text, expected at most "
                 f"{MOST_TABLE_BYTES:,}; give a smaller table"
             )
-        return table.rename_columns(list(meant))
+        # in parts, as the text of one array is bounded
+        return pa.concat_tables(_parts(path, table.rename_columns(list(meant))))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise UserError(
             f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]}); write it again"

@@ -168,6 +168,8 @@ def predict(
     from private_graphs.documents.ledger import BudgetLedger
 
     require_text(label=label, source=source, target=target, shares=",".join(shares or ()))
+    if out is not None:
+        BudgetLedger(Path(data)).refuse(Path(out))
     released = load(release, model=model, data=data)
     nodes = nodes if is_frame(nodes) else Path(nodes)
     links = None

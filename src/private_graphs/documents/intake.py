@@ -246,7 +246,10 @@ def _require_files(spec: Declaration) -> None:
 
     for flag in ("nodes", "edges", "vocabulary"):
         file = getattr(spec, flag)
-        if file is not None and file.exists() and not file.is_file():
+        if file is not None and (
+            str(file.absolute()).startswith(("/dev/std", "/dev/fd/", "/proc/"))
+            or (file.exists() and not file.is_file())
+        ):
             raise UsageError(
                 f"declare: --{flag}: {file} is a folder, pipe or device; expected a file that "
                 "'classify' can read again"

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from private_graphs.core.bounded_files import parsed_json, read_bounded
+from private_graphs.core.bounded_files import RESTORE, parsed_json, read_bounded
 from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.errors import UsageError, UserError, counted, naming
 from private_graphs.core.files import names_in, sync, write_text
@@ -48,6 +48,7 @@ from private_graphs.documents.declaration import (
     Declaration,
     LedgerState,
     beside,
+    folder_of,
     keep,
     ledger_states,
     note_ledger,
@@ -85,6 +86,16 @@ class BudgetLedger:
         """Release before whose line the entries end; empty: all are read."""
         self._path = self.folder / _RELEASES
 
+    def refuse(self, *written: Path) -> None:
+        """Raise UsageError for a path of results within the folders of ledger and declarations."""
+        for kept in (self.folder, folder_of(self.data)):
+            for path in written:
+                if kept.resolve() in (path.resolve(), *path.resolve().parents):
+                    raise UsageError(
+                        f"--out leads to {path}, within {kept}, which is for declarations and the "
+                        "ledger alone; choose another name"
+                    )
+
     # --- ids ---
 
     def people(
@@ -108,7 +119,7 @@ class BudgetLedger:
     def _key(self) -> bytes:
         """Return the key of the hashes; it is made once. The lock is held."""
         path = self.folder / _KEY
-        key = read_bounded(path) if path.exists() else b""
+        key = read_bounded(path, remedy=RESTORE) if path.exists() else b""
         if len(key) == _KEY_BYTES:
             return key
         if self._path.exists():
@@ -190,7 +201,7 @@ class BudgetLedger:
 
     def _lines(self) -> list[dict[str, Any]]:
         """Return the checked lines; the lock is held."""
-        raw = read_bounded(self._path, MOST_TABLE_BYTES) if self._path.exists() else b""
+        raw = read_bounded(self._path, MOST_TABLE_BYTES, RESTORE) if self._path.exists() else b""
         complete, _, torn = raw.rpartition(b"\n")
         written = complete.split(b"\n") if complete else []
         lines, key = [], self._key() if raw else b""
@@ -220,7 +231,7 @@ class BudgetLedger:
         A process that is killed between the two files leaves one line more than is counted.
         """
         path = self.folder / _LINES
-        digits = read_bounded(path) if path.exists() else b"0"
+        digits = read_bounded(path, remedy=RESTORE) if path.exists() else b"0"
         written = int(digits) if digits.isdigit() and len(digits) < 20 else -1
         if written < 0 or not 0 <= count - written <= 1:
             if count < written:
@@ -363,7 +374,9 @@ class BudgetLedger:
     def _count(self, lines: int) -> None:
         """Write the number of lines, unless it is there; one may miss after a kill."""
         path = self.folder / _LINES
-        if (read_bounded(path) if path.exists() else b"0") != (told := str(lines).encode()):
+        if (read_bounded(path, remedy=RESTORE) if path.exists() else b"0") != (
+            told := str(lines).encode()
+        ):
             with private_path(path) as temporary:
                 _forced(temporary, os.O_TRUNC, told)
 
@@ -393,7 +406,7 @@ class BudgetLedger:
                 key.others = len({*names} & {*unfinished} - gone)
                 if release := self._begun(lines, computation):
                     path = self.folder / _NOISE / release
-                    key = NoiseKey(computation, read_bounded(path), release)
+                    key = NoiseKey(computation, read_bounded(path, remedy=RESTORE), release)
                     self._hold(path, key)
             yield key
         finally:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from private_graphs.core.bounded_files import parsed_json
-from private_graphs.core.errors import UserError
+from private_graphs.core.errors import UserError, require_memory
 from private_graphs.core.limits import MOST_TABLE_BYTES
 from private_graphs.core.manifest import changed_file
 from private_graphs.datasets.spelling import seen
@@ -84,7 +84,9 @@ def load(
             features, weights, classes, _names(about["text"]), name, graph, shares=shares,
             epsilon=epsilon, neighbours=_neighbours(tensors, len(classes)),
         )  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, MemoryError,
+            SafetensorError) as error:  # fmt: skip
+        require_memory(error, path)
         why = f"lacks {error}" if isinstance(error, KeyError) else error
         raise UserError(
             f"{path}: cannot be read as a released model ({why}); take the folder anew from who "

@@ -793,12 +793,7 @@ def _refuse_shared(folder: Path, ledger: BudgetLedger) -> None:
             f"{folder}: its folders release and private are one through a link, and what lies in "
             "private must not be given away; remove the link"
         )
-    kept = ledger.folder.resolve()
-    if any(kept == part or kept in part.parents for part in (release, private)):
-        raise UsageError(
-            f"--out is {folder}, within {ledger.folder}, which is for the ledger alone; choose "
-            "another --out"
-        )
+    ledger.refuse(folder / "release", folder / "private")
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from private_graphs.core.errors import UsageError, UserError, counted, require_text
+from private_graphs.core.markup import on_one_line
 from private_graphs.datasets.spelling import seen
 from private_graphs.documents.accounts import (
     Account,
@@ -374,7 +375,7 @@ def add_spending(
         UsageError: numbers that are none, or a δ that is not below that of the declaration.
     """
     require_text(sentence=sentence)
-    if not sentence.strip():
+    if not (sentence := on_one_line(sentence)):
         raise UsageError("--sentence is empty; say which tool released what, and when")
     with BudgetLedger(Path(data)).entering():
         return _entered(name, sentence, mu, epsilon, delta, relation, Path(data))
@@ -392,14 +393,14 @@ def _entered(
     cost = _cost(mu, epsilon, delta, book.delta, relation)
     account = Account(((cost.mu**2, 0.0, cost.failure),), book.delta)
     costs = {side: cost for side in (TRAINING, TEST) if len(book.docs.units_on(side))}
-    release = book.unfinished(costs, sentence.strip())
+    release = book.unfinished(costs, sentence)
     entry = release or fresh_name()
     with paid(name, account.spent) as payment:
         payment.begin(book.ledger, lambda: entry)
         if not release:
             book.ledger.start(
                 book.people, costs, None, account.spent, graph=name, method=OTHER_TOOL,
-                delta=book.delta, unit=book.unit, relation="replace", sentence=sentence.strip(),
+                delta=book.delta, unit=book.unit, relation="replace", sentence=sentence,
                 release=entry,
             )  # fmt: skip
         book.ledger.finish(entry)

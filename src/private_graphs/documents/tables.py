@@ -11,10 +11,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
-from private_graphs.core.errors import UserError, counted
+from private_graphs.core.errors import UserError, counted, listed
+from private_graphs.core.files import names_in
 from private_graphs.datasets import own_tables
 from private_graphs.datasets.spelling import NOT_SEEN, is_missing, looks, seen, shown
 from private_graphs.documents.declaration import Declaration
@@ -84,7 +86,8 @@ def read_documents(spec: Declaration) -> Documents:
     units = _units(table, spec, ids)
     warnings = _alone_warnings(units, spec) + _alike_warnings(units, spec)
     warnings += _missing_warnings(units, spec)
-    warnings += _decimal_warnings(table, spec)
+    warnings += _decimal_warnings(table, spec) + _joined_warnings(table)
+    warnings += _unread_warnings(spec)
     public = _public(table, spec)
     for extra in _public_tables(spec):
         more_texts, more_blank = _texts(extra, spec)
@@ -226,6 +229,27 @@ def _decimal_warnings(table: own_tables.OwnTable, spec: Declaration) -> list[str
     ]  # fmt: skip
 
 
+def _joined_warnings(table: own_tables.OwnTable) -> list[str]:
+    """Return a warning about a field that may have swallowed rows, as two stray quotes let it."""
+    rows = table.rows_that_join()
+    return [str(table.error(
+        rows[:1], "a field in double quotes spans lines that each look like a row: they count as "
+        "one document; if a quote is missing, close it",
+    ))] if rows else []  # fmt: skip
+
+
+def _unread_warnings(spec: Declaration) -> list[str]:
+    """Return a warning about files beside public tables that no table is read from."""
+    if spec.public_files is None or not spec.public_files.is_dir():
+        return []
+    unread = [name for name in names_in(spec.public_files)
+              if name[0] != "." and Path(name).suffix.lower() not in own_tables.ENDS]  # fmt: skip
+    return [
+        f"{spec.public_files}: not read: {listed(map(shown, unread), 3)}; expected tables that end "
+        f"in {', '.join(own_tables.ENDS)}: unpack or convert those that are tables"
+    ] if unread else []  # fmt: skip
+
+
 def _public(table: own_tables.OwnTable, spec: Declaration) -> np.ndarray:
     """Return (N,) bool: documents that the column of the declaration calls public."""
     if spec.public is None:
@@ -252,11 +276,12 @@ def _public_tables(spec: Declaration) -> list[own_tables.OwnTable]:
         )
     roles = {key: value for key, value in spec.roles.items() if key not in ("unit", "public")}
     files = sorted(
-        path for path in spec.public_files.iterdir() if path.suffix.lower() in (".csv", ".parquet")
+        path for path in spec.public_files.iterdir() if path.suffix.lower() in own_tables.ENDS
     )
     if not files:
         raise UserError(
-            f"{spec.public_files}: no .csv or .parquet; expected tables of public documents"
+            f"{spec.public_files}: no {' or '.join(own_tables.ENDS)}; expected tables of public "
+            "documents"
         )
     return [
         own_tables.read_table(path, roles, encoding=spec.encoding).trimmed(spec.id, spec.label)

@@ -22,6 +22,8 @@ from private_graphs.features.models import MAIN_FILES
 
 MOST_MODEL_BYTES = 2**35
 """Largest file of a model: word vectors have up to 8 GiB."""
+_MOST_TEXT_BYTES = 2**26
+"""Largest configuration, vocabulary or tokenizer of a model, which is parsed whole."""
 _VERSION = 1
 """Version in the digest of a model: raise it when the same model gives other rows."""
 
@@ -183,10 +185,10 @@ def _digest(path: Path) -> str:
     from private_graphs.features.sbert import files_of_sentence_model
 
     for file in [path] if path.is_file() else path.rglob("*"):
-        if file.is_file() and (size := file.stat().st_size) > MOST_MODEL_BYTES:
+        most = _MOST_TEXT_BYTES if file.suffix in (".json", ".txt") else MOST_MODEL_BYTES
+        if file.is_file() and (size := file.stat().st_size) > most:
             raise UserError(
-                f"{file}: has {size:,} bytes, expected at most {MOST_MODEL_BYTES:,} in a file of a "
-                "model"
+                f"{file}: has {size:,} bytes, expected at most {most:,} in such a file of a model"
             )
     kind = _kind(path)
     if kind == "fasttext":

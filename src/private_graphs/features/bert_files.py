@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from private_graphs.core.bounded_files import parsed_json
-from private_graphs.core.errors import UserError
+from private_graphs.core.errors import UserError, require_memory
 from private_graphs.core.files import sha256_of
 from private_graphs.datasets.labelled import RawFile
 
@@ -92,6 +92,7 @@ def load_model(folder: Path) -> Any:
                 output_loading_info=True,
             )
     except Exception as error:  # JSON, safetensors and pickle errors share no base class
+        require_memory(error, folder)
         raise UserError(
             f"{folder}: cannot be read as a BERT model ({error}); expected config.json and "
             "model.safetensors that belong together: fetch the files again"

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse
 
 from private_graphs.core.bounded_files import parsed_json
-from private_graphs.core.errors import UserError, from_extra
+from private_graphs.core.errors import UserError, from_extra, require_memory
 from private_graphs.core.files import atomic_path, sha256_of, write_json
 from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.text_graph import TextGraph
@@ -190,7 +190,8 @@ def load_model(path: Path) -> Any:
     try:
         with redirect_stderr(io.StringIO()):  # the library warns on every load
             return fasttext.load_model(str(path))
-    except ValueError as error:
+    except (ValueError, MemoryError, RuntimeError) as error:
+        require_memory(error, path)
         raise UserError(
             f"{path}: cannot be read as a fastText model ({error}); expected a binary model such "
             "as cc.sk.300.bin: delete the file and fetch it again"

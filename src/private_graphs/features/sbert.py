@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from private_graphs.core.errors import UserError
+from private_graphs.core.errors import UserError, require_memory
 from private_graphs.core.files import sha256_of
 from private_graphs.datasets.first_use import RECEIPT
 from private_graphs.datasets.labelled import RawFile
@@ -156,6 +156,7 @@ def _load(folder: Path, device: str) -> Any:
         with quiet_transformers():
             return SentenceTransformer(str(folder), device=device, local_files_only=True).eval()
     except Exception as error:  # JSON, safetensors and pickle errors share no base class
+        require_memory(error, folder)
         raise UserError(
             f"{folder}: cannot be read as a sentence-transformers model ({error}); fetch the "
             "files again"
