@@ -30,12 +30,12 @@ from private_graphs.core.errors import (
 
 GROUPS = {
     "Your documents": {
-        "declare": ("declared", "Say who is protected, what is public, what may be spent."),
-        "classify": ("classify", "Train one classifier with a proved guarantee."),
-        "predict": ("declared", "Classify new documents with a released model."),
-        "explain": ("explain", "Say in plain words what a release guarantees."),
+        "declare": ("verbs", "Say who is protected, what is public, what may be spent."),
+        "classify": ("verbs", "Train one classifier with a proved guarantee."),
+        "predict": ("verbs", "Classify new documents with a released model."),
+        "explain": ("verbs", "Say in plain words what a release guarantees."),
         "ledger": ("ledger", "Show what was spent of whose budget."),
-        "attack": ("declared", "Measure who can be recognised by classifiers like yours."),
+        "attack": ("verbs", "Measure who can be recognised by classifiers like yours."),
     },
     "Papers": {
         "site": ("results", "Write the pages of all results, recorded and your own."),
@@ -86,12 +86,13 @@ def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
     )
     app.callback()(_options)  # requires the command's name even in an application with one
     for name in names:
-        module = import_module(f"{__name__}.{COMMANDS[name]}")
-        command = getattr(module, name)
+        command = getattr(import_module(f"{__name__}.{COMMANDS[name]}"), name)
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:
-            app.command()(command)
+            from private_graphs.cli.signatures import command_of
+
+            app.command()(command_of(command) if callable(command) else command.command())
     return app
 
 
