@@ -95,7 +95,6 @@ def audit(
         runs (int): training runs per label of the canary; more runs make the bound sharper. Default
             1000, with splits 250.
         splits (int): random parts of the training graph.
-        visits (str): with splits, under sound: per-epoch sum (its own) or Poisson steps.
         classes (int): with --method: of the tiny problem.
         replay (bool): replay the noise of runs on neighbouring data: of --method and --protocol, or
             of all.

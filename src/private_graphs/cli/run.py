@@ -31,7 +31,10 @@ def checked_delta(delta: float) -> float:
 
 
 Protocols = Literal["released", "paper", "sound"]
-Visits = Literal["protocol", "epoch_sum", "poisson"]
+Visits = Annotated[
+    Literal["protocol", "epoch_sum", "poisson"] | None,
+    Option(help="With splits, under sound: per-epoch sum (its own) or Poisson steps."),
+]
 FeatureKind = Annotated[
     str | None, Option(metavar="bow|fasttext|bert|sbert", help="Features made of texts; default: "
                        "those the dataset was declared with, else its own.")

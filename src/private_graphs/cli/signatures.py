@@ -13,6 +13,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import typer
 
+import private_graphs
+
 _ENTRY = re.compile(r"^    ([\w, ]+) \((.+?)\): ((?:.+\n?)(?: {5,}.+\n?)*)", re.MULTILINE)
 """A parameter in a docstring: names, kind, words."""
 _VALUES = {"list of str": "A,B", "dict of str to float": "A=.3,B=.7", "column": "COLUMN",
@@ -32,9 +34,9 @@ def described(function: Function) -> tuple[str, Words]:
         text = " ".join(lines.split())
         for name in names.split(", "):
             if source := re.fullmatch(r"as in ``(\w+)``\.", text):
-                words[name] = kind, described(function.__globals__[source[1]])[1][name][1]
-            else:
-                words[name] = kind, text
+                verb = function.__globals__.get(source[1]) or getattr(private_graphs, source[1])
+                text = described(verb)[1][name][1]
+            words[name] = kind, text
     return head.strip(), words
 
 

@@ -40,16 +40,10 @@ if TYPE_CHECKING:
     from private_graphs.tasks.method import Method
 
 _SETTINGS = {
-    "optimizer": "--optimizer",
-    "splits": "--splits",
-    "visits": "--visits",
-    "learning_rate": "--lr",
-    "epochs": "--epochs",
-    "noise_multiplier": "--noise-multiplier",
-    "dtype": "--dtype",
-    "engine": "--engine",
-    "patience": "--early-stopping",
-}
+    "optimizer": "--optimizer", "splits": "--splits", "visits": "--visits", "epochs": "--epochs",
+    "learning_rate": "--lr", "noise_multiplier": "--noise-multiplier", "dtype": "--dtype",
+    "engine": "--engine", "patience": "--early-stopping",
+}  # fmt: skip
 """Method settings that have a flag of their own."""
 
 
@@ -65,7 +59,7 @@ def train(
     scenario: str | None = None,
     max_edges: run.MaxEdges = None,
     splits: int | None = None,
-    visits: run.Visits | None = None,
+    visits: run.Visits = None,
     seeds: Annotated[int, Option(min=1, max=MOST_SEEDS)] = 1,
     seed: Annotated[int | None, Option(min=0, max=LARGEST_SEED)] = None,
     lr: float | None = None,
@@ -111,7 +105,6 @@ def train(
         method (NAME): such as class_sums; an unknown name lists them.
         scenario (NAME): what is protected and what is public; default: the method's first.
         splits (int): random parts of the training graph; default 1.
-        visits (str): with splits, under sound: per-epoch sum (its own) or Poisson steps.
         seeds (int): number of replicas.
         seed (int): first seed; makes the run repeatable, and the guarantee suppose that the seed
             stays secret.

@@ -70,7 +70,7 @@ def declare(
         id (column): column with the ids, which are public.
         unit (column): column with the person whom a document belongs to: persons are protected. By
             default each document is.
-        max_per_unit (int): documents that are kept of one person; by default 5.
+        max_per_unit (int): documents that are kept of one person, at least 1; by default 5.
         public (column): column that says yes for public documents; by default nobody is public.
         public_files (folder): folder with tables of further, public documents.
         vocabulary (path): public list of words, made without these documents: others are not read.

@@ -255,13 +255,13 @@ def predict(
         label (column): column with true classes, to count right answers.
         edges (path): table of links of new documents to public ones of the release, which vote;
             other links are not used; by default texts alone are read.
-        source, target (column): column of the links.
+        source, target (column): as in ``declare``.
         model (path): folder or file of the public model that reads texts, if the release names one
             that is not below ``data``.
         shares (dict of str to float): shares of the classes among the new documents, in place of
             those of the release; for releases of ε 2 and more. Rare classes are found more often,
             and some documents of the others are lost.
-        encoding (str): encoding of CSV files, such as latin-1.
+        encoding (str): as in ``declare``.
         data (path): folder of raw files, as in ``declare``.
         progress (callable): gets the number of finished documents and of all.
 
