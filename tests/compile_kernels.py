@@ -8,7 +8,8 @@ from contextlib import redirect_stdout, suppress
 from io import StringIO
 from multiprocessing import get_context
 
-from private_graphs.attacks.small_jobs import small_dataset, small_job
+from private_graphs.attacks.small_data import small_dataset
+from private_graphs.attacks.small_jobs import small_job
 from private_graphs.cli import main
 from private_graphs.methods import method_named
 from private_graphs.running.run import execute

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from small_graphs import random_graph
 
-from private_graphs.attacks.small_jobs import small_images, small_job
+from private_graphs.attacks.small_data import small_images
+from private_graphs.attacks.small_jobs import small_job
 from private_graphs.methods import all_methods
 from private_graphs.running.jobs import Job
 from private_graphs.running.run import execute

@@ -21,7 +21,7 @@ from private_graphs.running.study import Entry, Run
 SHELL = """
 import contextlib, io, json, resource, sys, time
 from private_graphs.cli import main
-import private_graphs.cli.train, private_graphs.documents.api, private_graphs.attacks.audit
+import private_graphs.cli.train, private_graphs.documents.release, private_graphs.attacks.audit
 import private_graphs.cli.train, torch  # imports are no work of a command
 (mapped,) = (int(line.split()[1]) for line in open("/proc/self/status") if "VmSize" in line)
 resource.setrlimit(resource.RLIMIT_AS, ((mapped + 2_000_000) * 1024,) * 2)  # CUDA's torch maps GBs
@@ -55,7 +55,7 @@ REFUSED = [
     ((*TRAIN, "--delta", "1e-320"), "--delta"),
     ((*TRAIN[:3], "--noise-multiplier", "1e300"), "--noise-multiplier"),
     ((*TRAIN[:3], "--epsilon", "1e400"), "expected inf for no DP"),
-    (("classify", "x", "--epsilon", "+1E+999"), "expected inf for no DP"),
+    (("classify", "x", "--epsilon", "+1E+999"), "--epsilon is inf; expected a number above 0"),
     ((*TRAIN, "--method", "edge_votes", "--max-edges", "1" + "0" * 400), "--max-edges"),
     (("audit", "--protocol", "sound", "--runs", HUGE), "--runs"),
     (("audit", "--protocol", "sound", "--splits", "100000"), "splits is 100000"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -10,8 +11,11 @@ import sys
 
 import pytest
 from command_line import refused
+from typer.main import get_command
 
+import private_graphs
 from private_graphs import cli
+from private_graphs.cli.signatures import command_of
 from private_graphs.cli.terminal import ProgressBar
 
 ACCOUNT = ("--steps", 2000, "--delta", 1e-5)
@@ -79,6 +83,60 @@ def test_noise_takes_the_numbers_that_papers_print(run):
 def test_combinations_without_an_answer_name_the_accountant_to_use(run, command, flags, words):
     wanted = "--noise-multiplier" if command == "epsilon" else "--epsilon"
     refused(run(command, wanted, 2, "--steps", 10, *flags), 2, *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "verb"),
+    [*((name, name) for name in ("declare", "classify", "predict", "explain", "attack")),
+     ("ledger show", "ledger"), ("ledger plan", "plan_releases"), ("ledger add", "add_spending")],
+)  # fmt: skip
+def test_a_verb_has_the_same_parameters_in_the_shell_and_in_python(words, verb):
+    command = get_command(cli.application())
+    for word in words.split():
+        command = command.commands[word]
+    function = getattr(private_graphs, verb)
+    of_python = dict(inspect.signature(function).parameters)
+    for name in of_python.keys() & {"say", "progress", "command"}:
+        del of_python[name]
+    in_shell = {each.name: each for each in command.params}
+    assert list(in_shell) == [*of_python, "as_json"]
+    for name, parameter in of_python.items():
+        if not in_shell[name].required:
+            assert in_shell[name].default == (parameter.default or in_shell[name].default), name
+
+
+def documented(letters: str, *, bound: float | None = None, sure: bool = False, more: str = "ε"):
+    """Say it of ``bound``.
+
+    Args:
+        letters (path or DataFrame): table.
+        bound (float): ε of ``letters``; unlike ``sure``, which ``classify`` has not.
+        sure (bool): no question.
+        more (A|B): sum: of both.
+
+    Returns:
+        None: letters (str): nothing.
+    """
+
+
+def test_words_of_a_docstring_are_those_of_the_terminal():
+    command = command_of(documented)
+    options = {name: each.annotation.__metadata__[0]
+               for name, each in inspect.signature(command).parameters.items()}  # fmt: skip
+    assert command.__doc__ == "Say it of --bound."
+    assert [each.help for each in options.values()] == [
+        "Table.", "Epsilon of 'letters'; unlike --sure, which 'classify' has not.", "No question.",
+        "sum: of both.",
+    ]  # fmt: skip
+    assert [getattr(each, "metavar", None) for each in options.values()] == [None] * 3 + ["A|B"]
+
+
+def test_every_parameter_of_every_command_has_words():
+    commands = [*get_command(cli.application()).commands.values()]
+    for command in commands:
+        commands += getattr(command, "commands", {}).values()
+        silent = [each.name for each in command.params if not each.help]
+        assert not silent, f"{command.name}: {silent}"
 
 
 def test_unknown_flags_and_commands_are_wrong_usage(run):

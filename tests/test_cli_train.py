@@ -18,7 +18,7 @@ from private_graphs.cli import application
 from private_graphs.cli import train as cli_train
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.statements import PrivacyStatement
-from private_graphs.report.explained import explained
+from private_graphs.report.explained import explain
 from private_graphs.running.jobs import Job
 
 NAME = "synthetic-planetoid"
@@ -209,7 +209,7 @@ def test_runs_of_two_seeds_cost_both_though_their_statements_are_equal(train, tm
     mu = gdp_mu(2, 1e-5)
     for folders, runs in (((one, two), 2), ((one, one), 1), ((one, one / "statement.json"), 1),
                           ((one, two, one), 2), ((one, lone), 2)):  # fmt: skip
-        found = explained(folders, full=False)
+        found = explain(*folders)
         assert len({each["statement_id"] for each in found.statements}) == 1
         assert found.epsilon == pytest.approx(gdp_epsilon(mu * runs**0.5, 1e-5), rel=1e-3), folders
 

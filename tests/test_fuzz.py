@@ -45,7 +45,7 @@ from private_graphs.datasets.views import SOUND
 from private_graphs.datasets.votes import read_votes
 from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.privacy.composition import of_file
-from private_graphs.report.explained import explained
+from private_graphs.report.explained import explain
 from private_graphs.running.jobs import Job
 from private_graphs.running.run import execute
 from private_graphs.running.store import read_store
@@ -400,7 +400,7 @@ EVENTS = {
 
 
 def _explain(folder: Path) -> None:
-    explained([folder], True)
+    explain(folder, full=True)
 
 
 def _predict(folder: Path) -> None:
@@ -421,8 +421,8 @@ STORED: dict[str, tuple[str, tuple[str, ...], Callable[[Path], object]]] = {
     "model": ("kept-out/release", ("model.safetensors", "manifest.json"), _predict),
     "ledger": ("kept/ledgers", ("releases.jsonl", "lines", "key"), _ledger),
     "declaration": ("kept/declared", ("letters.json",), _ledger),
-    "statement": ("job", ("statement.json",), lambda folder: explained(
-        [folder / "statement.json"], True)),
+    "statement": ("job", ("statement.json",), lambda folder: explain(
+        folder / "statement.json", full=True)),
     "events": ("events", ("events.json",), lambda folder: of_file(folder / "events.json", 1e-5)),
 }  # fmt: skip
 

@@ -10,7 +10,8 @@ import pytest
 from command_line import refused
 
 from private_graphs.attacks import replay_audit
-from private_graphs.attacks.small_jobs import all_cases, small_dataset, small_job
+from private_graphs.attacks.small_data import small_dataset
+from private_graphs.attacks.small_jobs import all_cases, small_job
 from private_graphs.cli import train as cli_train
 from private_graphs.methods import all_methods
 from private_graphs.tasks.method import Method

@@ -11,10 +11,13 @@ from typing import Any
 
 from private_graphs.core.version import __version__
 
-_VERBS = (
-    "add_spending", "attack", "classify", "declare", "epsilon", "explain", "ledger", "load",
-    "plan_releases", "predict", "spent_on",
-)  # fmt: skip
+_VERBS = {
+    "declare": "documents.intake", "classify": "documents.release", "predict": "documents.predict",
+    "load": "documents.model_file", "explain": "report.explained", "attack": "documents.attack",
+    "epsilon": "privacy.named_accountants",
+    **dict.fromkeys(("add_spending", "ledger", "plan_releases", "spent_on"), "documents.spending"),
+}  # fmt: skip
+"""Verb -> its module."""
 __all__ = ["__version__", *_VERBS]
 
 
@@ -25,7 +28,7 @@ def __getattr__(name: str) -> Any:
     """
     if name not in _VERBS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("private_graphs.documents.api"), name)
+    return getattr(import_module(f"{__name__}.{_VERBS[name]}"), name)
 
 
 def __dir__() -> list[str]:

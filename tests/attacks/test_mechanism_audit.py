@@ -22,7 +22,8 @@ from private_graphs.attacks.mechanism_audit import (
     tape_findings,
 )
 from private_graphs.attacks.noise_tests import NoiseSample, NoiseValues
-from private_graphs.attacks.small_jobs import small_dataset, small_job
+from private_graphs.attacks.small_data import small_dataset
+from private_graphs.attacks.small_jobs import small_job
 from private_graphs.core.streams import Streams
 from private_graphs.mechanisms.door import Door
 from private_graphs.mechanisms.replay import Recording

@@ -12,7 +12,8 @@ from scipy.stats import norm
 from private_graphs.attacks import links, membership, shadow_models
 from private_graphs.attacks.leaks import Guarantee, run_job
 from private_graphs.attacks.neighbours import with_edges, with_members
-from private_graphs.attacks.small_jobs import small_dataset, small_job
+from private_graphs.attacks.small_data import small_dataset
+from private_graphs.attacks.small_jobs import small_job
 from private_graphs.core.errors import UserError
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import method_named

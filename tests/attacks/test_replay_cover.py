@@ -12,7 +12,8 @@ import pytest
 from private_graphs import methods
 from private_graphs.attacks import replay_cover
 from private_graphs.attacks.replay_cover import REPLAYS, missing_replay
-from private_graphs.attacks.small_jobs import small_dataset, small_job
+from private_graphs.attacks.small_data import small_dataset
+from private_graphs.attacks.small_jobs import small_job
 from private_graphs.core.errors import UserError
 from private_graphs.core.imports import code_fingerprint, import_closure
 from private_graphs.methods import method_named

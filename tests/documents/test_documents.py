@@ -34,6 +34,7 @@ from private_graphs.datasets.own import OwnGraph, remember
 from private_graphs.documents import (
     answers,
     ledger,
+    rivals,
     unit_means,
     unit_steps,
     unit_sums,
@@ -466,7 +467,7 @@ def test_a_replayed_release_reads_a_person_through_the_door_alone(
     classify = ("classify", "x", "--epsilon", 2, "--method", method)
     of, fresh = Door.of, iter(range(10**6))
     monkeypatch.setattr(entropy, "urandom", bytes)  # equal keys and names of releases
-    hidden = "private_graphs.running.result.published_fingerprint"  # by a key that nobody keeps
+    hidden = "private_graphs.documents.release.published_fingerprint"  # by a key that nobody keeps
     monkeypatch.setattr(hidden, lambda _, key: "0" * 2 * len(key))
     monkeypatch.setattr(NoiseKey, "derived", lambda _, purpose: purpose.encode()[:32])  # likewise
 
@@ -650,7 +651,7 @@ def at_counts(gaussian, cells: tuple[float, ...]):
 def test_a_verdict_on_public_documents_is_an_exact_paired_test(won, lost, verdict):
     right, only_model, only_other = np.eye(4)[:3]
     cells = np.array([right] * 40 + [only_model] * won + [only_other] * lost)
-    assert releases._exact_verdict(cells) == verdict
+    assert rivals._exact_verdict(cells) == verdict
 
 
 # --- the ledger ---------------------------------------------------------------------------------

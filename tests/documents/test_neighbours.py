@@ -24,8 +24,8 @@ from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.documents.link_tables import read_links
 from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.neighbours import LinkFacts, PublicNeighbours, count_votes
-from private_graphs.documents.release import classify, public_quality
-from private_graphs.documents.rivals import FOLDS, PublicDocuments
+from private_graphs.documents.release import classify
+from private_graphs.documents.rivals import FOLDS, PublicDocuments, public_quality
 from private_graphs.documents.tables import read_documents
 from private_graphs.documents.unit_sums import Terms
 from private_graphs.mechanisms.door import Door

@@ -16,13 +16,8 @@ import torch
 from private_graphs.attacks import replay_audit
 from private_graphs.attacks.replay_audit import audit_case, cases_of
 from private_graphs.attacks.replay_cover import REPLAYS
-from private_graphs.attacks.small_jobs import (
-    OTHERS,
-    all_cases,
-    recorded_settings,
-    small_dataset,
-    small_job,
-)
+from private_graphs.attacks.small_data import small_dataset
+from private_graphs.attacks.small_jobs import OTHERS, all_cases, recorded_settings, small_job
 from private_graphs.audit import Door, GaussianQuery, PoissonSums, Streams, replay
 from private_graphs.mechanisms import door as doors
 from private_graphs.mechanisms.reads import other_numbers, private_places

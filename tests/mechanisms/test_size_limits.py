@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from private_graphs.attacks.replay_audit import audit_case
-from private_graphs.attacks.small_jobs import small_dataset, small_job
+from private_graphs.attacks.small_data import small_dataset
+from private_graphs.attacks.small_jobs import small_job
 from private_graphs.documents.hashing import HashedWords
 from private_graphs.documents.unit_steps import ResidualSums
 from private_graphs.documents.unit_sums import Terms, calibrated

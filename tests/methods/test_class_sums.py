@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from small_tasks import graph_task, make_task, request, run, text_task
 
 from private_graphs.attacks.replay_audit import audit
-from private_graphs.attacks.small_jobs import small_dataset, small_job
+from private_graphs.attacks.small_data import small_dataset
+from private_graphs.attacks.small_jobs import small_job
 from private_graphs.mechanisms.door import UNSEEN
 from private_graphs.methods import class_sums, method_named
 from private_graphs.methods.class_sums import (

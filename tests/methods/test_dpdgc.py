@@ -10,7 +10,7 @@ import torch
 from small_graphs import random_graph
 
 from private_graphs.attacks.neighbours import neighbours
-from private_graphs.attacks.small_jobs import small_graph
+from private_graphs.attacks.small_data import small_graph
 from private_graphs.audit import replay
 from private_graphs.core.streams import Streams
 from private_graphs.mechanisms.door import Door

@@ -13,7 +13,8 @@ from doors import door_of
 from small_graphs import make_graph, with_parts
 
 from private_graphs.attacks.neighbours import neighbours
-from private_graphs.attacks.small_jobs import small_dataset, small_job
+from private_graphs.attacks.small_data import small_dataset
+from private_graphs.attacks.small_jobs import small_job
 from private_graphs.core.streams import Streams
 from private_graphs.mechanisms.door import UNSEEN, ReleaseMismatch
 from private_graphs.methods import method_named

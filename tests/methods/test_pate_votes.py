@@ -7,7 +7,8 @@ import pytest
 from doors import one_lane
 
 from private_graphs.attacks.neighbours import neighbours
-from private_graphs.attacks.small_jobs import small_dataset, small_job
+from private_graphs.attacks.small_data import small_dataset
+from private_graphs.attacks.small_jobs import small_job
 from private_graphs.mechanisms.door import UNSEEN
 from private_graphs.methods import method_named
 from private_graphs.privacy.accountants import compose_groups, gdp_epsilon, gdp_mu, price

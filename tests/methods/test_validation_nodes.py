@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from private_graphs.attacks.small_jobs import all_cases, small_graph, small_job
+from private_graphs.attacks.small_data import small_graph
+from private_graphs.attacks.small_jobs import all_cases, small_job
 from private_graphs.methods import method_named
 from private_graphs.running.run import Runner
 from private_graphs.tasks.method import ALONE

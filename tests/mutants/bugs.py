@@ -678,7 +678,7 @@ BUGS = (
               "what_units_of_earlier_tables_spent_and_what_several_lose_is_told"),)),
     Bug("Q20", "documents: a release that was made meanwhile is not looked at",
         "documents/release.py",
-        "        earlier_releases(spec, docs, plan.people, entries)\n", "",
+        "        earlier_releases(plan.spec, plan.docs, plan.people, entries)\n", "",
         (test("documents/documents::a_release_made_meanwhile_is_heeded_under_the_lock"),)),
     Bug("Q21", "what describes a benchmark is kept of an owner's data", "running/run.py",
         "measured |= outcome.evaluated if self.is_published else {}",

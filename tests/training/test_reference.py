@@ -15,7 +15,7 @@ from small_graphs import (
     streams,
 )
 
-from private_graphs.attacks.small_jobs import small_graph
+from private_graphs.attacks.small_data import small_graph
 from private_graphs.datasets import registry
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND, SOUND_POISSON

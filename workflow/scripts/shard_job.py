@@ -12,8 +12,7 @@ def out_of(config, graph):
 
 def run_of(config):
     """Return the steps of the one run that ``train`` would carry out on the whole graph."""
-    from private_graphs.cli.options import checked_epsilon
-    from private_graphs.cli.run import STUDY, named
+    from private_graphs.cli.run import STUDY, checked_epsilon, named
     from private_graphs.core.errors import UserError
     from private_graphs.datasets.shards import ShardedGraph
     from private_graphs.running.jobs import Job

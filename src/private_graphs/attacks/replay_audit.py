@@ -22,13 +22,8 @@ import pandas as pd
 
 from private_graphs.attacks.mechanism_audit import tape_findings
 from private_graphs.attacks.neighbours import Neighbour, far_task, neighbours
-from private_graphs.attacks.small_jobs import (
-    OTHERS,
-    all_cases,
-    recorded_settings,
-    small_dataset,
-    small_job,
-)
+from private_graphs.attacks.small_data import small_dataset
+from private_graphs.attacks.small_jobs import OTHERS, all_cases, recorded_settings, small_job
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.mechanisms.door import Watch
 from private_graphs.mechanisms.replay import (

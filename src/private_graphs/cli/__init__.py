@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import sys
 import traceback
 from collections.abc import Iterable
@@ -30,12 +31,12 @@ from private_graphs.core.errors import (
 
 GROUPS = {
     "Your documents": {
-        "declare": ("declared", "Say who is protected, what is public, what may be spent."),
-        "classify": ("classify", "Train one classifier with a proved guarantee."),
-        "predict": ("declared", "Classify new documents with a released model."),
-        "explain": ("explain", "Say in plain words what a release guarantees."),
+        "declare": ("verbs", "Say who is protected, what is public, what may be spent."),
+        "classify": ("verbs", "Train one classifier with a proved guarantee."),
+        "predict": ("verbs", "Classify new documents with a released model."),
+        "explain": ("verbs", "Say in plain words what a release guarantees."),
         "ledger": ("ledger", "Show what was spent of whose budget."),
-        "attack": ("declared", "Measure who can be recognised by classifiers like yours."),
+        "attack": ("verbs", "Measure who can be recognised by classifiers like yours."),
     },
     "Papers": {
         "site": ("results", "Write the pages of all results, recorded and your own."),
@@ -73,7 +74,7 @@ class Grouped(TyperGroup):
 
 
 def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
-    """Return the command line with some commands; only their modules are imported."""
+    """Return the command line; only the modules of some commands are imported, which can run."""
     app = typer.Typer(
         cls=Grouped,
         help="Is the privacy that papers print real? And classifiers of your documents whose "
@@ -85,13 +86,17 @@ def application(names: Iterable[str] = COMMANDS) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_options)  # requires the command's name even in an application with one
-    for name in names:
-        module = import_module(f"{__name__}.{COMMANDS[name]}")
-        command = getattr(module, name)
+    for name, module in COMMANDS.items():
+        if name not in names:  # it has a name to complete and to suggest
+            app.command(name)(lambda: None)
+            continue
+        command = getattr(import_module(f"{__name__}.{module}"), name)
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:
-            app.command()(command)
+            from private_graphs.cli.signatures import command_of
+
+            app.command()(command_of(command) if callable(command) else command.command())
     return app
 
 
@@ -152,11 +157,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _needed(arguments: list[str]) -> Iterable[str]:
-    """Return the commands that arguments need: the list of all names none, completion all."""
-    first = arguments[:1]
-    if first in (["-h"], ["--help"], ["--version"]):
-        return ()
-    return first if first and first[0] in COMMANDS else COMMANDS
+    """Return the words among which the command stands, also where a shell completes them."""
+    typed = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
+    return arguments or typed.split()
 
 
 def _notes(error: BaseException | None) -> str:

@@ -5,77 +5,31 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
+from typer import Option
 
-from private_graphs.cli.options import Delta
+from private_graphs.cli.run import Delta
 from private_graphs.cli.terminal import print_json, print_text
 from private_graphs.core.errors import UsageError
 
-_ACCOUNTANTS = (
-    "moments: the published formula (add_remove only); gdp: exact Gaussian, sampling rate 1; "
-    "pld: privacy loss distribution, any sampling rate and relation."
-)
-Steps = Annotated[int | None, typer.Option(help="Number of noisy steps.")]
-Epochs = Annotated[
-    int | None,
-    typer.Option(help="With --batch-size and --n, as papers print it: in place of --steps and "
-                 "--sampling-rate."),
-]  # fmt: skip
-BatchSize = Annotated[int | None, typer.Option(help="Size of a minibatch.")]
-Records = Annotated[int | None, typer.Option(help="Number of records.")]
-Rate = Annotated[float, typer.Option(help="Poisson sampling rate; 1 means every step sees all.")]
-Relation = Annotated[
-    str | None,
-    typer.Option(help="What a neighbour is. Default: replace, as everywhere in this project; "
-                 "add_remove with the formula, which has no other.",
-                 metavar="add_remove|zero_out|replace"),
-]  # fmt: skip
+Mechanism = Literal["gaussian", "laplace", "randomized-response"]
 
 
 def epsilon(
-    noise_multiplier: Annotated[
-        float | None,
-        typer.Option(help="Standard deviation of Gaussian noise in units of the clip norm; with "
-                     "--mechanism laplace its scale in units of the sensitivity; with "
-                     "randomized-response the epsilon of one answer."),
-    ] = None,
-    steps: Steps = None,
-    accountant: Annotated[
-        str,
-        typer.Option(
-            metavar="moments|gdp|pld|cancelling",
-            help=f"{_ACCOUNTANTS} cancelling: what the code of LREC 2022 prints, the formula with "
-            "rounding errors that make it too small; no bound.",
-        ),
-    ] = "pld",
-    sampling_rate: Rate = 1.0,
-    epochs: Epochs = None,
-    batch_size: BatchSize = None,
-    n: Records = None,
-    mechanism: Annotated[
-        Literal["gaussian", "laplace", "randomized-response"], typer.Option(help="Kind of noise.")
-    ] = "gaussian",
-    group: Annotated[
-        int, typer.Option(help="Records of one person, who is the unit then.", min=1, max=10_000)
-    ] = 1,
-    events: Annotated[
-        Path | None,
-        typer.Option(help="JSON with dp_events of a statement, events of dp-accounting, the "
-                     "state_dict() of an accountant of Opacus, or a list of them: all compose.",
-                     metavar="FILE"),
-    ] = None,
-    paragraph: Annotated[
-        bool,
-        typer.Option("--paragraph", help="Print a paragraph for a paper in place of JSON: unit, "
-                     "both relations, sampling, steps, what is supposed, a group of five."),
-    ] = False,
-    delta: Annotated[
-        float | None,
-        typer.Option(help="Probability with which the bound may fail: by default that of the "
-                     "statement in --events, and 1e-5 without one.", show_default=False),
-    ] = None,
-    relation: Relation = None,
-) -> None:  # fmt: skip
+    *,
+    noise_multiplier: float | None = None,
+    steps: int | None = None,
+    accountant: str = "pld",
+    sampling_rate: float = 1.0,
+    epochs: int | None = None,
+    batch_size: int | None = None,
+    n: int | None = None,
+    mechanism: Mechanism = "gaussian",
+    group: Annotated[int, Option(min=1, max=10_000)] = 1,
+    events: Path | None = None,
+    paragraph: bool = False,
+    delta: float | None = None,
+    relation: str | None = None,
+) -> None:
     """Print the epsilon of noisy steps as JSON, with what it is about.
 
     "bound" says whether epsilon is exact, an upper bound, or no bound; "supposes" lists the
@@ -100,6 +54,31 @@ def epsilon(
     "GaussianDpEvent", "noise_multiplier": 1.1}}}. For Opacus: json.dump(engine.accountant
     .state_dict(), file); "epsilon" is then about a record that is added or removed, and
     "epsilon_replace" about one that is replaced.
+
+    Args:
+        noise_multiplier (float): standard deviation of Gaussian noise in units of the clip norm;
+            with --mechanism laplace its scale in units of the sensitivity; with randomized-response
+            the epsilon of one answer.
+        steps (int): number of noisy steps.
+        accountant (moments|gdp|pld|cancelling): moments: the published formula (add_remove only);
+            gdp: exact Gaussian, sampling rate 1; pld: privacy loss distribution, any sampling rate
+            and relation; cancelling, which finds no noise: what the code of LREC 2022 prints, the
+            formula with rounding errors that make it too small; no bound.
+        sampling_rate (float): Poisson sampling rate; 1 means every step sees all.
+        epochs (int): with --batch-size and --n, as papers print it: in place of --steps and
+            --sampling-rate.
+        batch_size (int): size of a minibatch.
+        n (int): number of records.
+        mechanism (str): kind of noise.
+        group (int): records of one person, who is the unit then.
+        events (file): JSON with dp_events of a statement, events of dp-accounting, the state_dict()
+            of an accountant of Opacus, or a list of them: all compose.
+        paragraph (bool): print a paragraph for a paper in place of JSON: unit, both relations,
+            sampling, steps, what is supposed, a group of five.
+        delta (float): probability with which the bound may fail: by default that of the statement
+            in --events, and 1e-5 without one.
+        relation (add_remove|zero_out|replace): what a neighbour is. Default: replace, as everywhere
+            in this project; add_remove with the formula, which has no other.
     """
     from private_graphs.privacy import composition
 
@@ -152,15 +131,16 @@ def _steps(
 
 
 def noise(
-    epsilon: Annotated[float, typer.Option(help="Privacy budget to keep.")],
-    steps: Steps = None,
-    accountant: Annotated[str, typer.Option(help=_ACCOUNTANTS, metavar="moments|gdp|pld")] = "pld",
-    sampling_rate: Rate = 1.0,
-    epochs: Epochs = None,
-    batch_size: BatchSize = None,
-    n: Records = None,
+    *,
+    epsilon: float,
+    steps: int | None = None,
+    accountant: str = "pld",
+    sampling_rate: float = 1.0,
+    epochs: int | None = None,
+    batch_size: int | None = None,
+    n: int | None = None,
     delta: Delta = 1e-5,
-    relation: Relation = None,
+    relation: str | None = None,
 ) -> None:
     """Print the smallest noise multiplier (up to three decimals, rounded up) as JSON.
 
@@ -173,6 +153,12 @@ def noise(
     \b
     private-graphs noise --epsilon 3 --epochs 60 --batch-size 256 \\
       --n 60000
+
+    Args:
+        epsilon (float): privacy budget to keep.
+        accountant (moments|gdp|pld): as in ``epsilon``.
+        relation (add_remove|zero_out|replace): as in ``epsilon``.
+        steps, sampling_rate, epochs, batch_size, n (number): as in ``epsilon``.
     """
     from private_graphs.privacy.composition import default_relation, supposed
     from private_graphs.privacy.named_accountants import noise_for

@@ -6,112 +6,37 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer import Option
 
-from private_graphs.cli.options import AsJson, Delta, Protocols, Seed, Threads, Visits
+from private_graphs.cli.options import AsJson, Seed, Threads
+from private_graphs.cli.run import Delta, Protocols, Visits
 from private_graphs.cli.terminal import ProgressBar, print_json, print_text
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.limits import MOST_RUNS
 
-ReplayFlag = Annotated[
-    bool,
-    typer.Option(
-        "--replay",
-        help="Replay the noise of runs on neighbouring data: of --method and "
-        "--protocol, or of all.",
-    ),
-]
-Script = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE:NAME",
-        help="Your own training: a function of the data, which a "
-        "Python file defines, such as train.py:train.",
-    ),
-]
-Data = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE:NAME", help="With --script: its data, or a function that returns them."
-    ),
-]
-ScriptRelation = Annotated[
-    Literal["replace", "zero_out", "add_remove"],
-    typer.Option(
-        help="With --script: how neighbours differ; zero_out: a record never joins, and "
-        "their number is public."
-    ),
-]
-ScoreFiles = Annotated[
-    tuple[Path, Path] | None,
-    typer.Option(
-        "--scores",
-        metavar="WITH WITHOUT",
-        help="Attack scores of anybody's code: one "
-        "number a line, of runs with and without a record.",
-    ),
-]
-Claim = Annotated[
-    float | None, typer.Option(help="With --scores or --script: epsilon that is claimed.")
-]
-Splits = Annotated[int, typer.Option(help="Random parts of the training graph.", max=MOST_RUNS)]
-AuditRuns = Annotated[
-    int | None,
-    typer.Option(
-        help="Training runs per label of the canary; more runs make the bound sharper. "
-        "Default 1000, with splits 250.",
-        max=MOST_RUNS,
-    ),
-]
-AuditVisits = Annotated[
-    Visits,
-    typer.Option(help="With splits, under sound: per-epoch sum (its own) or Poisson steps."),
-]
-AuditScenario = Annotated[
-    str | None,
-    typer.Option(
-        help="With --method: what is private and what is public; by default its first.",
-        metavar="text|graph|edges",
-    ),
-]
-Neighbours = Annotated[
-    int,
-    typer.Option(min=1, max=10_000, help="With --replay or --script: neighbours of each run."),
-]  # fmt: skip
+Relation = Literal["replace", "zero_out", "add_remove"]
 
 
 def audit(
-    script: Script = None,
-    data: Data = None,
-    relation: ScriptRelation = "replace",
-    protocol: Annotated[
-        Protocols | None, typer.Option(help="The training code of this protocol.")
-    ] = None,
-    method: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="A proved method in its place, such as class_sums."),
-    ] = None,
-    scenario: AuditScenario = None,
-    epsilon: Annotated[float, typer.Option(help="The claim that is attacked.")] = 2.0,
-    runs: AuditRuns = None,
-    splits: Splits = 1,
-    visits: AuditVisits = "protocol",
+    *,
+    script: str | None = None,
+    data: str | None = None,
+    relation: Relation = "replace",
+    protocol: Protocols | None = None,
+    method: str | None = None,
+    scenario: str | None = None,
+    epsilon: float = 2.0,
+    runs: Annotated[int | None, Option(max=MOST_RUNS)] = None,
+    splits: Annotated[int, Option(max=MOST_RUNS)] = 1,
+    visits: Visits = "protocol",
     seed: Seed = 0,
-    classes: Annotated[int, typer.Option(help="With --method: of the tiny problem.", max=1000)] = 2,
-    replay: ReplayFlag = False,
-    neighbours: Neighbours = 20,
-    mechanisms: Annotated[
-        bool, typer.Option("--mechanisms", help="Audit the noise of every mechanism.")
-    ] = False,
-    score_files: ScoreFiles = None,
-    canaries: Annotated[
-        bool,
-        typer.Option(
-            "--canaries",
-            help="With --scores: they are of canaries of one run, each of "
-            "which was in it or not by a fair coin.",
-        ),
-    ] = False,
-    claim: Claim = None,
+    classes: Annotated[int, Option(max=1000)] = 2,
+    replay: bool = False,
+    neighbours: Annotated[int, Option(min=1, max=10_000)] = 20,
+    mechanisms: bool = False,
+    score_files: Annotated[tuple[Path, Path] | None, Option("--scores")] = None,
+    canaries: bool = False,
+    claim: float | None = None,
     delta: Delta = 1e-5,
     threads: Threads = 1,
     as_json: AsJson = False,
@@ -155,6 +80,31 @@ def audit(
     private-graphs audit --mechanisms
 
     private-graphs audit --scores with.csv without.csv --delta 1e-5 --claim 2
+
+    Args:
+        script (FILE:NAME): your own training: a function of the data, which a Python file defines,
+            such as train.py:train.
+        data (FILE:NAME): with --script: its data, or a function that returns them.
+        relation (str): with --script: how neighbours differ; zero_out: a record never joins, and
+            their number is public.
+        protocol (str): the training code of this protocol.
+        method (NAME): a proved method in its place, such as class_sums.
+        scenario (text|graph|edges): with --method: what is private and what is public; by default
+            its first.
+        epsilon (float): the claim that is attacked.
+        runs (int): training runs per label of the canary; more runs make the bound sharper. Default
+            1000, with splits 250.
+        splits (int): random parts of the training graph.
+        classes (int): with --method: of the tiny problem.
+        replay (bool): replay the noise of runs on neighbouring data: of --method and --protocol, or
+            of all.
+        neighbours (int): with --replay or --script: neighbours of each run.
+        mechanisms (bool): audit the noise of every mechanism.
+        score_files (WITH WITHOUT): attack scores of anybody's code: one number a line, of runs with
+            and without a record.
+        canaries (bool): with --scores: they are of canaries of one run, each of which was in it or
+            not by a fair coin.
+        claim (float): with --scores or --script: epsilon that is claimed.
     """
     flags = dict(locals())
     if script is not None or data is not None:

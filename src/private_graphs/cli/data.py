@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from private_graphs.cli import options
+from private_graphs.cli import run
+from private_graphs.cli.options import DATA, DataFolder, Mirror, Threads
 from private_graphs.cli.run import load_data
 from private_graphs.cli.terminal import print_json, say
 from private_graphs.core.errors import UsageError
@@ -15,26 +14,18 @@ from private_graphs.datasets.protocols import PROTOCOLS
 
 
 def dataset(
-    name: Annotated[
-        str, typer.Argument(help="Such as cora, or with --pyg and --file a new name.")
-    ],
-    features: options.FeatureKind = None,
-    pyg: Annotated[
-        str | None,
-        typer.Option(help="A dataset of PyTorch Geometric, such as CitationFull:DBLP.",
-                     metavar="CLASS:NAME"),
-    ] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option(help="A graph as .npz, or as .pt of PyTorch Geometric.", metavar="FILE"),
-    ] = None,
-    max_edges: options.MaxEdges = None,
-    protocol: options.ProtocolName = "sound",
-    mirror: options.Mirror = None,
-    data: options.DataFolder = options.DATA,
-    device: options.Device = "auto",
-    threads: options.Threads = 1,
-) -> None:  # fmt: skip
+    name: str,
+    *,
+    features: run.FeatureKind = None,
+    pyg: str | None = None,
+    file: Path | None = None,
+    max_edges: run.MaxEdges = None,
+    protocol: run.ProtocolName = "sound",
+    mirror: Mirror = None,
+    data: DataFolder = DATA,
+    device: run.Device = "auto",
+    threads: Threads = 1,
+) -> None:
     """Build a dataset and print its statistics as JSON.
 
     With --pyg, PyTorch Geometric downloads a node-level dataset (below raw/pyg of --data) and reads
@@ -55,6 +46,11 @@ def dataset(
     private-graphs dataset dblp --pyg CitationFull:DBLP
 
     private-graphs dataset my_campus --file my_campus.npz --max-edges 100000
+
+    Args:
+        name (str): such as cora, or with --pyg and --file a new name.
+        pyg (CLASS:NAME): a dataset of PyTorch Geometric, such as CitationFull:DBLP.
+        file (file): a graph as .npz, or as .pt of PyTorch Geometric.
     """
     if pyg is not None or file is not None:
         given = {"--features": features, "--pyg": pyg, "--file": file}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from private_graphs.cli.options import DATA, AsJson, DataFolder, Mirror, Seed, Threads
+from private_graphs.cli.results import RECORDED, Recorded
 from private_graphs.cli.terminal import ProgressBar, print_json, print_text, say
 from private_graphs.core.errors import UsageError, UserError, counted
 
@@ -20,32 +20,18 @@ if TYPE_CHECKING:
 
 
 def rerun(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(help="Recorded jobs, STUDY/GROUP/..., or what several of them begin with.",
-                       metavar="[NAME]..."),
-    ] = None,
-    seeds: Annotated[
-        str | None,
-        typer.Option(help="N: seeds 0 to N-1; or 0,3,7. Default: all that are recorded; of a "
-                     "sample one for each job, drawn at random."),
-    ] = None,
-    sample: Annotated[
-        int | None,
-        typer.Option(help="Draw so many of the named jobs at random, or of all.", min=1),
-    ] = None,
-    minutes: Annotated[
-        float, typer.Option(help="With --sample: draw jobs that take no longer together.", min=0)
-    ] = 10,
+    names: list[str] | None = None,
+    *,
+    seeds: str | None = None,
+    sample: Annotated[int | None, Option(min=1)] = None,
+    minutes: Annotated[float, Option(min=0)] = 10,
     seed: Seed = 0,
     mirror: Mirror = None,
     data: DataFolder = DATA,
-    recorded: Annotated[
-        Path, typer.Option(help="What 'record' wrote; else what ships with the package.")
-    ] = Path("recorded"),
+    recorded: Recorded = RECORDED,
     threads: Threads = 1,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Compute recorded jobs again, and say of every row whether it is equal.
 
     A row is equal if each of its predictions and numbers is. On another machine than the recording
@@ -60,6 +46,13 @@ def rerun(
     private-graphs rerun pate/teachers --mirror DIR
 
     private-graphs rerun --sample 20 --minutes 5 --mirror DIR
+
+    Args:
+        names (list of str): recorded jobs, STUDY/GROUP/..., or what several of them begin with.
+        seeds (str): N: seeds 0 to N-1; or 0,3,7. Default: all that are recorded; of a sample one
+            for each job, drawn at random.
+        sample (int): draw so many of the named jobs at random, or of all.
+        minutes (float): with --sample: draw jobs that take no longer together.
     """
     from private_graphs.core.files import shipped
     from private_graphs.workflow.rerun import Repetition, summary

@@ -10,23 +10,25 @@ import typer
 from private_graphs.cli.terminal import say
 from private_graphs.core.errors import counted
 
+Recorded = Annotated[
+    Path, typer.Option(help="What 'record' wrote; else what ships with the package.", metavar="DIR")
+]
+RECORDED, RESULTS = Path("recorded"), Path("results")
+
 
 def record(
-    results: Annotated[Path, typer.Argument(help="Results of a scale, such as results/full.")],
-    out: Annotated[
-        Path, typer.Argument(help="Folder with a folder for every study.")
-    ] = Path("recorded"),
-    command: Annotated[
-        list[str] | None,
-        typer.Option(help="A command that made the results; may be given several times."),
-    ] = None,
-    processed: Annotated[
-        Path, typer.Option(help="Built datasets: scores on them are computed again.", metavar="DIR")
-    ] = Path("data/processed"),
+    results: Path, out: Annotated[Path, typer.Argument()] = RECORDED, *,
+    command: list[str] | None = None, processed: Path = Path("data/processed"),
 ) -> None:  # fmt: skip
     """Record rows, statements and predictions of all finished jobs of a scale, small and checked.
 
     Example: private-graphs record results/full recorded --command "snakemake --config scale=full"
+
+    Args:
+        results (path): results of a scale, such as results/full.
+        out (path): folder with a folder for every study.
+        command (str): a command that made the results; may be given several times.
+        processed (folder): built datasets: scores on them are computed again.
     """
     from private_graphs.site.record import record as write
 
@@ -34,12 +36,13 @@ def record(
         say(f"wrote {path}")
 
 
-def restate(
-    recorded: Annotated[Path, typer.Argument(help="What 'record' wrote.")] = Path("recorded"),
-) -> None:
+def restate(recorded: Path = RECORDED) -> None:
     """Make the privacy statements of recorded results again, with the current code.
 
     Example: private-graphs restate, then make docs
+
+    Args:
+        recorded (path): what 'record' wrote.
     """
     from private_graphs.site.restate import restate as write
 
@@ -47,17 +50,13 @@ def restate(
         say(f"wrote {path}")
 
 
-def site(
-    results: Annotated[Path, typer.Argument(help="Your own results; pages go there.")] = Path(
-        "results"
-    ),
-    recorded: Annotated[
-        Path, typer.Option(help="What 'record' wrote; else what ships with the package.")
-    ] = Path("recorded"),
-) -> None:
+def site(results: Path = RESULTS, *, recorded: Recorded = RECORDED) -> None:
     """Write the pages of all results, recorded and your own, without running anything.
 
     Example: private-graphs site, then open results/index.html
+
+    Args:
+        results (path): your own results; pages go there.
     """
     from private_graphs.core.files import shipped
     from private_graphs.site.site import write_site
@@ -67,19 +66,18 @@ def site(
 
 
 def paper(
-    out: Annotated[Path, typer.Argument(help="Folder to write.")] = Path("paper"),
-    results: Annotated[Path, typer.Option(help="Your own results.")] = Path("results"),
-    recorded: Annotated[
-        Path, typer.Option(help="What 'record' wrote; else what ships with the package.")
-    ] = Path("recorded"),
-    study: Annotated[
-        str | None, typer.Option(help="One study alone, such as lrec2022.", metavar="NAME")
-    ] = None,
-) -> None:
+    out: Path = Path("paper"), *, results: Path = RESULTS, recorded: Recorded = RECORDED,
+    study: str | None = None,
+) -> None:  # fmt: skip
     """Write a LaTeX folder with every exhibit of all studies, or one, numbered as in its paper.
 
     Example: private-graphs paper --study lrec2022, then pdflatex main.tex in
     paper/recorded/lrec2022
+
+    Args:
+        out (path): folder to write.
+        results (path): your own results.
+        study (NAME): one study alone, such as lrec2022.
     """
     from private_graphs.core.files import shipped
     from private_graphs.site.paper import write_paper

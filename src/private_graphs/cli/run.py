@@ -1,21 +1,74 @@
-"""Parts of ``train``: running a job on a dataset, and saving its files."""
+"""Parts of ``train``: options of a run, running a job on a dataset, and saving its files."""
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from typer import Option
 
 from private_graphs.cli.comparison import PUBLIC_METHODS
 from private_graphs.cli.terminal import ProgressBar, say
-from private_graphs.core.errors import UserError, counted
+from private_graphs.core.errors import UsageError, UserError, counted
+from private_graphs.core.limits import MOST_EDGES
+from private_graphs.privacy.checks import check_delta
 
 if TYPE_CHECKING:
     from private_graphs.running.jobs import Job
     from private_graphs.running.result import JobResult
 
+NEEDS_EPSILON = "give --epsilon: a number, or inf for a run without DP"
 STUDY = "command-line"
 """Study name of command-line jobs; their group is the command."""
+
+
+def checked_delta(delta: float) -> float:
+    """Return ``delta``; UsageError unless it is one."""
+    check_delta(delta, "--delta")
+    return delta
+
+
+Protocols = Literal["released", "paper", "sound"]
+Visits = Annotated[
+    Literal["protocol", "epoch_sum", "poisson"] | None,
+    Option(help="With splits, under sound: per-epoch sum (its own) or Poisson steps."),
+]
+FeatureKind = Annotated[
+    str | None, Option(metavar="bow|fasttext|bert|sbert", help="Features made of texts; default: "
+                       "those the dataset was declared with, else its own.")
+]  # fmt: skip
+MaxEdges = Annotated[
+    int | None, Option(min=1, max=MOST_EDGES, metavar="N", help="Public bound on the number of "
+                       "links, which --scenario edges needs of a graph of your own: any that is "
+                       "known without looking at them.")
+]  # fmt: skip
+Device = Annotated[
+    Literal["auto", "cpu", "cuda"], Option(help="Where models read texts and train.")
+]
+ProtocolName = Annotated[
+    Protocols, Option(help="released: what the authors' code does; paper: what the text says; "
+                      "sound: what can be proved.")
+]  # fmt: skip
+Delta = Annotated[float, Option(help="The delta of (epsilon, delta)-DP.", callback=checked_delta)]
+
+
+def checked_epsilon(epsilon: str | None, needed: str = NEEDS_EPSILON) -> float:
+    """Return the budget (inf: no DP); UsageError with the text ``needed`` if it is missing."""
+    if epsilon is None:
+        raise UsageError(needed)
+    try:
+        value = float(epsilon)
+    except ValueError:
+        raise UsageError(f"--epsilon is {epsilon!r}; expected a number or inf") from None
+    if not value > 0:
+        raise UsageError(f"--epsilon is {epsilon}; expected a number above 0, or inf for no DP")
+    if math.isinf(value) and any(sign.isdigit() for sign in str(epsilon)):
+        raise UsageError(
+            f"--epsilon is {epsilon}, which is too large for a number; expected inf for no DP"
+        )
+    return value
 
 
 def load_data(

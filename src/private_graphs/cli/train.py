@@ -9,13 +9,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
-from private_graphs.cli import options
+from private_graphs.cli import run
 from private_graphs.cli.comparison import PUBLIC_METHODS, Compared
+from private_graphs.cli.options import DATA, AsJson, DataFolder, Mirror, Threads
 from private_graphs.cli.run import (
+    NEEDS_EPSILON,
     STUDY,
     carry_out,
+    checked_epsilon,
     declared_bound,
     load_data,
     named,
@@ -26,7 +29,7 @@ from private_graphs.cli.run import (
 )
 from private_graphs.cli.terminal import number, print_json, print_text, say
 from private_graphs.core.errors import UsageError, counted, suggest
-from private_graphs.core.limits import MOST_SEEDS
+from private_graphs.core.limits import LARGEST_SEED, MOST_SEEDS
 from private_graphs.privacy.checks import check_noise
 
 if TYPE_CHECKING:
@@ -37,89 +40,42 @@ if TYPE_CHECKING:
     from private_graphs.tasks.method import Method
 
 _SETTINGS = {
-    "optimizer": "--optimizer",
-    "splits": "--splits",
-    "visits": "--visits",
-    "learning_rate": "--lr",
-    "epochs": "--epochs",
-    "noise_multiplier": "--noise-multiplier",
-    "dtype": "--dtype",
-    "engine": "--engine",
-    "patience": "--early-stopping",
-}
+    "optimizer": "--optimizer", "splits": "--splits", "visits": "--visits", "epochs": "--epochs",
+    "learning_rate": "--lr", "noise_multiplier": "--noise-multiplier", "dtype": "--dtype",
+    "engine": "--engine", "patience": "--early-stopping",
+}  # fmt: skip
 """Method settings that have a flag of their own."""
 
 
 def train(
-    dataset: Annotated[
-        str,
-        typer.Option(help="Such as cora, synthetic-planetoid (offline), or a graph of your own."),
-    ],
-    features: options.FeatureKind = None,
-    optimizer: Annotated[
-        str | None, typer.Option(help="Default adam.", metavar="sgd|adam")
-    ] = None,
-    protocol: options.ProtocolName = "sound",
-    epsilon: options.Epsilon = None,
-    noise_multiplier: Annotated[
-        float | None, typer.Option(help="Noise in place of --epsilon.")
-    ] = None,
-    method: Annotated[
-        str, typer.Option(help="Such as class_sums; an unknown name lists them.", metavar="NAME")
-    ] = "gcn",
-    scenario: Annotated[
-        str | None,
-        typer.Option(help="What is protected and what is public; default: the method's first.",
-                     metavar="NAME"),
-    ] = None,
-    max_edges: options.MaxEdges = None,
-    splits: Annotated[
-        int | None, typer.Option(help="Random parts of the training graph; default 1.")
-    ] = None,
-    visits: Annotated[
-        options.Visits | None,
-        typer.Option(help="With splits, under sound: per-epoch sum (its own) or Poisson steps."),
-    ] = None,
-    seeds: Annotated[int, typer.Option(help="Number of replicas.", min=1, max=MOST_SEEDS)] = 1,
-    seed: options.FirstSeed = None,
-    lr: Annotated[
-        float | None,
-        typer.Option(help="Learning rate. Default .01; Adam with DP: best of .01 … 100 on the "
-                     "validation nodes."),
-    ] = None,
-    epochs: Annotated[
-        int | None, typer.Option(help="Default 2000 for sgd, 500 for adam.")
-    ] = None,
-    delta: options.Delta = 1e-5,
-    early_stopping: Annotated[
-        bool | None,
-        typer.Option("--early-stopping/--no-early-stopping", help="Only without DP; there the "
-                     "default."),
-    ] = None,
-    more: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A further setting of the method, such as hidden=64; may be "
-                     "given several times.", metavar="NAME=VALUE"),
-    ] = None,
-    mirror: options.Mirror = None,
-    data: options.DataFolder = options.DATA,
-    device: options.Device = "auto",
-    dtype: Annotated[
-        str | None, typer.Option(help="Default float32.", metavar="float32|float64")
-    ] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(help="PyTorch Geometric and Opacus alone, one run after the other, in place "
-                     "of the compiled engine.", metavar="reference"),
-    ] = None,
-    threads: options.Threads = 1,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for runs.parquet, predictions.safetensors, statement.json, "
-                     "job.json, and those of public data alone.", metavar="DIR"),
-    ] = None,
-    as_json: options.AsJson = False,
-) -> None:  # fmt: skip
+    *,
+    dataset: str,
+    features: run.FeatureKind = None,
+    optimizer: str | None = None,
+    protocol: run.ProtocolName = "sound",
+    epsilon: str | None = None,
+    noise_multiplier: float | None = None,
+    method: str = "gcn",
+    scenario: str | None = None,
+    max_edges: run.MaxEdges = None,
+    splits: int | None = None,
+    visits: run.Visits = None,
+    seeds: Annotated[int, Option(min=1, max=MOST_SEEDS)] = 1,
+    seed: Annotated[int | None, Option(min=0, max=LARGEST_SEED)] = None,
+    lr: float | None = None,
+    epochs: int | None = None,
+    delta: run.Delta = 1e-5,
+    early_stopping: bool | None = None,
+    more: Annotated[list[str] | None, Option("--set")] = None,
+    mirror: Mirror = None,
+    data: DataFolder = DATA,
+    device: run.Device = "auto",
+    dtype: str | None = None,
+    engine: str | None = None,
+    threads: Threads = 1,
+    out: Path | None = None,
+    as_json: AsJson = False,
+) -> None:
     """Train one job; print its scores and the privacy that is proved for it.
 
     Datasets are public, and taken as if they were private. --scenario text protects a training node
@@ -140,22 +96,52 @@ def train(
     \b
     private-graphs train --dataset cora --optimizer adam --protocol paper \\
       --epsilon 2 --splits 10 --seeds 5 --seed 0 --mirror DIR --out results/cora
+
+    Args:
+        dataset (str): such as cora, synthetic-planetoid (offline), or a graph of your own.
+        optimizer (sgd|adam): default adam.
+        epsilon (str): privacy budget, or inf for a run without DP.
+        noise_multiplier (float): noise in place of ``epsilon``.
+        method (NAME): such as class_sums; an unknown name lists them.
+        scenario (NAME): what is protected and what is public; default: the method's first.
+        splits (int): random parts of the training graph; default 1.
+        seeds (int): number of replicas.
+        seed (int): first seed; makes the run repeatable, and the guarantee suppose that the seed
+            stays secret.
+        lr (float): learning rate. Default .01; Adam with DP: best of .01 … 100 on the validation
+            nodes.
+        epochs (int): default 2000 for sgd, 500 for adam.
+        early_stopping (bool): only without DP; there the default.
+        more (NAME=VALUE): a further setting of the method, such as hidden=64; may be given several
+            times.
+        dtype (float32|float64): default float32.
+        engine (str): reference: PyTorch Geometric and Opacus alone, one run after the other, in
+            place of the compiled engine.
+        out (folder): folder for runs.parquet, predictions.safetensors, statement.json, job.json,
+            and those of public data alone.
     """
-    job = planned(locals())
+    flags = dict(locals())
+    _report(*_trained(planned(flags), flags), as_json)
+
+
+def _trained(job: Job, flags: dict[str, Any]) -> tuple[JobResult, Compared | None]:
+    """Run a job and its rival on public data alone, save them, and return both."""
     from private_graphs.core.devices import resolve_device
     from private_graphs.methods import method_named
     from private_graphs.running.views import data_view
     from private_graphs.tasks.tasks import SCENARIOS
 
-    proved = method_named(method).protocols[protocol].calibration == "proved"
-    noise_source = "os_entropy" if proved and seed is None else "seeded"
+    data, device, threads, out = (flags[name] for name in ("data", "device", "threads", "out"))
+    proved = method_named(job.method).protocols[job.protocol].calibration == "proved"
+    noise_source = "os_entropy" if proved and flags["seed"] is None else "seeded"
     used = resolve_device(device)
     if out is not None:
         prepare_folder(out)
-    if SCENARIOS[job.scenario].unit == "edge_undirected" and max_edges is None:
-        job = job.model_copy(update={"max_edges": declared_bound(dataset, data)})
-    refuse_without_memory(job, features, data)
-    built = load_data(dataset, features, data_view(job), mirror, data, device, threads)
+    if SCENARIOS[job.scenario].unit == "edge_undirected" and job.max_edges is None:
+        job = job.model_copy(update={"max_edges": declared_bound(job.dataset, data)})
+    refuse_without_memory(job, flags["features"], data)
+    built = load_data(job.dataset, flags["features"], data_view(job), flags["mirror"], data, device,
+                      threads)  # fmt: skip
     job = named(job, built.info.features)
     say(f"{job.name}: {counted(job.n_replicas, 'run')}")
     result = carry_out(job, built, noise_source, used, threads)
@@ -169,7 +155,7 @@ def train(
             save(public, free, out / free.method)
     if out is not None:
         say(f"saved in {out}")
-    _report(result, compared, as_json)
+    return result, compared
 
 
 def planned(flags: dict[str, Any]) -> Job:
@@ -205,20 +191,11 @@ def planned(flags: dict[str, Any]) -> Job:
         )
     start = flags["seed"] or 0
     return Job(
-        study=STUDY,
-        group="train",
-        name="",
-        dataset=flags["dataset"],
-        method=method.name,
-        scenario=scenario,
-        protocol=protocol,
-        settings=settings,
-        epsilons=(epsilon,),
-        seeds=tuple(range(start, start + flags["seeds"])),
-        delta=flags["delta"],
-        choose=choose,
+        study=STUDY, group="train", name="", dataset=flags["dataset"], method=method.name,
+        scenario=scenario, protocol=protocol, settings=settings, epsilons=(epsilon,),
+        seeds=tuple(range(start, start + flags["seeds"])), delta=flags["delta"], choose=choose,
         max_edges=flags["max_edges"],
-    )
+    )  # fmt: skip
 
 
 def _fitting(scenario: str) -> str:
@@ -249,9 +226,9 @@ def _epsilon(method: Method, settings: dict[str, Any], flags: dict[str, Any]) ->
     if noise is not None:
         check_noise(noise)
     if noise is None or method.epsilon_of is None:
-        return options.checked_epsilon(
+        return checked_epsilon(
             epsilon,
-            f"{options.NEEDS_EPSILON}{' or --noise-multiplier' if method.epsilon_of else ''}",
+            f"{NEEDS_EPSILON}{' or --noise-multiplier' if method.epsilon_of else ''}",
         )
     if epsilon is not None:
         raise UsageError("--epsilon and --noise-multiplier exclude each other: give one of them")

@@ -12,13 +12,11 @@ import csv
 import errno
 import hashlib
 import io
-import itertools
 import re
 import shlex
 import zipfile
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -28,21 +26,19 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from private_graphs.core.bounded_files import read_bounded
-from private_graphs.core.errors import UsageError, UserError, naming, suggest, system_code
+from private_graphs.core.errors import UsageError, UserError, suggest
 from private_graphs.core.limits import MOST_LINE_BYTES, MOST_TABLE_BYTES
 from private_graphs.datasets.spelling import NOT_SEEN, looks
 
 _BOM = b"\xef\xbb\xbf"
 _NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 """System errors of a path that leads to no file."""
-_LONGEST_BLOCK = 2**28
-_BLOCK_BYTES, _BLOCK_ROWS = 2**24, 2**14
-"""Bytes of a CSV file, and rows of a Parquet file, that are read at once."""
-_PAGE_BYTES = 2**20
-"""Bytes of a column of Parquet that are read from the disk at once."""
-_BY_PANDAS = (".xlsx", ".jsonl")
+LONGEST_BLOCK = 2**28
+BLOCK_BYTES = 2**24
+"""Bytes of text that are read at once."""
+BY_PANDAS = (".xlsx", ".jsonl")
 """Ends of files that pandas reads, where it has the reader."""
-ENDS = (".csv", ".parquet", *_BY_PANDAS)
+ENDS = (".csv", ".parquet", *BY_PANDAS)
 """Ends of files that are tables."""
 _JOINED = 10
 """Lines like rows in one field from which it may have swallowed them; prose has hardly as many."""
@@ -146,7 +142,7 @@ def read_table(
             wrong number of fields, or lacks a column; names the file and, for CSV, the line.
     """
     if is_frame(path):
-        return _text_table(Path("DataFrame"), "", _from_pandas(Path("DataFrame"), path, roles))
+        return text_table(Path("DataFrame"), "", _from_pandas(Path("DataFrame"), path, roles))
     try:
         data = _content(Path(path))
     except OSError as error:
@@ -165,12 +161,12 @@ def read_table(
     elif (frame := _read_pandas(Path(path), data, encoding)) is not None:
         table, text = _from_pandas(Path(path), frame, roles), None
     else:
-        text = _checked_text(path, data, encoding)
-        delimiter = _delimiter(text, roles)
-        table = _read_csv(path, text, roles, delimiter)
+        text = checked_text(path, data, encoding)
+        delimiter = delimiter_of(text, roles)
+        table = read_csv(path, text, roles, delimiter)
     if table.num_rows == 0 and not may_be_empty:
         raise UserError(f"{path}: has a header but no row, expected at least one")
-    return _text_table(Path(path), sha256, table, text, delimiter)
+    return text_table(Path(path), sha256, table, text, delimiter)
 
 
 def is_frame(table: Any) -> bool:
@@ -178,123 +174,20 @@ def is_frame(table: Any) -> bool:
     return hasattr(table, "iloc") and hasattr(table, "columns")
 
 
-def read_blocks(
-    path: Path | Any, roles: Mapping[str, str], encoding: str = "utf-8"
-) -> Iterator[tuple[OwnTable, float]]:
-    """Yield a table in blocks of rows, each with the share of the file that is read by then.
-
-    Memory is that of a block, whatever the length of a CSV or Parquet file. See ``read_table``.
-    """
-    with nullcontext() if is_frame(path) else naming(path):
-        before = 0.0
-        for block, done in _blocks(path, roles, encoding):
-            rows = block.n_rows
-            for part in _parts(block.path, pa.table(dict(block.columns))):
-                rows -= part.num_rows
-                share = done - (done - before) * rows / max(1, block.n_rows)
-                yield _text_table(block.path, block.sha256, part), share
-            before = done
-
-
-def _blocks(
-    path: Path | Any, roles: Mapping[str, str], encoding: str
-) -> Iterator[tuple[OwnTable, float]]:
-    size = 0 if is_frame(path) or not Path(path).is_file() else Path(path).stat().st_size
-    with open(path, "rb") if size else io.BytesIO() as stream:
-        head = stream.read(4)
-    if head == b"PAR1":
-        yield from _parquet_blocks(Path(path), roles)
-    elif size <= _BLOCK_BYTES or Path(path).suffix in _BY_PANDAS:
-        yield read_table(path, roles, encoding=encoding), 1.0
-    else:
-        try:
-            yield from _csv_blocks(Path(path), roles, encoding, size)
-        except (UserError, UnicodeError, LookupError):
-            if size <= MOST_TABLE_BYTES:  # a longer one is refused for its length alone
-                read_table(path, roles, encoding=encoding)  # names the line in the whole file
-            raise
-
-
-def _parquet_blocks(path: Path, roles: Mapping[str, str]) -> Iterator[tuple[OwnTable, float]]:
-    try:
-        file = pyarrow.parquet.ParquetFile(path, buffer_size=_PAGE_BYTES)
-        meant = _columns_of(path, file.schema_arrow.names, roles)
-        names = list(meant.values())
-        coded = pyarrow.parquet.ParquetFile(path, buffer_size=_PAGE_BYTES, read_dictionary=names)
-        done, total = 0, file.metadata.num_rows
-        if not total:
-            raise UserError(f"{path}: has a header but no row, expected at least one")
-        for group in range(file.num_row_groups):
-            for batch in file.iter_batches(_rows_at_once(coded, group, names), [group], names,
-                                           use_threads=False):  # fmt: skip
-                done += batch.num_rows
-                table = pa.Table.from_batches([batch]).select(names).rename_columns(list(meant))
-                for part in _parts(path, table):
-                    yield _text_table(path, "", part), done / total
-    except (pa.ArrowException, OSError, ValueError) as error:
-        if system_code(error):
-            raise
-        raise UserError(
-            f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]}); write it again"
-        ) from error
-
-
-def _rows_at_once(coded: pyarrow.parquet.ParquetFile, group: int, names: list[str]) -> int:
-    """Return how many rows of a group have the text of a block, were each as long as the mean and
-    the longest text that is stored once for all rows that have it."""
-    import pyarrow.compute as pc
-
-    about = coded.metadata.row_group(group)
-    longest = about.total_byte_size / max(1, about.num_rows)
-    for batch in itertools.islice(coded.iter_batches(1, [group], names, use_threads=False), 1):
-        for column in filter(lambda each: pa.types.is_dictionary(each.type), batch.columns):
-            longest += pc.max(pc.binary_length(column.dictionary)).as_py() or 0
-    return max(1, min(_BLOCK_ROWS, int(_BLOCK_BYTES / max(1, longest))))
-
-
-def _parts(path: Path, table: pa.Table) -> Iterator[pa.Table]:
+def parts(path: Path, table: pa.Table) -> Iterator[pa.Table]:
     """Yield a table in parts that have the text of a block, or one row."""
     size = sum(map(_unpacked_bytes, table.columns))
-    if size <= _BLOCK_BYTES or table.num_rows < 2:
-        if size > _LONGEST_BLOCK:
+    if size <= BLOCK_BYTES or table.num_rows < 2:
+        if size > LONGEST_BLOCK:
             raise UsageError(
-                f"{path}: a row has {size:,} bytes, expected at most {_LONGEST_BLOCK:,}; split the "
+                f"{path}: a row has {size:,} bytes, expected at most {LONGEST_BLOCK:,}; split the "
                 "document, or leave it out"
             )
         yield table
         return
     middle = table.num_rows // 2
-    yield from _parts(path, table.slice(0, middle))
-    yield from _parts(path, table.slice(middle))
-
-
-def _csv_blocks(
-    path: Path, roles: Mapping[str, str], encoding: str, size: int
-) -> Iterator[tuple[OwnTable, float]]:
-    """Yield the rows of a CSV file between line ends outside of quotes, each under the header."""
-    header, delimiter, rest = b"", ",", b""
-    codec = text_codec(encoding)
-    with open(path, "rb") as stream:
-        decoded = codec.incrementaldecoder()
-        while True:
-            piece = stream.read(_BLOCK_BYTES)
-            _require_line_end(path, piece)
-            rest += decoded.decode(piece, final=not piece).encode()
-            rest, whole = (b"", rest) if not piece else _cut(rest)
-            if len(rest) > _LONGEST_BLOCK:
-                raise UsageError(
-                    f"{path}: {len(rest):,} bytes follow without the end of a row, expected at "
-                    f"most {_LONGEST_BLOCK:,}; end each row with a line feed, and close each quote"
-                )
-            if not header and whole:
-                whole = _checked_text(path, whole)
-                delimiter = _delimiter(whole, roles)
-                header, whole = whole[: (end := _header_end(whole))], whole[end:]
-            if whole.strip():
-                table = _read_csv(path, header + whole, roles, delimiter)
-                yield _text_table(path, "", table), stream.tell() / size
-            if not piece:
-                return
+    yield from parts(path, table.slice(0, middle))
+    yield from parts(path, table.slice(middle))
 
 
 def text_codec(encoding: str) -> codecs.CodecInfo:
@@ -303,31 +196,9 @@ def text_codec(encoding: str) -> codecs.CodecInfo:
     return codecs.lookup(encoding)
 
 
-def _header_end(data: bytes) -> int:
-    """Return where the first line ends that is outside of quotes."""
-    quotes = end = 0
-    while quotes % 2 or not end:
-        before, end = end, data.find(b"\n", end) + 1
-        if not end:
-            return len(data)
-        quotes += data.count(b'"', before, end)
-    return end
-
-
-def _cut(data: bytes) -> tuple[bytes, bytes]:
-    """Return what comes after the last line end outside of quotes, and what comes before it."""
-    quotes, end = data.count(b'"'), len(data)
-    while (start := data.rfind(b"\n", 0, end)) >= 0:
-        quotes -= data.count(b'"', start, end)  # those after a later line end are counted
-        end = start
-        if quotes % 2 == 0:
-            return data[end + 1 :], data[: end + 1]
-    return data, b""
-
-
 def _read_pandas(path: Path, data: bytes, encoding: str) -> Any | None:
     """Return a sheet or JSON lines as a DataFrame; None for other files, or without the reader."""
-    if path.suffix not in _BY_PANDAS:
+    if path.suffix not in BY_PANDAS:
         return None
     try:
         import pandas as pd
@@ -346,7 +217,7 @@ def _read_pandas(path: Path, data: bytes, encoding: str) -> Any | None:
 
 
 def _from_pandas(path: Path, frame: Any, roles: Mapping[str, str]) -> pa.Table:
-    meant = _columns_of(path, [str(name) for name in frame.columns], roles)
+    meant = columns_of(path, [str(name) for name in frame.columns], roles)
     try:
         chosen = frame.set_axis([str(name) for name in frame.columns], axis=1)
         table = pa.Table.from_pandas(chosen[list(meant.values())], preserve_index=False)
@@ -358,7 +229,7 @@ def _from_pandas(path: Path, frame: Any, roles: Mapping[str, str]) -> pa.Table:
     return table.rename_columns(list(meant))
 
 
-def _text_table(
+def text_table(
     path: Path, sha256: str, table: pa.Table, text: bytes | None = None, delimiter: str = ","
 ) -> OwnTable:
     columns = {name: _as_text(path, name, table.column(name)) for name in table.column_names}
@@ -375,13 +246,13 @@ def column_names(path: Path, encoding: str = "utf-8") -> list[str]:
             return [str(name) for name in frame.columns]
         if data[:4] == b"PAR1":
             return pyarrow.parquet.ParquetFile(pa.BufferReader(data)).schema_arrow.names
-        text = _checked_text(path, data, encoding)
+        text = checked_text(path, data, encoding)
         return max((next(_rows(text, delimiter), (0, []))[1] for delimiter in _DELIMITERS), key=len)
     except (UserError, OSError, ValueError, csv.Error, pa.ArrowException):
         return []
 
 
-def _columns_of(path: Path, columns: list[str], roles: Mapping[str, str]) -> dict[str, str]:
+def columns_of(path: Path, columns: list[str], roles: Mapping[str, str]) -> dict[str, str]:
     """Return, for each name, the column among ``columns`` that it refers to.
 
     An exact match wins; otherwise a name matches up to invisible characters around it.
@@ -439,7 +310,7 @@ def _column_hint(role: str, name: str, columns: list[str]) -> str:
 def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table:
     try:
         file = pyarrow.parquet.ParquetFile(pa.BufferReader(data))
-        meant = _columns_of(path, file.schema_arrow.names, roles)
+        meant = columns_of(path, file.schema_arrow.names, roles)
         names = list(meant.values())
         for name in names:  # the library asks for the parts of lists under other names
             _require_readable(path, name, file.schema_arrow.field(name).type)
@@ -459,7 +330,7 @@ def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table
                 f"{MOST_TABLE_BYTES:,}; give a smaller table"
             )
         # in parts, as the text of one array is bounded
-        return pa.concat_tables(_parts(path, table.rename_columns(list(meant))))
+        return pa.concat_tables(parts(path, table.rename_columns(list(meant))))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise UserError(
             f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]}); write it again"
@@ -496,11 +367,11 @@ def _content(path: Path) -> bytes:
         with open(path, "rb") as stream:  # a piece at a time, as the whole may not fit
             head = stream.peek(4)[:4]
             while head != b"PAR1" and len(piece := stream.read(MOST_LINE_BYTES)) == MOST_LINE_BYTES:
-                _require_line_end(path, piece)
+                require_line_end(path, piece)
     return read_bounded(path, MOST_TABLE_BYTES)
 
 
-def _require_line_end(path: Path, piece: bytes) -> None:
+def require_line_end(path: Path, piece: bytes) -> None:
     """Raise UsageError for a piece that is longer than any line may be, without a line end."""
     if len(piece) >= MOST_LINE_BYTES and b"\n" not in piece and b"\r" not in piece:
         raise UsageError(
@@ -509,7 +380,7 @@ def _require_line_end(path: Path, piece: bytes) -> None:
         )
 
 
-def _delimiter(data: bytes, roles: Mapping[str, str]) -> str:
+def delimiter_of(data: bytes, roles: Mapping[str, str]) -> str:
     """Return the separator under which the header has most of the columns, else most fields."""
     names = {name.strip(NOT_SEEN) for name in roles.values()}
 
@@ -520,7 +391,7 @@ def _delimiter(data: bytes, roles: Mapping[str, str]) -> str:
     return max(_DELIMITERS, key=found)
 
 
-def _checked_text(path: Path, data: bytes, encoding: str = "utf-8") -> bytes:
+def checked_text(path: Path, data: bytes, encoding: str = "utf-8") -> bytes:
     """Return a CSV file in UTF-8 without BOM; UserError unless it is in ``encoding``."""
     if encoding not in ("utf-8", "utf_8"):
         try:
@@ -560,11 +431,11 @@ def _checked_text(path: Path, data: bytes, encoding: str = "utf-8") -> bytes:
     return data
 
 
-def _read_csv(path: Path, data: bytes, roles: Mapping[str, str], delimiter: str) -> pa.Table:
+def read_csv(path: Path, data: bytes, roles: Mapping[str, str], delimiter: str) -> pa.Table:
     from pyarrow import csv as arrow_csv
 
     header = next(row for _, row in _rows(data, delimiter))
-    meant = _columns_of(path, header, roles)
+    meant = columns_of(path, header, roles)
     names = list(meant.values())
     if data.count(b'"') % 2:  # an unclosed quote would swallow the rest of the file
         _check_rows(path, data, len(header), delimiter)
@@ -572,7 +443,7 @@ def _read_csv(path: Path, data: bytes, roles: Mapping[str, str], delimiter: str)
         table = arrow_csv.read_csv(
             pa.BufferReader(data),
             read_options=arrow_csv.ReadOptions(
-                block_size=min(len(data), _LONGEST_BLOCK),
+                block_size=min(len(data), LONGEST_BLOCK),
                 use_threads=False,  # a thread pool that is busy at exit can abort the process
             ),
             parse_options=arrow_csv.ParseOptions(newlines_in_values=True, delimiter=delimiter),

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -40,56 +40,63 @@ def declare(
     max_per_unit: int | None = None,
     public: str | None = None,
     public_files: str | Path | None = None,
-    classes: str | Sequence[str] = (),
-    test_share: float | None = None,
-    delta: float | None = None,
-    budget: float | None = None,
     vocabulary: str | Path | None = None,
     model: str | Path | None = None,
-    encoding: str | None = None,
-    unknown_edges: str | None = None,
+    classes: str | Sequence[str] = (),
+    test_share: float | None = None,
+    budget: float | None = None,
+    delta: float | None = None,
+    encoding: str = "utf-8",
+    unknown_edges: Literal["refuse", "drop"] = "refuse",
     drop_empty: bool = False,
-    source: str | None = None,
-    target: str | None = None,
+    source: str = "source",
+    target: str = "target",
     max_edges: int | None = None,
     data: str | Path = DATA,
 ) -> Declared:
-    """Declare a table of documents: whom a guarantee protects, what is public, what may be spent.
+    """Declare private documents: whom a guarantee protects, what is public, what may be spent.
 
-    Writes the declaration, and returns counts for the owner. Documents without a label are kept:
-    they are protected and predicted. Of a DataFrame a copy that only you can read is kept beside
-    the declaration, as ``classify`` reads it again.
+    Nothing is public unless you say so, and nothing is trained. Documents without a class are kept:
+    they are protected, and get predictions. Read docs/your-own-graph.md first.
 
     Args:
-        name (str): name of the declaration: lower-case letters, digits.
-        nodes (path or DataFrame): table of documents: CSV, Parquet, JSON lines or a sheet.
-        text (str or list of str): columns with text.
-        label (str): column with the class; cells may be empty.
-        edges (path or DataFrame): table of links between documents; those of private documents are
-            not read.
-        id (str): column with the ids, which are public.
-        unit (str): column with the person whom a document belongs to; None protects documents.
-        max_per_unit (int): documents kept of one person, at least 1; by default 5.
-        public (str): column that says ``yes`` for public documents; None: nobody is public.
-        public_files (path): folder with tables of further, public documents.
+        name (str): name for the documents: lower-case letters, digits.
+        nodes (path or DataFrame): table of documents: CSV (fields between commas, semicolons or
+            tabs), Parquet, JSON lines or a sheet.
+        text (list of str): columns with text, such as title,body.
+        label (column): column with the class; may be empty.
+        edges (path or DataFrame): table of links. Those among public documents tell how much
+            ``predict`` can read off links; those of private ones are not read.
+        id (column): column with the ids, which are public.
+        unit (column): column with the person whom a document belongs to: persons are protected. By
+            default each document is.
+        max_per_unit (int): documents that are kept of one person, at least 1; by default 5.
+        public (column): column that says yes for public documents; by default nobody is public.
+        public_files (folder): folder with tables of further, public documents.
+        vocabulary (path): public list of words, made without these documents: others are not read.
+            By default all words are, or those of public documents.
+        model (path): public model that reads the texts in place of words, trained on others: a
+            folder (BERT, sentence-transformers), a fastText .bin file, or a name such as
+            bert-base-multilingual-cased.
         classes (list of str): names of the classes; by default those of public documents.
-        test_share (float): share of the units that only test, 0 to .5; by default .2, from 3,000
-            units on .1, and 0 with public documents.
-        delta (float): δ of all ε; by default the largest power of ten up to 1/(10 n) for n units.
-        budget (float): largest ε that anybody's documents may spend over all releases.
-        vocabulary (path): public list of words, made without these documents.
-        model (str or path): public model that reads the texts in place of words: a folder (BERT,
-            sentence-transformers), a fastText file, or a name of the download rules.
-        encoding (str): encoding of CSV files; by default UTF-8.
-        unknown_edges (str): ``refuse`` or ``drop`` links to ids that no document has.
-        drop_empty (bool): whether to leave out documents without text.
-        source, target (str): columns of the links; by default these names.
-        max_edges (int): where all documents are public, a bound on the number of links that is
-            known without looking at them; it protects the links.
+        test_share (float): share of the documents or persons that only answer whether the release
+            was worth it, 0 to .5; by default .2, from 3,000 on .1; 0 where you have tests of your
+            own. With public documents these test.
+        budget (float): largest ε that anybody's documents may spend: a release may ask for at most
+            what is left.
+        delta (float): δ of every guarantee; by default the largest power of ten up to 1/(10 n), n
+            units.
+        encoding (str): encoding of CSV files, such as latin-1.
+        unknown_edges (str): what is done with links to ids that no document has.
+        drop_empty (bool): leave out documents without text.
+        source, target (column): column of the links.
+        max_edges (int): where all documents are public, the links are protected: a public bound on
+            their number, known without looking at them.
         data (path): folder of raw files; declarations and the ledger lie beside it.
 
     Returns:
-        Declared: what is protected, public and dropped, for the owner alone.
+        Declared: what is protected, public and dropped, for the owner alone. Of a DataFrame a copy
+        that only you can read is kept beside the declaration, as ``classify`` reads it again.
 
     Example:
         >>> declare("letters", nodes="letters.csv", text=["title", "text"],
@@ -99,32 +106,27 @@ def declare(
     Raises:
         UserError: tables that cannot be used, with file and line.
     """
+    return _declare(dict(locals()))
+
+
+def _declare(fields: dict[str, Any]) -> Declared:
+    """Make a declaration of the parameters of ``declare``, check it on its tables, and write it."""
     from private_graphs.datasets.own import OWN_FOLDER
     from private_graphs.datasets.registry import dataset_names
 
-    data = Path(data)
+    data, name, model, vectors = Path(fields.pop("data")), fields["name"], fields["model"], None
     if name in dataset_names([name], data.parent / OWN_FOLDER):
         raise UsageError(f"{name!r} is the name of another dataset; choose another name")
-    vectors = None
     if model:
         from private_graphs.documents.vectors import ModelVectors
 
         vectors = ModelVectors.find(str(model), data)
+        fields |= {"model": str(model), "model_sha256": vectors.digest}
     with ExitStack() as copies:  # of DataFrames: they go where the declaration is refused
-        nodes, edges = (_stored(table, name, role, data, copies)
-                        for table, role in ((nodes, "nodes"), (edges, "edges")))  # fmt: skip
-        spec = checked(
-            dict(
-                name=name, nodes=nodes, edges=edges, text=_columns(text, Path(nodes), encoding),
-                label=label, id=id, unit=unit, max_per_unit=max_per_unit, public=public,
-                public_files=public_files, classes=_names(classes), test_share=test_share,
-                delta=delta, budget=budget, vocabulary=vocabulary, model=model and str(model),
-                model_sha256=vectors and vectors.digest, encoding=encoding,
-                unknown_edges=unknown_edges, drop_empty=drop_empty, source=source,
-                target=target, max_edges=max_edges,
-            )
-        )  # fmt: skip
-        answer = _declared(spec, data, vectors)
+        for role in ("nodes", "edges"):
+            fields[role] = _stored(fields[role], name, role, data, copies)
+        fields["text"] = _columns(fields["text"], Path(fields["nodes"]), fields["encoding"])
+        answer = _declared(checked(fields | {"classes": _names(fields["classes"])}), data, vectors)
         copies.pop_all()
     return answer
 

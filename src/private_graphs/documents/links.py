@@ -24,6 +24,7 @@ from private_graphs.documents.earlier import earlier_releases, people_of
 from private_graphs.documents.hashing import PublicWords
 from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.documents.link_tables import read_links
+from private_graphs.documents.rivals import public_quality
 from private_graphs.documents.tables import KNOWN, PUBLIC, TEST, TRAINING, Documents
 from private_graphs.documents.unit_sums import Terms, mu_of
 from private_graphs.mechanisms.door import Door
@@ -145,7 +146,7 @@ class PlannedVotes:
         majority = int(np.bincount(self.task.train_labels).argmax())
         predicted, classes = outcome.test_predictions, self.docs.classes
         rows = self.order[self.task.n_train :]
-        quality = release.public_quality(classes, self._asked, predicted, majority, free)
+        quality = public_quality(classes, self._asked, predicted, majority, free)
         return release.Drawn(
             quality and replace(quality, of="links"),
             None,

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from private_graphs.core.errors import UsageError, counted, listed, naming
+from private_graphs.core.errors import (
+    UsageError,
+    UserError,
+    counted,
+    listed,
+    naming,
+    require_text,
+    system_error_text,
+)
 from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.private_files import private_path
 from private_graphs.core.spreadsheets import table_text
-from private_graphs.datasets import own_tables
+from private_graphs.datasets import own_tables, table_blocks
+from private_graphs.documents.declaration import DATA
 from private_graphs.documents.model import ReleasedModel
+from private_graphs.documents.model_file import load
 from private_graphs.documents.prediction import ClassUse, Predictions
 
 LEAST_EPSILON = 2.0
@@ -29,7 +40,7 @@ def read_new(
     read = {"id": id} | own_tables.text_roles(text)
     roles = {f"{role}{own_tables.OF_MODEL}": column for role, column in read.items()}
     roles |= {"label": label} if label else {}
-    for block, done in own_tables.read_blocks(path, roles, encoding):
+    for block, done in table_blocks.read_blocks(path, roles, encoding):
         table = block.trimmed(id, *([label] if label else []))
         columns = [table.cells(name) for name in text]
         texts = ["\n".join(parts) for parts in zip(*columns, strict=True)]
@@ -120,3 +131,215 @@ def use_words(used: Sequence[ClassUse], empty: int) -> list[str]:
     if empty:
         lines.append(f"{counted(empty, 'document')} without a word that the model knows: no class")
     return lines
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Result of ``predict``."""
+
+    ids: list[str]
+    classes: list[str]
+    """Empty for a text without a word that the model knows."""
+    scores: np.ndarray
+    """(documents,) probability of the predicted class under the model; NaN without one."""
+    unknown: float | None
+    """Share of words that the model does not know; None where all words are read."""
+    accuracy: float | None
+    """Share of right answers among documents whose label is a class; None if there is none."""
+    protected: int | None
+    """Number of documents that a release in the ledger protects; None without a ledger, and where
+    it cannot be read."""
+    unread: str
+    """Why the ledger cannot be read; empty where it can, and without one."""
+    out: Path | None
+    empty: int = 0
+    """Number of documents without a word that the model knows."""
+    used: tuple[ClassUse, ...] = ()
+    """How often each class was predicted, beside the released shares."""
+    linked: int | None = None
+    """Number of documents with a link to a public one; None where no links were read."""
+    votes: bool = False
+    """Whether the release can read links to its public documents."""
+    label: str | None = None
+    """Column that was read for true classes."""
+
+    @property
+    def links_read(self) -> str:
+        """What was done with links; empty where the release can read none."""
+        if not self.votes:
+            return ""
+        if self.linked is None:
+            return (
+                "by their words alone: give links to the public documents of the release with "
+                "--edges (edges= in Python)"
+            )
+        rest = len(self.ids) - self.linked
+        return (
+            f"{self.linked:,} of {counted(len(self.ids), 'document')} with a link to a public one, "
+            f"which votes; the other {rest:,} by their words alone"
+        )
+
+    @property
+    def warning(self) -> str:
+        """What the owner of the documents has to know before the classes are given away."""
+        held = "" if self.protected is None else (
+            f"; the ledger protects {self.protected:,} of these {len(self.ids):,} ids"
+        )  # fmt: skip
+        if self.unread:
+            held = f"; how many of these ids are protected is not known: {self.unread}"
+        read = "text" if self.linked is None else "text and links"
+        return f"each class is an exact function of its {read}, which no epsilon covers{held}"
+
+    def lines(self) -> list[str]:
+        """Return what the command prints."""
+        where = f" in {self.out}" if self.out else ""
+        lines = [f"{counted(len(self.ids), 'document')} classified{where}", self.warning]
+        lines += [self.links_read] if self.votes else []
+        lines += use_words(self.used, self.empty) if self.used else []
+        if self.unknown is not None:
+            lines.append(f"{100 * self.unknown:.1f} % of their words are unknown to the model")
+        if self.accuracy is not None:
+            lines.append(
+                f"{100 * self.accuracy:.1f} % of those with a class are right: an exact number "
+                "about these documents, not to be given away if they are private"
+            )
+        elif self.label is not None:
+            lines.append(f"no label in {self.label!r} is a class of the model: nothing to count")
+        return lines
+
+    def document(self) -> dict[str, Any]:
+        """Return what ``--json`` prints: nothing about a single document."""
+        return {
+            "documents": len(self.ids), "linked": self.linked, "unknown": self.unknown,
+            "accuracy": self.accuracy, "protected": self.protected, "empty": self.empty,
+            "classes": list(map(vars, self.used)), "warning": self.warning, "out": str(self.out),
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def predict(
+    release: str | Path,
+    *,
+    nodes: str | Path | Any,
+    out: str | Path | None = None,
+    label: str | None = None,
+    edges: str | Path | None = None,
+    source: str = "source",
+    target: str = "target",
+    model: str | Path | None = None,
+    shares: str | Mapping[str, float] | None = None,
+    encoding: str = "utf-8",
+    data: str | Path = DATA,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Predicted:
+    """Classify new documents with a released model: no ε is spent, no other file is needed.
+
+    ``out`` has the class of each document, its score, and the scores of all classes. A score is the
+    probability of a class if words are drawn one by one: on prose it is about right, and too sure
+    where words depend on each other. A text without a word that the model knows gets no class.
+
+    If the release was declared with a public model, that is needed too. If it was declared with
+    links and public documents, ``edges`` takes the links of new documents to these: each adds the
+    log-odds of its class. Documents without one are classified by their words alone. Each class is
+    an exact function of its text and these links, which no ε covers: the file is readable by you
+    alone, and is not to be given away if the texts are protected. The result says how many of these
+    ids a release in the ledger protects.
+
+    Args:
+        release (path): folder release that ``classify`` wrote.
+        nodes (path or DataFrame): table of new documents, with ids and texts; it is read in blocks,
+            so that its length costs time and no memory.
+        out (file): CSV with id, class and scores.
+        label (column): column with true classes, to count right answers.
+        edges (path): table of links of new documents to public ones of the release, which vote;
+            other links are not used; by default texts alone are read.
+        source, target (column): as in ``declare``.
+        model (path): folder or file of the public model that reads texts, if the release names one
+            that is not below ``data``.
+        shares (dict of str to float): shares of the classes among the new documents, in place of
+            those of the release; for releases of ε 2 and more. Rare classes are found more often,
+            and some documents of the others are lost.
+        encoding (str): as in ``declare``.
+        data (path): folder of raw files, as in ``declare``.
+        progress (callable): gets the number of finished documents and of all.
+
+    Returns:
+        Predicted: ids, classes, and (documents,) probabilities of the predicted classes.
+
+    Example:
+        >>> predict("january/release", nodes="new.csv", out="classes.csv")  # doctest: +SKIP
+
+    Raises:
+        UserError: no model in the folder, a table that cannot be used, an ``out`` that has anything
+            but predictions or lies in a release, or ``edges`` where the
+            release has no public documents whose links tell classes apart.
+    """
+    shares = _shares(shares)
+    require_text(label=label, source=source, target=target, shares=",".join(shares or ()))
+    if out is not None:
+        from private_graphs.documents.ledger import BudgetLedger
+
+        BudgetLedger(Path(data)).refuse(Path(out))
+    released = load(release, model=model, data=data)
+    nodes = nodes if own_tables.is_frame(nodes) else Path(nodes)
+    links = None
+    if edges is not None:
+        if released.neighbours is None:
+            raise UsageError(
+                f"--edges: the release in {release} reads no links: it was made without links "
+                "among public documents, or they do not tell classes apart; leave --edges out"
+            )
+        links = released.neighbours.read(Path(edges), source, target, encoding)
+    linked = 0
+    found = Predictions(released, declared_prior(released, shares))
+    tables = [Path(table) for table in (nodes, edges)
+              if table is not None and not own_tables.is_frame(table)]  # fmt: skip
+    # before the ledger is asked
+    with written_to(found, None if out is None else Path(out), tables):
+        for ids, texts, labels, done in read_new(
+            nodes, released.text, released.id, label, encoding
+        ):
+            votes = None
+            if links is not None:
+                votes, n_linked = links.of(ids)
+                linked += n_linked
+            found.add(ids, texts, labels, votes)
+            progress(int(1000 * done), 1000)
+    protected, unread = _protected(found.ids, Path(data))
+    known, words = found.words.tolist()
+    return Predicted(
+        found.ids, found.classes, np.concatenate(found.scores),
+        1 - known / max(1, words) if released.features.words else None,
+        found.right / found.labelled if found.labelled else None, protected, unread,
+        Path(out) if out else None, found.empty, found.used,
+        None if links is None else linked,
+        released.neighbours is not None, label,
+    )  # fmt: skip
+
+
+def _shares(shares: str | Mapping[str, float] | None) -> Mapping[str, float] | None:
+    """Return shares of classes, also of NAME=SHARE between commas."""
+    if not isinstance(shares, str):
+        return shares
+    numbers: dict[str, float] = {}
+    for part in shares.split(","):
+        name, _, number = part.rpartition("=")
+        try:
+            numbers[name.strip()] = float(number)
+        except ValueError:
+            raise UsageError(
+                f"--shares: {part!r} is no share of a class; expected NAME=NUMBER between commas"
+            ) from None
+    return numbers
+
+
+def _protected(ids: list[str], data: Path) -> tuple[int | None, str]:
+    """Return how many ids the ledger protects; where it cannot be read None, and why."""
+    from private_graphs.documents.ledger import BudgetLedger
+
+    try:
+        return BudgetLedger(data).count_protected(ids), ""
+    except (OSError, UserError) as error:
+        return None, system_error_text(error) if isinstance(error, OSError) else str(error)

@@ -10,12 +10,12 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from private_graphs.core.bounded_files import parsed_json, read_bounded
-from private_graphs.core.entropy import fresh_bytes
+from private_graphs.core.entropy import fresh_bytes, published_fingerprint
 from private_graphs.core.errors import (
     UsageError,
     UserError,
@@ -50,6 +50,7 @@ from private_graphs.documents.answers import (
     size_words,
 )
 from private_graphs.documents.declaration import (
+    DATA,
     Declaration,
     changes_of,
     delta_of,
@@ -66,7 +67,6 @@ from private_graphs.documents.prediction import score_columns
 from private_graphs.documents.tables import PUBLIC, TEST, TRAINING, Documents, read_documents
 from private_graphs.documents.unit_sums import (
     FEWEST_TEXTS,
-    Counts,
     PublicTexts,
     Sums,
     Terms,
@@ -405,6 +405,7 @@ class PlannedRelease:
         training, public = self.training, self.public
         if public is None or free is None:
             return None
+        from private_graphs.documents.rivals import public_quality
 
         def scores(taught: Terms, texts: Sequence[str]) -> np.ndarray:
             weights, _ = training.read_out(noisy, training.public_sums(taught))
@@ -499,35 +500,41 @@ def classify(
     *,
     epsilon: float,
     method: str | None = None,
-    scenario: str = "text",
+    scenario: Literal["text", "edges"] = "text",
     out: str | Path | None = None,
     dry_run: bool = False,
     force: bool = False,
-    data: str | Path = Path("data/raw"),
     contact: str = "",
-    device: str = "auto",
+    device: Literal["auto", "cpu", "cuda"] = "auto",
+    data: str | Path = DATA,
     say: Callable[[str], None] = lambda line: None,
     command: str = "private_graphs.classify",
 ) -> Classified:
-    """Train a classifier of declared documents with one private release, and write its files.
+    """Train one classifier with a proved guarantee; say whether private data were worth it.
 
-    The tables are read and checked first, for their ids; the ledger is written before anything is
-    computed from a private text, label or link.
+    One private release of the documents that ``declare`` names, within their budget. The ledger is
+    written before anything is computed from a private text, label or link; over the budget nothing
+    is drawn (exit code 3 of the command). Every call is a further release: fix the settings
+    beforehand. Published graphs are trained on by the command ``train``.
+
+    word_sums: one noisy sum of words for each class, weighed as these sums allow. class_sums: one
+    noisy sum of rows for each class. dp_linear: noisy gradient steps; better where each class has
+    thousands of documents of few distinct words.
 
     Args:
-        name (str): a declaration.
+        name (str): name of declared documents.
         epsilon (float): ε of this release, above 0.
-        method (str): ``word_sums``, ``class_sums`` or ``dp_linear``; None chooses by the
-            declaration.
-        scenario (str): ``text`` protects documents, ``edges`` the links between public ones.
-        out (path): folder for ``release`` and ``private``; None writes no files.
-        dry_run (bool): whether only to return what would be spent: nothing is computed from private
-            texts, labels or links, and nothing is drawn.
-        force (bool): whether to overwrite an earlier run in ``out``, or to pay again where an
-            interrupted one cannot be continued; what was spent stays spent.
-        data (path): folder of raw files, as in ``declare``.
+        method (word_sums|class_sums|dp_linear): by default word_sums for words, class_sums for
+            texts that a model reads and beside 200 public texts without a class.
+        scenario (str): what is protected: documents, or the links between public ones.
+        out (folder): folder for release (model, statement, one page: may be given away) and private
+            (predictions of your documents: not to be given away).
+        dry_run (bool): show what would be spent; use no private label, draw nothing.
+        force (bool): overwrite an earlier run in ``out``, or pay again where one cannot be
+            continued; what was spent stays spent.
         contact (str): whom the page of the release names.
-        device (str): ``auto``, ``cpu`` or ``cuda``, where a model reads texts.
+        device (str): where a model reads texts.
+        data (path): folder of raw files, as in ``declare``.
         say (callable): gets one line per step, by default nothing is printed.
         command (str): name of the caller in messages.
 
@@ -547,12 +554,10 @@ def classify(
         UserError: files that cannot be used, an earlier run in ``out``, a ledger that was lost, or
             another process that makes this release.
     """
-    from private_graphs.documents.files import page, refuse_folders, state_in, write_run
-
     data = Path(data)
     require_text(contact=contact)
-    spec = needed(name, data)
     _check_request(method, scenario, epsilon)
+    spec = needed(name, data)
     with (
         paid(name, epsilon) as payment,
         nullcontext(Path()) if dry_run else _reserved(out) as folder,
@@ -572,53 +577,86 @@ def classify(
             if device == "cuda" and spec.model is None:
                 say("--device cuda has no effect: no model reads these texts, and words are hashed "
                     "and counted on the CPU")  # fmt: skip
-            account = plan.people, plan.delta, plan.costs, plan.links
-            base: dict[str, Any] = dict(
-                name=name, method=method, epsilon=epsilon, delta=plan.delta, unit=plan.unit_name,
-                units=plan.protected, budget=spec.budget,
-            )  # fmt: skip
-            free = plan.free_rows()
+            release = _PaidRelease(name, method, plan, ledger, noise, plan.free_rows())
             if dry_run:
-                before, after = (charged_account(ledger.entries(), *account, asked=asked)
-                                 for asked in (False, True))  # fmt: skip
-                return Classified(
-                    **base, linked=plan.facts, spent_before=before.spent, spent=after.spent,
-                    quality=None, statement=None, release=None, private=None,
-                    plan=(*plan.lines(before, after, free), *([_PAID] if noise.release else [])),
-                )  # fmt: skip
-            statement = plan.statement(method, noise.derived("fingerprint"))
-            _refuse_earlier(folder, force, statement.statement_id if noise.release else None)
-            if (seen := state_in(folder, ledger.folder)) is not None:
-                ledger.check(seen)
-            room = plan.room
-            _refuse_shared(folder, ledger)
-            refuse_folders(folder)
-            result = partial(
-                Classified, **base, statement=statement.model_dump(mode="json"),
-                release=folder / "release", private=folder / "private" if room[1:] else None,
+                return release.planned()
+            return release.made(folder, force, contact, say, command)
+
+
+@dataclass(frozen=True, eq=False)
+class _PaidRelease:
+    """A planned release, with the ledger that it is charged to and the key of its noise."""
+
+    name: str
+    method: str
+    plan: PlannedRelease | PlannedVotes
+    ledger: BudgetLedger
+    noise: NoiseKey
+    free: dict[str, np.ndarray] | None
+    """Answers by public data alone; None without any."""
+
+    def accounts(self, entries: Sequence[RecordedRelease]) -> tuple[Account, Account]:
+        """Return what was spent by some releases, and what is spent with this one."""
+        plan = self.plan
+        account = plan.people, plan.delta, plan.costs, plan.links
+        before, after = (charged_account(entries, *account, asked=asked) for asked in (False, True))
+        return before, after
+
+    def result(self, **values: Any) -> Classified:
+        """Return the result with what is known of every release."""
+        plan = self.plan
+        return Classified(
+            name=self.name, method=self.method, epsilon=plan.epsilon, delta=plan.delta,
+            unit=plan.unit_name, units=plan.protected, budget=plan.spec.budget, **values,
+        )  # fmt: skip
+
+    def planned(self) -> Classified:
+        """Return what the release would cost: nothing is drawn."""
+        before, after = self.accounts(self.ledger.entries())
+        lines = self.plan.lines(before, after, self.free)
+        return self.result(
+            linked=self.plan.facts, spent_before=before.spent, spent=after.spent, quality=None,
+            statement=None, release=None, private=None,
+            plan=(*lines, *([_PAID] if self.noise.release else [])),
+        )  # fmt: skip
+
+    def made(
+        self, folder: Path, force: bool, contact: str, say: Callable[[str], None], command: str
+    ) -> Classified:
+        """Charge the release, draw it, and write its files; try before what may fail."""
+        from private_graphs.documents.files import page, refuse_folders, state_in, write_run
+
+        plan, ledger, noise = self.plan, self.ledger, self.noise
+        spec, docs = plan.spec, plan.docs
+        statement = plan.statement(self.method, noise.derived("fingerprint"))
+        _refuse_earlier(folder, force, statement.statement_id if noise.release else None)
+        if (seen := state_in(folder, ledger.folder)) is not None:
+            ledger.check(seen)
+        room = plan.room
+        _refuse_shared(folder, ledger)
+        refuse_folders(folder)
+        result = partial(
+            self.result, statement=statement.model_dump(mode="json"), release=folder / "release",
+            private=folder / "private" if room[1:] else None,
+        )  # fmt: skip
+        page(result(spent_before=0.0, spent=plan.epsilon, quality=None, linked=plan.facts),
+             statement, spec, docs.classes, contact, "date")  # fmt: skip
+        with rehearsed(folder, room):
+            _charge(ledger, plan, noise, say, command=command, graph=self.name, method=self.method)
+            what = "links" if plan.links else "documents"
+            read_by = f", read by {Path(spec.model).name}," if spec.model else ""
+            say(f"adding up the private {what}{read_by} under noise")
+            drawn = _draw(plan, self.free, ledger, noise, self.name)
+            entries = BudgetLedger(ledger.data).entries()
+            index = [entry.release for entry in entries].index(noise.release)
+            before, after = self.accounts(entries[:index])
+            answer = result(
+                spent_before=before.spent, spent=after.spent, quality=drawn.quality,
+                sizes=drawn.sizes, linked=drawn.linked,
             )  # fmt: skip
-            page(result(spent_before=0.0, spent=epsilon, quality=None, linked=plan.facts),
-                 statement, spec, docs.classes, contact, "date")  # fmt: skip
-            with rehearsed(folder, room):
-                _charge(ledger, plan, noise, spec, docs, say, command=command, graph=name,
-                        method=method)  # fmt: skip
-                what = "links" if plan.links else "documents"
-                read_by = f", read by {Path(spec.model).name}," if spec.model else ""
-                say(f"adding up the private {what}{read_by} under noise")
-                drawn = _draw(plan, free, ledger, noise, name)
-                entries = BudgetLedger(data).entries()
-                index = [entry.release for entry in entries].index(noise.release)
-                spent_before, spent = (charged_account(entries[:index], *account, asked=asked).spent
-                                       for asked in (False, True))  # fmt: skip
-                found = result(
-                    spent_before=spent_before, spent=spent, quality=drawn.quality,
-                    sizes=drawn.sizes, linked=drawn.linked,
-                )  # fmt: skip
-                write_run(
-                    found, statement, drawn, docs, spec, contact, entries[index], ledger.folder
-                )
-                ledger.finish(noise.release, statement=statement.statement_id)
-            return found
+            write_run(answer, statement, drawn, docs, spec, contact, entries[index], ledger.folder)
+            ledger.finish(noise.release, statement=statement.statement_id)
+        return answer
 
 
 def _check_request(method: str | None, scenario: str, epsilon: float) -> None:
@@ -660,8 +698,8 @@ def _draw(
 
 
 def _charge(
-    ledger: BudgetLedger, plan: PlannedRelease | PlannedVotes, noise: NoiseKey, spec: Declaration,
-    docs: Documents, say: Callable[[str], None], **words: str,
+    ledger: BudgetLedger, plan: PlannedRelease | PlannedVotes, noise: NoiseKey,
+    say: Callable[[str], None], **words: str,
 ) -> None:  # fmt: skip
     """Charge a release to the ledger, unless it is charged already and continued."""
     if noise.release:
@@ -673,13 +711,12 @@ def _charge(
             "charged")  # fmt: skip
 
     def check(entries: list[RecordedRelease]) -> None:
-        require_current(spec, ledger.data)  # its budget may be smaller by now
-        earlier_releases(spec, docs, plan.people, entries)
+        require_current(plan.spec, ledger.data)  # its budget may be smaller by now
+        earlier_releases(plan.spec, plan.docs, plan.people, entries)
 
     ledger.start(
-        plan.people, plan.costs, spec.budget, plan.epsilon, links=plan.links, noise=noise,
-        check=check,
-        delta=plan.delta, unit=plan.unit_name, relation=plan.relation,
+        plan.people, plan.costs, plan.spec.budget, plan.epsilon, links=plan.links, noise=noise,
+        check=check, delta=plan.delta, unit=plan.unit_name, relation=plan.relation,
         mechanisms=plan.trees(), **words,
     )  # fmt: skip
 
@@ -897,17 +934,6 @@ def terms_of(docs: Documents, *sides: int) -> Terms:
     return Terms([docs.texts[row] for row in rows], docs.labels[rows], docs.unit_of[rows])
 
 
-def _exact_verdict(cells: np.ndarray) -> str:
-    """Return the verdict of the exact paired test by unit, at the level of two standard errors."""
-    from scipy.stats import binomtest
-
-    better = cells[:, 1] - cells[:, 2]
-    won, lost = int((better > 0).sum()), int((better < 0).sum())
-    if not won + lost or binomtest(won, won + lost).pvalue > 0.0455:
-        return "none"
-    return "gain" if won > lost else "loss"
-
-
 # --- parts that releases of texts and of links share ---
 
 
@@ -941,35 +967,6 @@ def right_share(test: Terms, predicted: np.ndarray) -> float:
     return float(cells[:, 0].mean()) if len(cells) else math.nan
 
 
-def public_quality(
-    classes: Sequence[str], test: Terms, predicted: np.ndarray, majority: int,
-    free: dict[str, np.ndarray] | None,
-) -> Quality | None:  # fmt: skip
-    """Compare exact answers on public test units with those that are free: the verdict is the worst
-    of the comparisons with ``free`` and the majority, so that nothing is chosen by the answers."""
-    if free is None or not (test.labels >= 0).any():
-        return None
-    rivals: dict[str, tuple[Counts, str]] = {}
-    constant = np.full(len(predicted), majority)
-    for name, baseline in (*free.items(), ("majority", constant)):
-        cells = cells_of(predicted, baseline, test.labels, test.unit_of)
-        counts = Counts(tuple(cells.sum(axis=0).tolist()), 0.0, len(cells))
-        rivals[name] = counts, _exact_verdict(cells)
-    verdicts = {verdict for _, verdict in rivals.values()}
-    counts, _ = max(rivals.values(), key=lambda rival: rival[0].other)
-    verdict: str = next(outcome for outcome in ("loss", "none", "gain") if outcome in verdicts)
-    if counts.labelled < FEWEST:
-        verdict = "cannot tell"
-    cells = answers_of(predicted, test.labels, test.unit_of, len(classes))
-    answers = ClassAnswers.of(cells.sum(axis=0), 0.0)
-    return Quality(
-        counts.score, rivals["majority"][0].other, classes[majority],
-        rivals[SUMS][0].other, counts.labelled, counts.gain, counts.error, verdict, False,
-        macro_f1=answers.macro_f1, by_class=answers.by_class(classes),
-        public_regression=rivals[REGRESSION][0].other if REGRESSION in rivals else None,
-    )  # fmt: skip
-
-
 def event_trees(
     events: Sequence[Event], apart: Sequence[Event], claim: tuple[Unit, Relation, float]
 ) -> list[dict[str, Any]]:
@@ -986,7 +983,6 @@ def statement_of(
 ) -> PrivacyStatement:  # fmt: skip
     """Return the statement of one release of declared documents; no hash of its data is kept."""
     from private_graphs.privacy.prices import SearchRuns, price_file
-    from private_graphs.running.result import published_fingerprint
 
     unit, relation, delta, n_units = claim
     return build_statement(

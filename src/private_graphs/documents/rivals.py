@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from private_graphs.core.errors import counted
-from private_graphs.documents.answers import REGRESSION, SUMS
+from private_graphs.documents.answers import REGRESSION, SUMS, ClassAnswers, answers_of
 from private_graphs.documents.neighbours import LinkFacts, PublicNeighbours, count_votes
+from private_graphs.documents.release import FEWEST, Quality
 from private_graphs.documents.tables import PUBLIC, Documents, keyed
-from private_graphs.documents.unit_sums import Sums, Terms, scores_of
+from private_graphs.documents.unit_sums import Counts, Sums, Terms, cells_of, scores_of
 from private_graphs.documents.vectors import ModelVectors
 
 FOLDS = 5
@@ -166,3 +167,43 @@ def _rows(sums: Sums, known: Sequence[str], texts: Sequence[str]) -> tuple[Any, 
 
     words = TfidfVectorizer(sublinear_tf=True, analyzer=tokens)
     return words.fit_transform(known), words.transform(texts)
+
+
+def _exact_verdict(cells: np.ndarray) -> str:
+    """Return the verdict of the exact paired test by unit, at the level of two standard errors."""
+    from scipy.stats import binomtest
+
+    better = cells[:, 1] - cells[:, 2]
+    won, lost = int((better > 0).sum()), int((better < 0).sum())
+    if not won + lost or binomtest(won, won + lost).pvalue > 0.0455:
+        return "none"
+    return "gain" if won > lost else "loss"
+
+
+def public_quality(
+    classes: Sequence[str], test: Terms, predicted: np.ndarray, majority: int,
+    free: dict[str, np.ndarray] | None,
+) -> Quality | None:  # fmt: skip
+    """Compare exact answers on public test units with those that are free: the verdict is the worst
+    of the comparisons with ``free`` and the majority, so that nothing is chosen by the answers."""
+    if free is None or not (test.labels >= 0).any():
+        return None
+    rivals: dict[str, tuple[Counts, str]] = {}
+    constant = np.full(len(predicted), majority)
+    for name, baseline in (*free.items(), ("majority", constant)):
+        cells = cells_of(predicted, baseline, test.labels, test.unit_of)
+        counts = Counts(tuple(cells.sum(axis=0).tolist()), 0.0, len(cells))
+        rivals[name] = counts, _exact_verdict(cells)
+    verdicts = {verdict for _, verdict in rivals.values()}
+    counts, _ = max(rivals.values(), key=lambda rival: rival[0].other)
+    verdict: str = next(outcome for outcome in ("loss", "none", "gain") if outcome in verdicts)
+    if counts.labelled < FEWEST:
+        verdict = "cannot tell"
+    cells = answers_of(predicted, test.labels, test.unit_of, len(classes))
+    answers = ClassAnswers.of(cells.sum(axis=0), 0.0)
+    return Quality(
+        counts.score, rivals["majority"][0].other, classes[majority],
+        rivals[SUMS][0].other, counts.labelled, counts.gain, counts.error, verdict, False,
+        macro_f1=answers.macro_f1, by_class=answers.by_class(classes),
+        public_regression=rivals[REGRESSION][0].other if REGRESSION in rivals else None,
+    )  # fmt: skip

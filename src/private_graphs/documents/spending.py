@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -89,15 +89,23 @@ def _release_line(row: dict[str, Any]) -> str:
     return "  " + "  ".join(filter(None, fields))
 
 
-def ledger(name: str | None = None, *, data: str | Path = DATA) -> Spent | list[Spent]:
-    """Return what was spent by the units of a declaration; without a name, of all of them.
+def ledger(
+    name: str | None = None, *, id: str | None = None, data: str | Path = DATA
+) -> Spent | list[Spent] | list[SpentOn]:
+    """Show what was spent: the ε of the most used unit, over all releases of its ids.
+
+    There are two accounts: of documents, and of links (releases that protect links, for which all
+    documents are public).
 
     Args:
-        name (str): a declaration; None: all of them.
+        name (str): declaration; by default all of them.
+        id (str): id of a person or document: what was spent on this one alone, and in which
+            releases; also of somebody who is in no table any more.
         data (path): folder of raw files, as in ``declare``.
 
     Returns:
-        Spent or list of Spent: ε of the most used unit and of the most used link.
+        Spent or list of Spent: ε of the most used unit and of the most used link; with ``id`` what
+        ``spent_on`` returns.
 
     Example:
         >>> ledger("letters").spent  # doctest: +SKIP
@@ -105,6 +113,8 @@ def ledger(name: str | None = None, *, data: str | Path = DATA) -> Spent | list[
     Raises:
         UserError: a line of the ledger that was changed or lost.
     """
+    if id is not None:
+        return spent_on(id, name, data=data)
     data = Path(data)
     if name is None:
         return [_Book.of(graph, data).spent for graph in known_names(data)]
@@ -217,10 +227,13 @@ class BudgetPlan:
 
 
 def plan_releases(name: str, releases: int, *, data: str | Path = DATA) -> BudgetPlan:
-    """Return ε of each of so many further releases, which together spend what is left.
+    """Say for which ε each of several further releases may ask, all within the budget.
+
+    Releases compose to less than their sum: 12 of a budget of 4 have .99 each, not .33.
+    Each is supposed to hold every unit; who is in few of them spends less.
 
     Args:
-        name (str): a declaration with a budget.
+        name (str): declaration with a budget.
         releases (int): number of further releases, at least 1.
         data (path): folder of raw files, as in ``declare``.
 
@@ -293,7 +306,7 @@ def spent_on(id: str, name: str | None = None, *, data: str | Path = DATA) -> li
 
     Args:
         id (str): id of a person or document.
-        name (str): the declaration whose table is read; None: all of them.
+        name (str): declaration whose table is read; by default all of them.
         data (path): folder of raw files, as in ``declare``.
 
     Returns:
@@ -348,18 +361,22 @@ def _spent_on(
 
 def add_spending(
     name: str, sentence: str, *, mu: float | None = None, epsilon: float | None = None,
-    delta: float = 0.0, relation: str = "add_remove", data: str | Path = DATA,
+    delta: float = 0.0, relation: Literal["add_remove", "replace"] = "add_remove",
+    data: str | Path = DATA,
 ) -> Spent:  # fmt: skip
     """Enter what another tool has spent on all protected units of a declaration.
 
+    It is entered whatever the budget is, as it is spent, and no line can be taken back.
+
     Args:
-        name (str): a declaration.
+        name (str): declaration.
         sentence (str): what was released, with which tool, and when; it stands in the ledger.
         mu (float): μ of Gaussian DP, of all steps together.
         epsilon (float): in place of ``mu``: what the other tool has proved.
-        delta (float): with ``epsilon``; below the δ of the declaration.
-        relation (str): ``replace``, or ``add_remove``, which most tools prove: a replaced unit is
-            one that is removed and one that is added, and costs both.
+        delta (float): with ``epsilon``; it has to be below the δ of the declaration, of which it
+            takes its part.
+        relation (str): what it was proved for; add_remove, as in most tools, counts twice: a
+            replaced unit is removed and added.
         data (path): folder of raw files, as in ``declare``.
 
     Returns:
@@ -368,8 +385,8 @@ def add_spending(
     Example:
         >>> add_spending("letters", "Opacus, topics of May", mu=0.2)  # doctest: +SKIP
 
-    It is entered whatever the budget is: it is spent. An entry that was interrupted is continued by
-    the same call, and counts once; every error after its line has a note that says so.
+    An entry that was interrupted is continued by the same call, and counts once; every error after
+    its line has a note that says so.
 
     Raises:
         UsageError: numbers that are none, or a δ that is not below that of the declaration.

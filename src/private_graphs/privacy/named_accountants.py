@@ -93,3 +93,32 @@ def noise_for(
     if accountant == "gdp":
         return gdp_noise(epsilon, steps, delta, relation)
     return pld_noise(epsilon, steps, sampling_rate, delta, relation)
+
+
+def epsilon(
+    noise_multiplier: float,
+    steps: int,
+    *,
+    sampling_rate: float = 1.0,
+    delta: float = 1e-5,
+    relation: str = "replace",
+    accountant: str = "pld",
+) -> float:
+    """Return ε of noisy, clipped gradient steps (docs/privacy.md §0).
+
+    Args:
+        noise_multiplier (float): standard deviation of the noise in units of the clip norm.
+        steps (int): number of steps.
+        sampling_rate (float): probability with which a record joins a step, 0 to 1.
+        delta (float): δ of the guarantee.
+        relation (str): ``replace``, ``add_remove`` or ``zero_out``.
+        accountant (str): ``pld``, ``gdp`` or ``moments``.
+
+    Returns:
+        float: ε, an upper bound (``gdp``: exact).
+
+    Example:
+        >>> round(epsilon(112, 2000, accountant="gdp"), 4)
+        3.3801
+    """
+    return epsilon_for(accountant, noise_multiplier, steps, sampling_rate, delta, relation)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from private_graphs.core.errors import UserError, suggest
+from private_graphs.core.files import shipped
 from private_graphs.core.markup import plain_text
 from private_graphs.privacy.rounding import at_most
 
@@ -35,45 +36,108 @@ class Explained:
     """(ε, δ) of all releases for one link whose documents are in each of them, where some protect
     links and others documents; None otherwise."""
 
+    several: bool = False
+    """Whether more than one folder was named, whose releases are put together."""
+
+    def lines(self) -> list[str]:
+        """Return what the command prints."""
+        texts = list(self.texts)
+        if self.several and self.links is not None:
+            epsilon, delta = self.links
+            guarantee = (
+                "nothing is proved" if epsilon is None
+                else f"ε = {at_most(epsilon)} at δ = {delta:g}"
+            )  # fmt: skip
+            texts.append(
+                "All together, for a document that is in each: nothing is proved, as releases that "
+                "protect links publish functions of texts and labels without noise.\n"
+                f"All together, for a link whose documents are in each: {guarantee}"
+            )
+        elif self.several:
+            texts.append(
+                "All together: nothing is proved (one proves nothing, or units differ)"
+                if self.epsilon is None
+                else f"All together, for somebody who is in each: ε = {at_most(self.epsilon)} at "
+                f"δ = {self.delta:g}"
+            )
+        return ["\n\n".join(texts)]
+
+    def document(self) -> list[dict[str, Any]]:
+        """Return what ``--json`` prints."""
+        from private_graphs.privacy.explain import explain as parts_of
+        from private_graphs.privacy.statements import PrivacyStatement
+
+        return [
+            {"belongs_to": words, **parts_of(PrivacyStatement.model_validate(document))}
+            for words, document in zip(self.belongs_to, self.statements, strict=True)
+        ]
+
     def __repr__(self) -> str:
         heads = [text.partition("\n")[0] for text in self.texts]
         epsilon = "nothing is proved" if self.epsilon is None else f"ε = {at_most(self.epsilon)}"
         return "\n".join([*heads, f"together: {epsilon} at δ = {self.delta:g}"])
 
 
-def explained(folders: Sequence[Path], full: bool, key: str | None = None) -> Explained:
-    """Return statements with their texts, and ε of all of them for one unit that is in each."""
+def explain(*folders: str | Path, statement: str | None = None, full: bool = False) -> Explained:
+    """Explain in plain words what finished runs guarantee, to whom, and what they do not cover.
+
+    Of several folders it also says what all of them cost somebody who is in each.
+
+    Args:
+        folders (path): folders that ``classify`` wrote (also their release), of a job or of
+            recorded/STUDY, or files statement.json.
+        statement (ID): identifier of one statement; by default those of the selected runs.
+        full (bool): with the formula of the proof, and all that is public or not covered.
+
+    Returns:
+        Explained: texts, and ε and δ of all of them for a unit that is in each.
+
+    Example:
+        >>> explain("january", "february").epsilon  # doctest: +SKIP
+
+    Raises:
+        UserError: a folder without a statement, or with damaged files.
+    """
     from private_graphs.privacy.composition import together
-    from private_graphs.privacy.explain import brief, sentences
     from private_graphs.privacy.statements import PrivacyStatement
 
     documents, texts, statements, belongs = [], [], [], []
     counted: dict[str, frozenset[str]] = {}
-    for folder in folders:
-        for runs, printed, document, replicas in statements_of(folder, key):
-            statement = PrivacyStatement.model_validate(document)
-            before = counted.get(statement.statement_id)
+    for folder in map(shipped, map(Path, folders)):
+        for runs, printed, document, replicas in statements_of(folder, statement):
+            current = PrivacyStatement.model_validate(document)
+            before = counted.get(current.statement_id)
             # runs of other kept seeds have equal statements; without rows nothing tells them apart
-            named = bool(replicas) or statement.noise_source == "os_entropy"
+            named = bool(replicas) or current.noise_source == "os_entropy"
             if before is not None and named and replicas <= before:
                 continue  # the same runs, named twice
-            counted[statement.statement_id] = (before or frozenset()) | replicas
-            heading = f"Statement {statement.statement_id} ({statement.status.replace('_', ' ')})"
-            title = ": ".join(filter(None, [heading, runs]))
-            lines = textwrap.wrap(title, 80, break_on_hyphens=False)
-            if full:
-                for name, paragraph in sentences(statement).items():
-                    lines.append(name.replace("_", " ").capitalize())
-                    for sentence in paragraph:
-                        lines += textwrap.wrap(f"- {sentence}", 80, subsequent_indent="  ")
-                lines += ["Proof", *textwrap.wrap(f"- {statement.proof}", 80, **_HANGING)]
-            else:
-                lines += _page(folder, statement.statement_id) or brief(statement, printed)
+            counted[current.statement_id] = (before or frozenset()) | replicas
             documents.append(document)
             belongs.append(runs)
-            statements.append(statement)
-            texts.append("\n".join(lines))
-    return Explained(documents, texts, belongs, *together(statements), links=_for_links(statements))
+            statements.append(current)
+            texts.append(_text(current, folder, runs, printed, full))
+    return Explained(documents, texts, belongs, *together(statements),
+                     links=_for_links(statements), several=len(folders) > 1)  # fmt: skip
+
+
+def _text(
+    statement: PrivacyStatement, folder: Path, runs: str, printed: float | None, full: bool
+) -> str:
+    """Return a statement in words, below its name."""
+    from private_graphs.privacy.explain import brief, sentences
+
+    heading = f"Statement {statement.statement_id} ({statement.status.replace('_', ' ')})"
+    title = ": ".join(filter(None, [heading, runs]))
+    lines = textwrap.wrap(title, 80, break_on_hyphens=False)
+    if full:
+        for name, paragraph in sentences(statement).items():
+            lines.append(name.replace("_", " ").capitalize())
+            for sentence in paragraph:
+                lines += textwrap.wrap(f"- {sentence}", 80, subsequent_indent="  ")
+        lines += ["Proof", *textwrap.wrap(f"- {statement.proof}", 80, **_HANGING)]
+    else:
+        lines += _page(folder, statement.statement_id) or brief(statement, printed)
+    return "\n".join(lines)
 
 
 PAGE = (

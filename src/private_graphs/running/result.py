@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,18 +22,6 @@ CURVE = "curve/"
 def new_secret(noise_source: NoiseSource) -> bytes | None:
     """Return 32 bytes of the operating system that nobody keeps; None for a seeded run."""
     return fresh_bytes() if noise_source == "os_entropy" else None
-
-
-def published_fingerprint(fingerprint: str, secret: bytes | None) -> str:
-    """Return the published hash of a dataset: 64 hexadecimal digits (docs/privacy.md §5).
-
-    A plain hash confirms a guess of all data: who knows all but one label finds it by trying every
-    class. With ``secret`` the hash is an HMAC-SHA256, equal within a run and useless to anyone
-    without the secret.
-    """
-    if secret is None:
-        return fingerprint
-    return hmac.new(secret, fingerprint.encode(), hashlib.sha256).hexdigest()
 
 
 @dataclass(frozen=True)

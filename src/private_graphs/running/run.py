@@ -19,6 +19,7 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from private_graphs.core.devices import resolve_device
+from private_graphs.core.entropy import published_fingerprint
 from private_graphs.core.errors import UserError
 from private_graphs.core.streams import Streams
 from private_graphs.datasets.graph_dataset import GraphDataset
@@ -42,7 +43,6 @@ from private_graphs.running.result import (
     JobResult,
     majority_score,
     new_secret,
-    published_fingerprint,
     random_score,
     scores,
 )

@@ -1,0 +1,151 @@
+"""Tables in blocks of rows: memory is that of a block, whatever the length of a file."""
+
+from __future__ import annotations
+
+import io
+import itertools
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from private_graphs.core.errors import UsageError, UserError, naming, system_code
+from private_graphs.core.limits import MOST_TABLE_BYTES
+from private_graphs.datasets import own_tables
+from private_graphs.datasets.own_tables import OwnTable
+
+_BLOCK_ROWS = 2**14
+"""Rows of a Parquet file that are read at once, at most."""
+_PAGE_BYTES = 2**20
+"""Bytes of a column of Parquet that are read from the disk at once."""
+
+
+def read_blocks(
+    path: Path | Any, roles: Mapping[str, str], encoding: str = "utf-8"
+) -> Iterator[tuple[OwnTable, float]]:
+    """Yield a table in blocks of rows, each with the share of the file that is read by then.
+
+    Memory is that of a block, whatever the length of a CSV or Parquet file. See ``read_table``.
+    """
+    with nullcontext() if own_tables.is_frame(path) else naming(path):
+        before = 0.0
+        for block, done in _blocks(path, roles, encoding):
+            rows = block.n_rows
+            for part in own_tables.parts(block.path, pa.table(dict(block.columns))):
+                rows -= part.num_rows
+                share = done - (done - before) * rows / max(1, block.n_rows)
+                yield own_tables.text_table(block.path, block.sha256, part), share
+            before = done
+
+
+def _blocks(
+    path: Path | Any, roles: Mapping[str, str], encoding: str
+) -> Iterator[tuple[OwnTable, float]]:
+    size = 0 if own_tables.is_frame(path) or not Path(path).is_file() else Path(path).stat().st_size
+    with open(path, "rb") if size else io.BytesIO() as stream:
+        head = stream.read(4)
+    if head == b"PAR1":
+        yield from _parquet_blocks(Path(path), roles)
+    elif size <= own_tables.BLOCK_BYTES or Path(path).suffix in own_tables.BY_PANDAS:
+        yield own_tables.read_table(path, roles, encoding=encoding), 1.0
+    else:
+        try:
+            yield from _csv_blocks(Path(path), roles, encoding, size)
+        except (UserError, UnicodeError, LookupError):
+            if size <= MOST_TABLE_BYTES:  # a longer one is refused for its length alone
+                own_tables.read_table(
+                    path, roles, encoding=encoding
+                )  # names the line in the whole file
+            raise
+
+
+def _parquet_blocks(path: Path, roles: Mapping[str, str]) -> Iterator[tuple[OwnTable, float]]:
+    try:
+        file = pyarrow.parquet.ParquetFile(path, buffer_size=_PAGE_BYTES)
+        meant = own_tables.columns_of(path, file.schema_arrow.names, roles)
+        names = list(meant.values())
+        coded = pyarrow.parquet.ParquetFile(path, buffer_size=_PAGE_BYTES, read_dictionary=names)
+        done, total = 0, file.metadata.num_rows
+        if not total:
+            raise UserError(f"{path}: has a header but no row, expected at least one")
+        for group in range(file.num_row_groups):
+            for batch in file.iter_batches(_rows_at_once(coded, group, names), [group], names,
+                                           use_threads=False):  # fmt: skip
+                done += batch.num_rows
+                table = pa.Table.from_batches([batch]).select(names).rename_columns(list(meant))
+                for part in own_tables.parts(path, table):
+                    yield own_tables.text_table(path, "", part), done / total
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if system_code(error):
+            raise
+        raise UserError(
+            f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]}); write it again"
+        ) from error
+
+
+def _rows_at_once(coded: pyarrow.parquet.ParquetFile, group: int, names: list[str]) -> int:
+    """Return how many rows of a group have the text of a block, were each as long as the mean and
+    the longest text that is stored once for all rows that have it."""
+    import pyarrow.compute as pc
+
+    about = coded.metadata.row_group(group)
+    longest = about.total_byte_size / max(1, about.num_rows)
+    for batch in itertools.islice(coded.iter_batches(1, [group], names, use_threads=False), 1):
+        for column in filter(lambda each: pa.types.is_dictionary(each.type), batch.columns):
+            longest += pc.max(pc.binary_length(column.dictionary)).as_py() or 0
+    return max(1, min(_BLOCK_ROWS, int(own_tables.BLOCK_BYTES / max(1, longest))))
+
+
+def _csv_blocks(
+    path: Path, roles: Mapping[str, str], encoding: str, size: int
+) -> Iterator[tuple[OwnTable, float]]:
+    """Yield the rows of a CSV file between line ends outside of quotes, each under the header."""
+    header, delimiter, rest = b"", ",", b""
+    codec = own_tables.text_codec(encoding)
+    with open(path, "rb") as stream:
+        decoded = codec.incrementaldecoder()
+        while True:
+            piece = stream.read(own_tables.BLOCK_BYTES)
+            own_tables.require_line_end(path, piece)
+            rest += decoded.decode(piece, final=not piece).encode()
+            rest, whole = (b"", rest) if not piece else _cut(rest)
+            if len(rest) > own_tables.LONGEST_BLOCK:
+                raise UsageError(
+                    f"{path}: {len(rest):,} bytes follow without the end of a row, expected at "
+                    f"most {own_tables.LONGEST_BLOCK:,}; end each row with a line feed, and close "
+                    "each quote"
+                )
+            if not header and whole:
+                whole = own_tables.checked_text(path, whole)
+                delimiter = own_tables.delimiter_of(whole, roles)
+                header, whole = whole[: (end := _header_end(whole))], whole[end:]
+            if whole.strip():
+                table = own_tables.read_csv(path, header + whole, roles, delimiter)
+                yield own_tables.text_table(path, "", table), stream.tell() / size
+            if not piece:
+                return
+
+
+def _header_end(data: bytes) -> int:
+    """Return where the first line ends that is outside of quotes."""
+    quotes = end = 0
+    while quotes % 2 or not end:
+        before, end = end, data.find(b"\n", end) + 1
+        if not end:
+            return len(data)
+        quotes += data.count(b'"', before, end)
+    return end
+
+
+def _cut(data: bytes) -> tuple[bytes, bytes]:
+    """Return what comes after the last line end outside of quotes, and what comes before it."""
+    quotes, end = data.count(b'"'), len(data)
+    while (start := data.rfind(b"\n", 0, end)) >= 0:
+        quotes -= data.count(b'"', start, end)  # those after a later line end are counted
+        end = start
+        if quotes % 2 == 0:
+            return data[end + 1 :], data[: end + 1]
+    return data, b""
