@@ -511,10 +511,12 @@ def notes(shelf: Shelf, exhibit: Exhibit) -> list[tuple[str, str]]:
     for entry in held:
         if entry.selection.n_configs > 1:
             text = f"{entry.selection.n_configs} by {entry.selection.data}; {entry.selection.cost}"
-            choices.setdefault(text, set()).add(f"{entry.method}, {entry.protocol}")
+            choices.setdefault(text, set()).add(
+                f"{shelf.results.title(entry.method)}, {PROTOCOLS[entry.protocol].title}"
+            )
     texts = [
         ("Seeds", f"{_several(rows['seed'])}; means and standard deviations (n - 1) are over them"),
-        *((f"Settings of {name}", _settings(group)) for name, group in rows.groupby("method")),
+        *_settings(rows, shelf.results.title),
         *(("Chosen among", f"{text} ({'; '.join(sorted(who))})") for text, who in choices.items()),
         ("δ", _several(rows.loc[_private(rows["epsilon"]), "delta"])),
         ("Noise", "; ".join(NOISE_SOURCES[name] for name in sorted(rows["noise_source"].unique()))),
@@ -542,14 +544,23 @@ def command(shelf: Shelf, exhibit: Exhibit) -> str:
     return f"snakemake --cores all --config {given}"
 
 
-def _settings(rows: pd.DataFrame) -> str:
-    """Describe the values of a method's settings; of chosen settings, the chosen values."""
-    values: dict[str, set[str]] = {}
-    for text in rows.loc[rows["selected"].fillna(True).astype(bool), "settings"].dropna().unique():
-        for name, value in json.loads(text).items():
-            values.setdefault(name, set()).add(said(value))
-    return "; ".join(f"{words(name)} {_several(pd.Series(sorted(known)))}"
-                     for name, known in sorted(values.items()))  # fmt: skip
+def _settings(rows: pd.DataFrame, title: Callable[[str], str]) -> list[tuple[str, str]]:
+    """Return (heading, values) of the settings that all methods share, and of those of each; of
+    chosen settings, the chosen values."""
+    values: dict[str, dict[str, str]] = {}
+    for method, group in rows[rows["selected"].fillna(True).astype(bool)].groupby("method"):
+        known: dict[str, set[str]] = {}
+        for text in group["settings"].dropna().unique():
+            for name, value in json.loads(text).items():
+                known.setdefault(words(name), set()).add(said(value))
+        values[title(method)] = {name: _several(pd.Series(sorted(held)))
+                                 for name, held in sorted(known.items())}  # fmt: skip
+    shared = set.intersection(*(set(held.items()) for held in values.values())) if values else set()
+    lists = {"all methods": sorted(shared)} if len(values) > 1 else {}
+    lists |= {name: [item for item in held.items() if len(values) == 1 or item not in shared]
+              for name, held in values.items()}  # fmt: skip
+    return [(f"Settings of {name}", "; ".join(map(" ".join, held)))
+            for name, held in lists.items()]  # fmt: skip
 
 
 def _several(values: pd.Series, most: int = 12) -> str:
