@@ -377,6 +377,26 @@ def test_a_table_has_its_finding_as_title():
     assert finding(held, TABLE, None, []) == ""
 
 
+def test_a_finding_counts_the_points_of_its_table_and_names_their_ends():
+    counted = {
+        "points": {},
+        "strong": {"where": "epsilon <= 2"},
+        "asked": {"where": "epsilon < inf", "of": "2 * epsilon", "decimals": 1},
+        "none": {"where": "epsilon < 0", "of": "epsilon"},
+    }
+    texts = ["{none}", "{strong} of {points}, {asked}"]
+    held = saying(findings={"table1": texts}, counted={"table1": counted})
+    frame = held.blocks(TABLE)[-1].frame
+    few = int((frame["epsilon"] <= 2).sum())
+    assert finding(held, TABLE, None, []) == f"{few} of {len(frame)}, 4.0"
+    elsewhere = {"figure1": {"points": {"exhibit": "table1"}}}
+    held = saying(findings={"figure1": "{points}"}, counted=elsewhere)
+    assert finding(held, FIGURE, None, []) == str(len(frame))
+    made_up = replace(held, name="demo")
+    made_up.results.statistics[0]["synthetic"] = True
+    assert finding(made_up, FIGURE, None, []) == ""
+
+
 def test_a_finished_run_prints_what_the_site_says(tmp_path):
     assert site.findings(tmp_path) == []
     build(tmp_path, shelf("recorded"))

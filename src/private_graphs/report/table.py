@@ -179,10 +179,10 @@ def _html(
                          f"{escape(words)}")  # fmt: skip
         first, *columns = ([line[index] for index in stack] for stack in stacks)
         heads = [f' data-head="{escape(name)}"' * table.stacked for name in names]
-        told = {
+        plain = {
             (table.columns[index].head, line[index].text) for index, *more in stacks if not more
         }
-        data = _data(dict(values.items() - told - common.items()))
+        data = _data(dict(values.items() - plain - common.items()))
         texts = (f"{_wraps(stack)}>{_lines(stack, statements, largest)}" for stack in columns)
         lines.append(
             f'<tr{data}><th scope="row"{_wraps(first)}>{_lines(first, statements, largest)}'

@@ -18,8 +18,8 @@ from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.report.claims import claims_of
 from private_graphs.report.statement import said, tone, words
 from private_graphs.report.words import bound, budget, enumeration, missing, number, unit
-from private_graphs.running.exhibit import NOTHING, Block, Cell, Column, Exhibit, Table
-from private_graphs.running.study import Number
+from private_graphs.running.exhibit import NOTHING, Block, Cell, Chart, Column, Exhibit, Table
+from private_graphs.running.study import Counted, Number
 from private_graphs.site.shelf import Shelf
 from private_graphs.tasks.tasks import SCENARIOS
 
@@ -153,8 +153,26 @@ def finding(
     known |= _counted_claims(shelf, exhibit, claims)
     if exhibit.numbers and not shelf.synthetic:
         known |= exhibit.numbers(shelf.results.read_by(exhibit))
-    texts = shelf.results.study.says.findings.get(exhibit.name, ())
-    return filled(texts, known) or filled(_FINDINGS, known)
+    texts = shelf.results.study.says
+    specs = texts.counted.get(exhibit.name, {}) if not shelf.synthetic else {}
+    counts = {name: _counted(shelf, exhibit, spec) for name, spec in specs.items()}
+    known |= {name: text for name, text in counts.items() if text}
+    return filled(texts.findings.get(exhibit.name, ()), known) or filled(_FINDINGS, known)
+
+
+def _counted(shelf: Shelf, exhibit: Exhibit, spec: Counted) -> str:
+    """Return a number of the points of an exhibit as text; empty if it has no such point."""
+    name = spec.exhibit or exhibit.name
+    frames = [block.frame for part in shelf.exhibits if part.name == name
+              for block in shelf.blocks(part) if isinstance(block, Table | Chart)]  # fmt: skip
+    if not frames:
+        return ""
+    rows = frames[-1].query(spec.where, engine="python") if spec.where else frames[-1]
+    if not spec.of:
+        return str(len(rows))
+    values = rows.eval(spec.of, engine="python").dropna()
+    ends = [f"{value:.{spec.decimals}f}" for value in (values.min(), values.max())]
+    return " to ".join(dict.fromkeys(ends)) if len(values) else ""
 
 
 def other_papers(shelf: Shelf, of_study: Mapping[str, str]) -> list[tuple[Exhibit, StudyVerdict]]:

@@ -41,8 +41,10 @@ class PagePictures:
         pages: dict[str, int] = {}
 
         def linked(match: re.Match[str]) -> str:
-            page, _, place = (statements(match[1]) if statements else "").partition("#")
-            return f' data-statement="{pages.setdefault(page, len(pages))}#{place}"' if page else ""
+            page, _, anchor = (statements(match[1]) if statements else "").partition("#")
+            return (
+                f' data-statement="{pages.setdefault(page, len(pages))}#{anchor}"' if page else ""
+            )
 
         name = next(self._names)
         whole = self._styled(_STATEMENT.sub(linked, svg[svg.index("<svg") :]))

@@ -43,7 +43,7 @@ def search_index(root: Path, pages: Mapping[Path, str | dict[str, Any]]) -> str:
         for word in set(_WORD.findall(read.lower())):
             if len(word) < 30 and any(map(str.isalpha, word)):
                 words.setdefault(word, []).append(len(entries) - 1)
-    steps = {word: [there - before for before, there in pairwise([0, *words[word]])]
+    steps = {word: [page - before for before, page in pairwise([0, *words[word]])]
              for word in sorted(words)}  # fmt: skip
     index = {"pages": entries, "words": steps}
     return f"const INDEX = {json.dumps(index, ensure_ascii=False, separators=(',', ':'))};\n"

@@ -373,8 +373,8 @@ class _Site:
         text = template.render(root=up, address=address, private=private, **values)
         here = address.rpartition("/")[0]
         for folder in (here, SITE) if here else ():  # short addresses: a page has hundreds
-            near = "../" * (here.count("/") - folder.count("/"))
-            text = text.replace(f'"{up}{folder}/', f'"{near}')
+            prefix = "../" * (here.count("/") - folder.count("/"))
+            text = text.replace(f'"{up}{folder}/', f'"{prefix}')
         return self.root / address, linked(text, up if self.guides else None)
 
     def first_page(self) -> tuple[Path, str]:
