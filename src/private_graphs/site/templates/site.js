@@ -46,6 +46,7 @@ const stack = (table, columns) => { // cards on a phone: every cell says its col
   for (const row of rowsOf(table)) {
     for (const [head, place, group] of columns) {
       const cell = row.cells[place];
+      cell?.classList.toggle("blank", cell.textContent === "–");
       if (!cell || cell.dataset.head) continue; // the page itself said it
       const words = [group, head.textContent].filter((each, i) => each && (i || each !== head.textContent));
       cell.dataset.head = words.join(" ");
