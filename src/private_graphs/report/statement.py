@@ -62,9 +62,9 @@ def card(texts: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
         ("Protected", ". ".join(texts["What is protected"])),
         ("From whom", ". ".join(texts["From whom"])),
         ("May fail", ". ".join(texts["How often it may fail"])),
-        ("Not covered", "; ".join(text.rstrip(".") for text in texts["What is not covered"])),
+        ("Not covered", "; ".join(texts["What is not covered"]).replace("; The ", "; the ")),
     ]
-    return [(heading, text) for heading, text in lines if text]
+    return [(heading, f"{text.rstrip('.')}.") for heading, text in lines if text]
 
 
 def shortly(statement: PrivacyStatement, printed: float) -> str:
@@ -225,7 +225,7 @@ _SETTINGS = {
     "drawn": "hidden layers drawn", "dtype": "precision", "entry_clip": "clip of an entry",
     "hidden": "hidden units", "lot": "lot size", "rate": "sampling rate",
     "row_clip": "clip of a row", "sample": "share of nodes", "tau": "τ", "top": "K",
-    "training_epsilon": "ε of training", "unit_rows": "rows of length 1", "visits": "steps over",
+    "training_epsilon": "ε of training", "unit_rows": "rows of length 1", "visits": "batching",
 }  # fmt: skip
 """Names of settings, where the key itself is not one."""
 

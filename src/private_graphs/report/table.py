@@ -139,8 +139,8 @@ def _html(
     above = [index for index, column in enumerate(table.columns) if column.above]
     places = [index for index, column in enumerate(table.columns)
               if column.head != table.panel and not column.above]  # fmt: skip
-    if table.panel:  # a column without an entry is of other panels
-        places = [index for index in places if any(line[index] != Cell() for _, line in rows)]
+    places = [index for index in places if not table.columns[index].sparse
+              or any(line[index] != Cell() for _, line in rows)]  # fmt: skip
     stacks: list[list[int]] = []
     for index in places:
         if table.columns[index].under:

@@ -41,6 +41,8 @@ class Column:
     """On a page: displayed below the previous column, in the same cell."""
     above: bool = False
     """On a page: a heading over the rows that share its text, in place of a column."""
+    sparse: bool = False
+    """On a page: left out of panels in which it has no entry."""
 
 
 @dataclass(frozen=True)

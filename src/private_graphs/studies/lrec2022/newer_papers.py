@@ -156,7 +156,8 @@ def _table(frame: pd.DataFrame) -> Table:
         Column("panel", lambda row: row["panel"]),
         Column("method", lambda row: row["method"]),
         Column("its code proves", lambda row: row["proves"], under=True),
-        *(Column(f"ε = {number(at)}", lambda row, at=at: Cell() if missing(row[at]) else row[at])
+        *(Column(f"ε = {number(at)}", lambda row, at=at: Cell() if missing(row[at]) else row[at],
+                 sparse=True)
           for at in sorted(frame["epsilon"].unique())),
     ]  # fmt: skip
     return Table(TITLE, frame, columns, NOTES, "panel", pd.DataFrame(lines))
