@@ -231,18 +231,6 @@ Block = Table | Chart | Heatmap | Pictures | str
 
 
 @dataclass(frozen=True)
-class Bar:
-    """A score in the first page's picture."""
-
-    label: str
-    value: float
-    tone: str = ""
-    """As ``Cell.tone``; empty if no private data are read."""
-    words: str = ""
-    """Its ε in words."""
-
-
-@dataclass(frozen=True)
 class Comparison:
     """A small table of scores on the first page: a line per source, a column per dataset."""
 
@@ -269,10 +257,6 @@ class StudyAnswer:
     """What it scores, beside public data alone."""
     worth: str
     """When it is worth it, in one sentence."""
-    bars: Mapping[str, Sequence[Bar]]
-    """By dataset: scores from 0 to 1, for README's picture."""
-    axis: str
-    """Name of the score."""
     numbers: Mapping[str, str]
     """Numbers for the sentences of the study file (``study.Sentences``)."""
 

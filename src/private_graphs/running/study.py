@@ -173,6 +173,8 @@ class Counted(Strict):
 
     exhibit: str = ""
     """The exhibit that has them; empty: the one whose finding it is."""
+    charts: bool = False
+    """Whether all its charts have them, together."""
     where: str = ""
     """A condition on columns, as ``pandas.DataFrame.query`` reads it; empty: all points."""
     of: str = ""

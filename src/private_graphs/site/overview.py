@@ -15,7 +15,6 @@ from private_graphs.core.errors import UserError, counted
 from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.statements import PrivacyStatement
-from private_graphs.report.claims import claims_of
 from private_graphs.report.statement import said, tone, words
 from private_graphs.report.words import bound, budget, enumeration, missing, number, unit
 from private_graphs.running.exhibit import NOTHING, Block, Cell, Chart, Column, Exhibit, Table
@@ -146,11 +145,10 @@ def finding(
 ) -> str:
     """Return what a table or figure shows, in one sentence: its title; empty if nothing is known.
 
-    The sentence is one of the study file, or counts printed ε, printed scores or claims. ``checks``
+    The sentence is one of the study file, or counts printed ε or printed scores. ``checks``
     are the verdicts on its tables.
     """
     known = numbers(shelf, claims, checks, of_study)
-    known |= _counted_claims(shelf, exhibit, claims)
     if exhibit.numbers and not shelf.synthetic:
         known |= exhibit.numbers(shelf.results.read_by(exhibit))
     texts = shelf.results.study.says
@@ -164,14 +162,16 @@ def _counted(shelf: Shelf, exhibit: Exhibit, spec: Counted) -> str:
     """Return a number of the points of an exhibit as text; empty if it has no such point."""
     name = spec.exhibit or exhibit.name
     frames = [block.frame for part in shelf.exhibits if part.name == name
-              for block in shelf.blocks(part) if isinstance(block, Table | Chart)]  # fmt: skip
+              for block in shelf.blocks(part)
+              if isinstance(block, Chart if spec.charts else Table | Chart)]  # fmt: skip
     if not frames:
         return ""
-    rows = frames[-1].query(spec.where, engine="python") if spec.where else frames[-1]
+    rows = pd.concat(frames) if spec.charts else frames[-1]
+    rows = rows.query(spec.where, engine="python") if spec.where else rows
     if not spec.of:
         return str(len(rows))
     values = rows.eval(spec.of, engine="python").dropna()
-    ends = [f"{value:.{spec.decimals}f}" for value in (values.min(), values.max())]
+    ends = [f"{value:,.{spec.decimals}f}" for value in (values.min(), values.max())]
     return " to ".join(dict.fromkeys(ends)) if len(values) else ""
 
 
@@ -193,7 +193,6 @@ _FINDINGS = (
     "None of the {none} printed ε that were run holds",
     "{hold} of {budgets} printed ε that were run hold",
     "{met} of {scores} printed scores reproduced (within 2 s.d.)",
-    "{claims}",
 )
 """Findings of a table or figure of any study, in the order of what is said first."""
 
@@ -268,25 +267,6 @@ def _of_claims(claims: pd.DataFrame) -> dict[str, str]:
         if not missing(rows["printed"].iloc[0]):
             known[f"printed {name}"] = number(rows["printed"].iloc[0])
     return known
-
-
-def _counted_claims(shelf: Shelf, exhibit: Exhibit, claims: pd.DataFrame | None) -> dict[str, str]:
-    """Return how many of an exhibit's claims hold, under the first protocol with some."""
-    if claims is None or shelf.synthetic:
-        return {}
-    ids = {claim.id for claim in claims_of(shelf.results.study.id)
-             if claim.exhibit == exhibit.name}  # fmt: skip
-    rows = claims[claims["id"].str.partition(".")[0].isin(ids)]
-    rows = rows[(rows["source"] == "text") & rows["verdict"].isin(VERDICT_WORDS)]
-    first = next((name for name in PROTOCOLS if name in set(rows["protocol"])), "")
-    counts = rows.loc[rows["protocol"] == first, "verdict"].value_counts()
-    if counts.empty:
-        return {}
-    if len(counts) == 1:
-        name, count = counts.index[0], int(counts.iloc[0])
-        head = f"All {count} claims" if count > 1 else "The one claim"
-        return {"claims": f"{head} checked here {VERDICT_WORDS[name][int(count > 1)]}"}
-    return {"claims": f"Of {counts.sum()} claims {', '.join(verdict_counts(counts))}"}
 
 
 def verdict_counts(counts: Mapping[str, int]) -> list[str]:

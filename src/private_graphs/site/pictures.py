@@ -16,7 +16,7 @@ _STATEMENT = re.compile(r' data-statement="([^"]*)"')
 _BOXES = re.compile(r'data-boxes="([^"]*)"')
 _IDENTIFIER = re.compile(r"""(?<=\s)id="|url\(#|href="#""")
 _XLINK = ' xmlns:xlink="http://www.w3.org/1999/xlink"'
-_STYLE = re.compile(r'(<style type="text/css">)(.*?)</style>', re.DOTALL)
+_STYLE = re.compile(r'<style type="text/css">(.*?)</style>', re.DOTALL)
 _DARK = "@media(prefers-color-scheme:dark){"
 _RULE = re.compile(r"((?:\.s\d+,?)+)\{([^}]*)\}")
 _CLASS = re.compile(r' class="s(\d+)"')
@@ -65,10 +65,8 @@ class PagePictures:
 
     def _styled(self, svg: str) -> str:
         """Return an SVG with the classes of the page, and the rules of those that are new."""
-        style = _STYLE.search(svg)
-        if style is None:
-            return svg
-        light, _, dark = style[2].partition(_DARK)
+        style = _STYLE.findall(svg)[0]
+        light, _, dark = style.partition(_DARK)
         dimmed: dict[str, str] = {}
         for names, rule in _RULE.findall(dark):
             for name in names.split(","):
@@ -82,7 +80,7 @@ class PagePictures:
                 shades += f".{self._classes[key]}{{{key[1]}}}" if key[1] else ""
             classes[name] = self._classes[key]
         held = f"{light.partition('.s')[0]}{rules}{_DARK}{shades}}}"
-        svg = svg.replace(style[2], held, 1)
+        svg = svg.replace(style, held, 1)
         return _CLASS.sub(lambda match: f' class="{classes[f".s{match[1]}"]}"', svg)
 
 

@@ -673,27 +673,19 @@ def _places(entries: Iterable[StudyEntry]) -> dict[tuple[str, str], tuple[str, s
     here = {(shelf.name, study) for study, shelf in shelves}
     places = {}
     for teller, shelf in shelves:
-        sizes: dict[tuple[str, ...], set[int]] = {}
-        for held in shelf.statements.values():
-            sizes.setdefault(_like(held), set()).add(bool(held.mechanisms) * held.n_units)
         studies = shelf.runs.groupby("statement_id")["study"].unique()
         for name, held in shelf.statements.items():
             owners = {study for study in studies[name] if (shelf.name, study) in here}
             if owners and teller not in owners:
                 continue
-            # most sentences contain the number of units: with others, little would be common
-            number = [str(held.n_units)] * (len(sizes[_like(held)]) > 1)
-            page = "-".join([*_like(held), *number])
+            like = (held.dataset, "without-dp")
+            if held.status != "not_private":
+                # most sentences contain the number of units: with others, little would be common
+                like = held.method, held.dataset, held.scenario, held.protocol, held.n_units
+            page = "-".join(map(str, like))
             address = f"{teller}/{shelf.name}/{_UNSAFE.sub('_', page)}.html"
             places[shelf.name, name] = teller, address
     return places
-
-
-def _like(held: PrivacyStatement) -> tuple[str, ...]:
-    """Return what the statements on a page have in common."""
-    if held.status == "not_private":
-        return held.dataset, "without-dp"
-    return held.method, held.dataset, held.scenario, held.protocol
 
 
 def _alike(lines: Mapping[str, Sequence[str]]) -> tuple[str, dict[str, list[str]]]:
@@ -761,10 +753,9 @@ def _told(shelf: Shelf, runs: str) -> str:
         names = (labels.get(name, says.words(name)) for name in match[1].split(" / "))
         return f"for {enumeration(list(dict.fromkeys(names)))}"
 
-    def run(match: re.Match[str]) -> str:
-        return f"{shelf.results.title(match[1])}, {PROTOCOLS[match[2]].title}"
-
-    runs = _METHOD.sub(run, runs)
+    runs = _METHOD.sub(
+        lambda match: f"{shelf.results.title(match[1])}, {PROTOCOLS[match[2]].title}", runs
+    )
     return _GROUPS.sub(exhibits, runs)
 
 
