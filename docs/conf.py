@@ -40,6 +40,7 @@ myst_heading_anchors = 4
 myst_url_schemes = {"http": None, "https": None, "results": "{{path}}"}
 autodoc_typehints = "signature"  # lists of parameters would repeat the fields of every class
 autodoc_member_order = "bysource"
+autodoc_default_options = {"exclude-members": "model_config"}  # says nothing of a class
 suppress_warnings = ["toc.not_included"]  # pages of single benchmarks; a test reaches all pages
 
 PROOFS = "privacy"
@@ -186,8 +187,11 @@ FOR_EVERYBODY = (
     ('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper'),
     ('<th class="head"><p></p></th>', "<td></td>"),
     ('role="heading"', 'role="heading" aria-level="2"'),
+    ('class="docutils literal notranslate"', 'class="literal"'),
+    ('class="reference internal"', 'class="reference"'),
 )
-"""What a keyboard must reach to scroll, and what a screen reader must not take for a heading."""
+"""What a keyboard must reach to scroll, what a screen reader must not take for a heading, and
+classes that no style names."""
 
 
 def finish_page(

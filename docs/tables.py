@@ -48,7 +48,6 @@ from private_graphs.report.claims import (
     claims_of,
     write_claims,
 )
-from private_graphs.report.picture import picture
 from private_graphs.running.catalog import exhibits_by_name
 from private_graphs.running.plan import Plan
 from private_graphs.running.study import Run, load_study, study_ids, write_schemas
@@ -60,6 +59,7 @@ from private_graphs.workflow.cost import Costs, duration_on, recorded_times
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
+import bars  # noqa: E402
 import lines  # noqa: E402  # beside this script, which tests load by its path
 import newer_papers  # noqa: E402
 import prose  # noqa: E402
@@ -501,8 +501,7 @@ def commands_text() -> str:
 
 def overview_picture() -> str:
     """The picture of README and of the page of recorded results."""
-    answer = prose.shelf("lrec2022").answer
-    return picture(answer.bars, answer.axis, alone=True) + "\n"
+    return bars.overview(prose.shelf("lrec2022").answer)
 
 
 def findings_table() -> str:

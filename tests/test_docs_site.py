@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from itertools import accumulate
 from os.path import normpath
 from pathlib import Path
 from urllib.parse import unquote
@@ -123,7 +124,7 @@ def test_no_words_of_an_attribute_are_taken_for_its_type(site):
 def found(index: str, word: str) -> dict[str, str]:
     """Return the titles of the pages that an index has for a word, by address."""
     known = json.loads(re.fullmatch(r"const INDEX = (.*);\n", index)[1])
-    pages = (known["pages"][place] for place in known["words"].get(word, ()))
+    pages = (known["pages"][place] for place in accumulate(known["words"].get(word, ())))
     return {address: title for address, title, _, _ in pages}
 
 

@@ -53,7 +53,7 @@ def test_the_site_of_a_fresh_clone_shows_the_recorded_results(root, tmp_path, mo
     kept = folder / "recorded" / "exhibits" / study
     assert "**Table 2" in (kept / "table2.md").read_text() and not [*kept.glob("*.svg")]
     told = [page for page in pages if page.parent == folder / "site" / study / "recorded"]
-    statements = sum(page.read_text().count('<details class="statement"') for page in told)
+    statements = sum(page.read_text().count('<p id="') for page in told)
     assert statements == len(recorded_shelf(recorded / study).statements) > 40
     files = [path for path in folder.rglob("*") if path.is_file()]
     whole = sum(path.stat().st_size for path in files)

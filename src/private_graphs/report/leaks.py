@@ -258,7 +258,8 @@ _BARS = ("found by an attack", "allowed by the printed ε", "allowed by the prov
 def _bars(noun: str, frame: pd.DataFrame, results: Any) -> Iterator[Chart]:
     """Yield, for every dataset, what an attack finds of the models with an ε, beside what their
     printed and their proved ε allow."""
-    private = frame[frame["epsilon"] < math.inf].sort_values(_RATE, ascending=False, kind="stable")
+    private = frame[frame["epsilon"] < math.inf]
+    private = private.sort_values(["epsilon", _RATE], ascending=[True, False], kind="stable")
     for dataset, models in private.groupby("dataset"):
         points = []
         for row in models.to_dict("records"):
@@ -266,9 +267,8 @@ def _bars(noun: str, frame: pd.DataFrame, results: Any) -> Iterator[Chart]:
             status = "published_only" if proved_too is None else ""
             if _above(row, "epsilon_shown", "epsilon_claimed"):
                 status = "refuted"
-            called = f"{row['model']}, ε\u00a0=\u00a0{number(row['epsilon'])}"
             common = {"dataset": dataset, "protocol": row["protocol"], "epsilon": row["epsilon"],
-                      "model": called}  # fmt: skip
+                      "model": row["model"], "column": f"ε = {number(row['epsilon'])}"}  # fmt: skip
             points += [
                 {**common, "what": _BARS[0], "mean": row[_RATE], "status": status},
                 {**common, "what": _BARS[1], "mean": _allowed(row), "status": ""},
@@ -282,7 +282,8 @@ def _bars(noun: str, frame: pd.DataFrame, results: Any) -> Iterator[Chart]:
                 what=lambda rows: pd.Categorical(rows["what"], _BARS),
                 percent=lambda rows: 100 * rows["mean"],
             ),
-            x="model", y="percent", spread="", line="what", categories=True, bars=_BARS[0],
+            x="model", y="percent", spread="", line="what", column="column", categories=True,
+            bars=_BARS[0],
             y_label="found at 1 % false alarms, %", notes=(
                 "ε: printed, or asked for. Allowed: by Gaussian noise of this ε. A model without a "
                 "second mark has no finite ε that is proved. Who guesses blindly finds 1 %.",),

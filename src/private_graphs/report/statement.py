@@ -19,7 +19,7 @@ from private_graphs.privacy.explain import TEXTS, Sentence, sentences
 from private_graphs.privacy.explain import headline as one_line
 from private_graphs.privacy.rounding import at_least, at_most
 from private_graphs.privacy.statements import PrivacyStatement
-from private_graphs.report.words import NOT_REPLAYED, missing, strength
+from private_graphs.report.words import NOT_REPLAYED, OPTIMIZERS, missing, strength
 from private_graphs.running.exhibit import NOTHING
 
 HEADINGS = dict(
@@ -62,9 +62,9 @@ def card(texts: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
         ("Protected", ". ".join(texts["What is protected"])),
         ("From whom", ". ".join(texts["From whom"])),
         ("May fail", ". ".join(texts["How often it may fail"])),
-        ("Not covered", "; ".join(text.rstrip(".") for text in texts["What is not covered"])),
+        ("Not covered", "; ".join(texts["What is not covered"]).replace("; The ", "; the ")),
     ]
-    return [(heading, text) for heading, text in lines if text]
+    return [(heading, f"{text.rstrip('.')}.") for heading, text in lines if text]
 
 
 def shortly(statement: PrivacyStatement, printed: float) -> str:
@@ -110,7 +110,8 @@ def said(value: Any) -> str:
         return " · ".join(f"{words(name)} {said(part)}" for name, part in value.items())
     if isinstance(value, Sequence) and not isinstance(value, str):
         return f"({'; '.join(map(said, _without_common(value)))})"
-    return f"{value:.10g}" if isinstance(value, float) else str(value)
+    text = f"{value:.10g}" if isinstance(value, float) else str(value)
+    return OPTIMIZERS.get(text, text.replace("_", "-"))
 
 
 def _without_common(values: Sequence[Any]) -> list[Any]:
@@ -219,6 +220,16 @@ def settings_words(settings: str) -> str:
     return ", ".join(f"{words(name)} {said(value)}" for name, value in values.items())
 
 
+_SETTINGS = {
+    "alpha": "α", "attacked": "degrees attacked", "beta": "β", "clip": "clip norm",
+    "drawn": "hidden layers drawn", "dtype": "precision", "entry_clip": "clip of an entry",
+    "hidden": "hidden units", "lot": "lot size", "rate": "sampling rate",
+    "row_clip": "clip of a row", "sample": "share of nodes", "tau": "τ", "top": "K",
+    "training_epsilon": "ε of training", "unit_rows": "rows of length 1", "visits": "batching",
+}  # fmt: skip
+"""Names of settings, where the key itself is not one."""
+
+
 def words(name: Any) -> str:
     """Return an identifier as words: ``add_remove`` is ``add remove``."""
-    return str(name).replace("_", " ")
+    return _SETTINGS.get(name) or str(name).replace("_", " ")

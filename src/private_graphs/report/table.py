@@ -1,4 +1,7 @@
-"""Table writers: CSV for programs; Markdown and HTML for people."""
+"""Table writers: CSV for programs; Markdown and HTML for people.
+
+HTML has no end tags of cells and rows, which it implies: a page is a tenth smaller.
+"""
 
 from __future__ import annotations
 
@@ -136,6 +139,8 @@ def _html(
     above = [index for index, column in enumerate(table.columns) if column.above]
     places = [index for index, column in enumerate(table.columns)
               if column.head != table.panel and not column.above]  # fmt: skip
+    places = [index for index in places if not table.columns[index].sparse
+              or any(line[index] != Cell() for _, line in rows)]  # fmt: skip
     stacks: list[list[int]] = []
     for index in places:
         if table.columns[index].under:
@@ -164,7 +169,7 @@ def _html(
         f"<caption><span>{escape(caption)}</span></caption>",
         "<thead>",
     ]
-    lines += [f"<tr>{heads}</tr>" for heads in _heads(table, stacks) if heads]
+    lines += [f"<tr>{heads}" for heads in _heads(table, stacks) if heads]
     lines += ["</thead>", "<tbody>"]
     heading = ""
     for (_, line), values in zip(rows, filters, strict=True):
@@ -173,17 +178,19 @@ def _html(
             heading = words
             lines += ["</tbody>", "<tbody>"] if lines[-1] != "<tbody>" else []
             lines.append(f'<tr class="head"><th scope="rowgroup" colspan="{len(stacks)}">'
-                         f"{escape(words)}</th></tr>")  # fmt: skip
+                         f"{escape(words)}")  # fmt: skip
         first, *columns = ([line[index] for index in stack] for stack in stacks)
         heads = [f' data-head="{escape(name)}"' * table.stacked for name in names]
-        data = _data({name: values[name] for name in values if name not in common})
+        plain = {
+            (table.columns[index].head, line[index].text) for index, *more in stacks if not more
+        }
+        data = _data(dict(values.items() - plain - common.items()))
         texts = (f"{_wraps(stack)}>{_lines(stack, statements, largest)}" for stack in columns)
         lines.append(
-            f'<tr{data}><th scope="row"{_wraps(first)}>{_lines(first, statements, largest)}</th>'
-            + "".join(f"<td{head}{text}</td>" for head, text in zip(heads, texts, strict=True))
-            + "</tr>"
+            f'<tr{data}><th scope="row"{_wraps(first)}>{_lines(first, statements, largest)}'
+            + "".join(f"<td{head}{text}" for head, text in zip(heads, texts, strict=True))
         )
-    return "\n".join([*lines, "</tbody>", "</table>"])
+    return "".join([*lines, "</tbody></table>"])
 
 
 def _heading(column: Column, cell: Cell) -> str:
@@ -208,13 +215,13 @@ def _heads(table: Table, stacks: Sequence[Sequence[int]]) -> tuple[str, str]:
     for group, members in groupby(stacks, key=lambda stack: table.columns[stack[0]].group):
         heads = [", ".join(table.columns[index].head for index in stack) for stack in members]
         if not group:
-            first += "".join(f'<th scope="col"{{span}}>{escape(head)}</th>' for head in heads)
+            first += "".join(f'<th scope="col"{{span}}>{escape(head)}' for head in heads)
         elif len(heads) == 1:
             first += (f'<th scope="col" data-group="{escape(group)}"{{span}}>{escape(group)}'
-                      f"<small>{escape(heads[0])}</small></th>")  # fmt: skip
+                      f"<small>{escape(heads[0])}</small>")  # fmt: skip
         else:
-            first += f'<th scope="colgroup" colspan="{len(heads)}">{escape(group)}</th>'
-            second += "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
+            first += f'<th scope="colgroup" colspan="{len(heads)}">{escape(group)}'
+            second += "".join(f'<th scope="col">{escape(head)}' for head in heads)
     return first.replace("{span}", ' rowspan="2"' if second else ""), second
 
 
@@ -223,7 +230,7 @@ def _wraps(stack: Sequence[Cell]) -> str:
     longest = max(len(cell.text) for cell in stack)
     if longest > _LONG:
         return ' class="wraps long"' if longest > _SENTENCE else ' class="wraps"'
-    return ' class="wraps"' if any(_SPREAD.search(cell.text) for cell in stack) else ""
+    return ""
 
 
 def _lines(stack: Sequence[Cell], statements: Link, largest: Largest) -> str:
@@ -244,7 +251,9 @@ def _line(cell: Cell, statements: Link, largest: Largest) -> str:
         address = escape(statements(cell.statement))
         kind = (f"e {tone}" if tone else "soft") + useless
         return f'<a class="{kind}" href="{address}">{text}</a>'
-    kind = (tone if tone in ("", "published") else f"e {tone}") + useless
+    if tone == "published":
+        return f"<b>{text}</b>"
+    kind = f"e {tone}" * bool(tone) + useless
     return f'<span class="{kind.strip()}">{text}</span>' if kind else text
 
 
@@ -254,27 +263,27 @@ def layout_html(table: Table, statements: Link = str, largest: Largest = _NONE) 
     grouped = any(group for group, _, _ in layout.columns)
     first, second = "", ""
     for group, members in groupby(layout.columns, key=lambda column: column[0]):
-        heads = [f'{escape(head)}{f"<small>{escape(note)}</small>" if note else ""}</th>'
+        heads = [f'{escape(head)}{f"<small>{escape(note)}</small>" if note else ""}'
                  for _, head, note in members]  # fmt: skip
         if group:
-            first += f'<th scope="colgroup" colspan="{len(heads)}">{escape(group)}</th>'
+            first += f'<th scope="colgroup" colspan="{len(heads)}">{escape(group)}'
             second += "".join(f'<th scope="col">{head}' for head in heads)
         else:
             span = ' rowspan="2"' * grouped
             # an empty heading would be read aloud as one
-            first += "".join(f'<th scope="col"{span}>{head}' if head != "</th>"
-                             else f"<td{span}></td>" for head in heads)  # fmt: skip
+            first += "".join(f'<th scope="col"{span}>{head}' if head
+                             else f"<td{span}>" for head in heads)  # fmt: skip
     lines = [
         f'<table class="paper{" many" * (len(layout.columns) > _MANY)}">',
         f"<caption><span>{escape(table.title)}</span></caption>",
-        f"<thead><tr>{first}</tr>{f'<tr>{second}</tr>' * grouped}</thead>",
+        f"<thead><tr>{first}{f'<tr>{second}' * grouped}</thead>",
         "<tbody>",
     ]
     for row in layout.rows:
         block = ' class="block"' if row[0] is not None else ""
         entries = (_entry(entry, statements, largest) for entry in row if entry is not None)
-        lines.append(f"<tr{block}>{''.join(entries)}</tr>")
-    return "\n".join([*lines, "</tbody>", "</table>"])
+        lines.append(f"<tr{block}>{''.join(entries)}")
+    return "".join([*lines, "</tbody></table>"])
 
 
 def _entry(entry: LayoutCell, statements: Link, largest: Largest) -> str:

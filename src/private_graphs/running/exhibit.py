@@ -41,6 +41,8 @@ class Column:
     """On a page: displayed below the previous column, in the same cell."""
     above: bool = False
     """On a page: a heading over the rows that share its text, in place of a column."""
+    sparse: bool = False
+    """On a page: left out of panels in which it has no entry."""
 
 
 @dataclass(frozen=True)
@@ -229,18 +231,6 @@ Block = Table | Chart | Heatmap | Pictures | str
 
 
 @dataclass(frozen=True)
-class Bar:
-    """A score in the first page's picture."""
-
-    label: str
-    value: float
-    tone: str = ""
-    """As ``Cell.tone``; empty if no private data are read."""
-    words: str = ""
-    """Its ε in words."""
-
-
-@dataclass(frozen=True)
 class Comparison:
     """A small table of scores on the first page: a line per source, a column per dataset."""
 
@@ -267,10 +257,6 @@ class StudyAnswer:
     """What it scores, beside public data alone."""
     worth: str
     """When it is worth it, in one sentence."""
-    bars: Mapping[str, Sequence[Bar]]
-    """By dataset: scores from 0 to 1, for README's picture."""
-    axis: str
-    """Name of the score."""
     numbers: Mapping[str, str]
     """Numbers for the sentences of the study file (``study.Sentences``)."""
 

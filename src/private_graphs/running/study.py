@@ -168,6 +168,21 @@ class Number(Strict):
     """Column -> value, or a list of values."""
 
 
+class Counted(Strict):
+    """A number in a finding, of the points of a table or figure: of its last table or chart."""
+
+    exhibit: str = ""
+    """The exhibit that has them; empty: the one whose finding it is."""
+    charts: bool = False
+    """Whether all its charts have them, together."""
+    where: str = ""
+    """A condition on columns, as ``pandas.DataFrame.query`` reads it; empty: all points."""
+    of: str = ""
+    """An expression over columns, whose least and largest values are named; empty: the number of
+    points."""
+    decimals: int = 2
+
+
 class OtherPapers(Strict):
     """A line on papers that a table compares, in the list of papers."""
 
@@ -195,6 +210,8 @@ class Sentences(Strict):
     numbers: dict[str, Number] = {}
     findings: dict[str, _Texts] = {}
     """Table or figure -> its finding, which is its title."""
+    counted: dict[str, dict[str, Counted]] = {}
+    """Table or figure -> numbers that its finding alone may name."""
     others: dict[str, OtherPapers] = {}
     """Table or figure -> its papers' line in the list of papers; numbers are the study's and those
     of its ``Exhibit.numbers``."""

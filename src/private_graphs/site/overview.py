@@ -15,11 +15,10 @@ from private_graphs.core.errors import UserError, counted
 from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.statements import PrivacyStatement
-from private_graphs.report.claims import claims_of
 from private_graphs.report.statement import said, tone, words
 from private_graphs.report.words import bound, budget, enumeration, missing, number, unit
-from private_graphs.running.exhibit import NOTHING, Block, Cell, Column, Exhibit, Table
-from private_graphs.running.study import Number
+from private_graphs.running.exhibit import NOTHING, Block, Cell, Chart, Column, Exhibit, Table
+from private_graphs.running.study import Counted, Number
 from private_graphs.site.shelf import Shelf
 from private_graphs.tasks.tasks import SCENARIOS
 
@@ -146,15 +145,34 @@ def finding(
 ) -> str:
     """Return what a table or figure shows, in one sentence: its title; empty if nothing is known.
 
-    The sentence is one of the study file, or counts printed ε, printed scores or claims. ``checks``
+    The sentence is one of the study file, or counts printed ε or printed scores. ``checks``
     are the verdicts on its tables.
     """
     known = numbers(shelf, claims, checks, of_study)
-    known |= _counted_claims(shelf, exhibit, claims)
     if exhibit.numbers and not shelf.synthetic:
         known |= exhibit.numbers(shelf.results.read_by(exhibit))
-    texts = shelf.results.study.says.findings.get(exhibit.name, ())
-    return filled(texts, known) or filled(_FINDINGS, known)
+    texts = shelf.results.study.says
+    specs = texts.counted.get(exhibit.name, {}) if not shelf.synthetic else {}
+    counts = {name: _counted(shelf, exhibit, spec) for name, spec in specs.items()}
+    known |= {name: text for name, text in counts.items() if text}
+    return filled(texts.findings.get(exhibit.name, ()), known) or filled(_FINDINGS, known)
+
+
+def _counted(shelf: Shelf, exhibit: Exhibit, spec: Counted) -> str:
+    """Return a number of the points of an exhibit as text; empty if it has no such point."""
+    name = spec.exhibit or exhibit.name
+    frames = [block.frame for part in shelf.exhibits if part.name == name
+              for block in shelf.blocks(part)
+              if isinstance(block, Chart if spec.charts else Table | Chart)]  # fmt: skip
+    if not frames:
+        return ""
+    rows = pd.concat(frames) if spec.charts else frames[-1]
+    rows = rows.query(spec.where, engine="python") if spec.where else rows
+    if not spec.of:
+        return str(len(rows))
+    values = rows.eval(spec.of, engine="python").dropna()
+    ends = [f"{value:,.{spec.decimals}f}" for value in (values.min(), values.max())]
+    return " to ".join(dict.fromkeys(ends)) if len(values) else ""
 
 
 def other_papers(shelf: Shelf, of_study: Mapping[str, str]) -> list[tuple[Exhibit, StudyVerdict]]:
@@ -175,7 +193,6 @@ _FINDINGS = (
     "None of the {none} printed ε that were run holds",
     "{hold} of {budgets} printed ε that were run hold",
     "{met} of {scores} printed scores reproduced (within 2 s.d.)",
-    "{claims}",
 )
 """Findings of a table or figure of any study, in the order of what is said first."""
 
@@ -250,25 +267,6 @@ def _of_claims(claims: pd.DataFrame) -> dict[str, str]:
         if not missing(rows["printed"].iloc[0]):
             known[f"printed {name}"] = number(rows["printed"].iloc[0])
     return known
-
-
-def _counted_claims(shelf: Shelf, exhibit: Exhibit, claims: pd.DataFrame | None) -> dict[str, str]:
-    """Return how many of an exhibit's claims hold, under the first protocol with some."""
-    if claims is None or shelf.synthetic:
-        return {}
-    ids = {claim.id for claim in claims_of(shelf.results.study.id)
-             if claim.exhibit == exhibit.name}  # fmt: skip
-    rows = claims[claims["id"].str.partition(".")[0].isin(ids)]
-    rows = rows[(rows["source"] == "text") & rows["verdict"].isin(VERDICT_WORDS)]
-    first = next((name for name in PROTOCOLS if name in set(rows["protocol"])), "")
-    counts = rows.loc[rows["protocol"] == first, "verdict"].value_counts()
-    if counts.empty:
-        return {}
-    if len(counts) == 1:
-        name, count = counts.index[0], int(counts.iloc[0])
-        head = f"All {count} claims" if count > 1 else "The one claim"
-        return {"claims": f"{head} checked here {VERDICT_WORDS[name][int(count > 1)]}"}
-    return {"claims": f"Of {counts.sum()} claims {', '.join(verdict_counts(counts))}"}
 
 
 def verdict_counts(counts: Mapping[str, int]) -> list[str]:
@@ -511,10 +509,12 @@ def notes(shelf: Shelf, exhibit: Exhibit) -> list[tuple[str, str]]:
     for entry in held:
         if entry.selection.n_configs > 1:
             text = f"{entry.selection.n_configs} by {entry.selection.data}; {entry.selection.cost}"
-            choices.setdefault(text, set()).add(f"{entry.method}, {entry.protocol}")
+            choices.setdefault(text, set()).add(
+                f"{shelf.results.title(entry.method)}, {PROTOCOLS[entry.protocol].title}"
+            )
     texts = [
         ("Seeds", f"{_several(rows['seed'])}; means and standard deviations (n - 1) are over them"),
-        *((f"Settings of {name}", _settings(group)) for name, group in rows.groupby("method")),
+        *_settings(rows, shelf.results.title),
         *(("Chosen among", f"{text} ({'; '.join(sorted(who))})") for text, who in choices.items()),
         ("δ", _several(rows.loc[_private(rows["epsilon"]), "delta"])),
         ("Noise", "; ".join(NOISE_SOURCES[name] for name in sorted(rows["noise_source"].unique()))),
@@ -542,14 +542,23 @@ def command(shelf: Shelf, exhibit: Exhibit) -> str:
     return f"snakemake --cores all --config {given}"
 
 
-def _settings(rows: pd.DataFrame) -> str:
-    """Describe the values of a method's settings; of chosen settings, the chosen values."""
-    values: dict[str, set[str]] = {}
-    for text in rows.loc[rows["selected"].fillna(True).astype(bool), "settings"].dropna().unique():
-        for name, value in json.loads(text).items():
-            values.setdefault(name, set()).add(said(value))
-    return "; ".join(f"{words(name)} {_several(pd.Series(sorted(known)))}"
-                     for name, known in sorted(values.items()))  # fmt: skip
+def _settings(rows: pd.DataFrame, title: Callable[[str], str]) -> list[tuple[str, str]]:
+    """Return (heading, values) of the settings that all methods share, and of those of each; of
+    chosen settings, the chosen values."""
+    values: dict[str, dict[str, str]] = {}
+    for method, group in rows[rows["selected"].fillna(True).astype(bool)].groupby("method"):
+        known: dict[str, set[str]] = {}
+        for text in group["settings"].dropna().unique():
+            for name, value in json.loads(text).items():
+                known.setdefault(words(name), set()).add(said(value))
+        values[title(method)] = {name: _several(pd.Series(sorted(held)))
+                                 for name, held in sorted(known.items())}  # fmt: skip
+    shared = set.intersection(*(set(held.items()) for held in values.values())) if values else set()
+    lists = {"all methods": sorted(shared)} if len(values) > 1 else {}
+    lists |= {name: [item for item in held.items() if len(values) == 1 or item not in shared]
+              for name, held in values.items()}  # fmt: skip
+    return [(f"Settings of {name}", "; ".join(map(" ".join, held)))
+            for name, held in lists.items()]  # fmt: skip
 
 
 def _several(values: pd.Series, most: int = 12) -> str:

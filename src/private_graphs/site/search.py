@@ -6,6 +6,7 @@ import html
 import json
 import re
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def search_index(root: Path, pages: Mapping[Path, str | dict[str, Any]]) -> str:
     """Return the index of the pages of results and of the guides below ``root`` as a script.
 
     ``INDEX.pages`` has (address, title, first sentence, kind) of every page, ``INDEX.words`` for
-    each word the numbers of its pages.
+    each word the numbers of its pages, each as its distance from the one before.
     """
     entries, words = [], {}
     for address, text in sorted(_texts(root, pages), key=lambda page: (_API in page[0], page[0])):
@@ -42,7 +43,9 @@ def search_index(root: Path, pages: Mapping[Path, str | dict[str, Any]]) -> str:
         for word in set(_WORD.findall(read.lower())):
             if len(word) < 30 and any(map(str.isalpha, word)):
                 words.setdefault(word, []).append(len(entries) - 1)
-    index = {"pages": entries, "words": dict(sorted(words.items()))}
+    steps = {word: [page - before for before, page in pairwise([0, *words[word]])]
+             for word in sorted(words)}  # fmt: skip
+    index = {"pages": entries, "words": steps}
     return f"const INDEX = {json.dumps(index, ensure_ascii=False, separators=(',', ':'))};\n"
 
 

@@ -35,7 +35,7 @@ from private_graphs.report.claims import claims_table, reasons
 from private_graphs.report.curves import learning_curves
 from private_graphs.report.picture import variables
 from private_graphs.report.table import Largest, Link, csv, html, layout_html
-from private_graphs.report.words import SCALE, duration
+from private_graphs.report.words import SCALE, duration, enumeration
 from private_graphs.running.exhibit import Block, Chart, Exhibit, Table
 from private_graphs.running.study import study_ids
 from private_graphs.site.advice import advised, grouped
@@ -53,6 +53,7 @@ from private_graphs.site.overview import (
     verdict_counts,
     verdicts,
 )
+from private_graphs.site.pictures import PagePictures
 from private_graphs.site.publish import write_all_texts
 from private_graphs.site.search import search_index
 from private_graphs.site.shelf import (
@@ -72,10 +73,9 @@ RECORDED = "recorded"
 VERDICTS = "verdicts.txt"
 """File below ``site`` with a line on every study, which a finished run prints."""
 _TEMPLATES = Path(__file__).parent / "templates"
-_IDENTIFIER = re.compile(r"""(?<=\s)id="|url\(#|href="#|class="s(?=\d)|\.s(?=\d+[,{])""")
-_XLINK = ' xmlns:xlink="http://www.w3.org/1999/xlink"'
-_STATEMENT = re.compile(r' data-statement="([^"]*)"')
-_BOXES = re.compile(r'data-boxes="([^"]*)"')
+_METHOD = re.compile(r"(?<=, )(\w+)(?: \(\w+\)), protocol (\w+)")
+_GROUPS = re.compile(r"of group ([\w /]+)")
+"""Method with its scenario and protocol, and run groups, in a line about runs."""
 _ROLE = re.compile(r":\w+:`[~.]?([^`]*)`")
 _UNSAFE = re.compile(r"[^-.\w]")
 _DOCS_LINK = re.compile(r" \(\[[^]]*\]\([^)]*\)\)")
@@ -371,6 +371,10 @@ class _Site:
         private = sorted({name for shelf in shelves for name in shelf.private})
         template = self.templates.get_template(f"{kind}.html.j2")
         text = template.render(root=up, address=address, private=private, **values)
+        here = address.rpartition("/")[0]
+        for folder in (here, SITE) if here else ():  # short addresses: a page has hundreds
+            prefix = "../" * (here.count("/") - folder.count("/"))
+            text = text.replace(f'"{up}{folder}/', f'"{prefix}')
         return self.root / address, linked(text, up if self.guides else None)
 
     def first_page(self) -> tuple[Path, str]:
@@ -459,7 +463,8 @@ class _Site:
         """Return the page of an exhibit, with one section per set of results that has it."""
         shelves = [shelf for shelf in entry.shelves if exhibit.name in
                    {candidate.name for candidate in shelf.exhibits}]  # fmt: skip
-        sections = [self.section(shelf, exhibit) for shelf in shelves]
+        pictures = PagePictures()
+        sections = [self.section(shelf, exhibit, pictures) for shelf in shelves]
         address = entry.address(exhibit.name)
         return self.page(
             address, "exhibit", shelves, entry=entry, title=title_of(exhibit),
@@ -469,7 +474,7 @@ class _Site:
             occurring=_occurring(sections, [shelf.rows_of(exhibit) for shelf in shelves]),
         )  # fmt: skip
 
-    def section(self, shelf: Shelf, exhibit: Exhibit) -> dict[str, Any]:
+    def section(self, shelf: Shelf, exhibit: Exhibit, pictures: PagePictures) -> dict[str, Any]:
         """Return the section of an exhibit's page for one set of results."""
         blocks, statements = shelf.blocks(exhibit), self.link(shelf, shelf.results.study.id)
         files = exhibit_files(self.root, shelf, exhibit)
@@ -491,25 +496,24 @@ class _Site:
             paths = [path for path in files if (path.stem, path.suffix) in keys]
             part["files"] = [(path.name, path.relative_to(self.root).as_posix()) for path in paths]
             if not {"text", "tables"} & set(part):
-                part["picture"] = self.picture(shelf, stem, index)
+                part["picture"] = pictures.add(*self.picture(shelf, stem))
             parts.append(part)
         return {
             "shelf": shelf, "missing": shelf.missing.get(exhibit.name, ()), "parts": parts,
             "notes": notes(shelf, exhibit), "command": command(shelf, exhibit), "statements": {},
         }  # fmt: skip
 
-    def picture(self, shelf: Shelf, stem: str, index: int) -> Markup:
-        """Return a set's picture for a page, the ``index``-th of it; UserError if it is missing."""
+    def picture(self, shelf: Shelf, stem: str) -> tuple[str, Link]:
+        """Return a set's picture and the addresses of statements; UserError if it is missing."""
         folder = self.root / shelf.name / "exhibits"
         if shelf.made and self.recorded_pictures is not None:
             folder = self.recorded_pictures
         path = folder / shelf.results.study.id / f"{stem}.svg"
         if not path.is_file():
             raise UserError(f"{path} is missing; write the exhibits before the pages")
-        sets = list(self.templates.globals["sets"])
-        name = f"{'abcd'[sets.index(shelf.name)]}{index}"
-        link, text = self.link(shelf, shelf.results.study.id), path.read_text(encoding="utf-8")
-        return _for_page(text, name, lambda of: link(of) if (shelf.name, of) in self.places else "")
+        link = self.link(shelf, shelf.results.study.id)
+        return path.read_text(encoding="utf-8"), lambda of: (
+            link(of) if (shelf.name, of) in self.places else "")  # fmt: skip
 
     def elsewhere(self, entry: StudyEntry) -> list[tuple[str, str, str]]:
         """Return (label, address, other label) of a study's tables that another study has."""
@@ -540,9 +544,10 @@ class _Site:
 
     def sections(self, method: str) -> list[dict[str, Any]]:
         """Return every ε of a method's runs, with one section per set of results."""
+        pictures = PagePictures()
         return [{"shelf": shelf, "study": shelf.results.study,
                  "part": self.every(shelf, PRIVACY, guarantees(shelf, method=method), "methods"),
-                 "curves": _curves(shelf, method)}
+                 "curves": _curves(shelf, method, pictures)}
                 for shelf in self.with_runs(method=method)]  # fmt: skip
 
     def every(self, shelf: Shelf, page: str, table: Table, folder: str = "") -> dict[str, Any]:
@@ -579,7 +584,8 @@ class _Site:
     def statements(self, entry: StudyEntry, shelf: Shelf) -> Iterator[tuple[Path, str]]:
         """Yield the pages of a set's privacy statements, one per kind of runs, and their file."""
         fields, documents = f"{SITE}/{entry.study.id}/statements-{shelf.name}.json.gz", {}
-        runs = says.runs_of(shelf.runs)
+        runs = {name: [_told(shelf, line) for line in lines]
+                for name, lines in says.runs_of(shelf.runs).items()}  # fmt: skip
         printed = shelf.runs.groupby("statement_id")["epsilon"].min().to_dict()
         for address, members in self.members(entry, shelf).items():
             members.sort(key=lambda doc: (printed[doc.statement_id], doc.statement_id))
@@ -587,6 +593,9 @@ class _Site:
             methods = dict.fromkeys(doc.method for doc in members)
             rests = list(dict.fromkeys(map(says.rests_on, members)))
             common, lines = _alike({doc.statement_id: runs[doc.statement_id] for doc in members})
+            for part in (members[0].dataset, self.kind(members).partition(" on ")[0],
+                         PROTOCOLS[members[0].protocol].title):  # fmt: skip
+                common = f", {common}, ".replace(f", {part}, ", ", ", 1).strip(", ")
             cards: dict[tuple[tuple[str, str], ...], list[dict[str, Any]]] = {}
             for doc in members:  # a card for all that protect the same from the same
                 name = doc.statement_id
@@ -705,9 +714,9 @@ def _card(like: Iterable[tuple[str, str]], held: Sequence[dict[str, Any]]) -> di
 
 def _formulas(
     reasons: Mapping[str, str],
-) -> tuple[list[str], dict[str, tuple[int, dict[str, str]]]]:
+) -> tuple[list[str], dict[str, tuple[int, list[str]]]]:
     """Return the texts of reasons, where numbers in which they differ are x₁, x₂, …, and, for each
-    name, the place of its text and its values of these."""
+    name, the place of its text and its values of these, in order."""
     groups: dict[tuple[str, ...], dict[str, list[str]]] = {}
     for name, reason in reasons.items():
         words = tuple(_FIGURE.split(reason))
@@ -720,7 +729,7 @@ def _formulas(
         marks = [*(called.get(column, column[0]) for column in columns), ""]
         texts.append("".join(part for pair in zip(words, marks, strict=True) for part in pair))
         for rank, name in enumerate(numbers):
-            values[name] = index, {mark: column[rank] for column, mark in called.items()}
+            values[name] = index, [column[rank] for column in differ]
     return texts, values
 
 
@@ -733,6 +742,21 @@ def _shared(rests: Sequence[tuple[Sequence[str], Sequence[str], str]]) -> list[d
     extras = [{head: [text for text in part[head] if text not in common[head]] for head in heads}
            for part in lists]  # fmt: skip
     return [common, *extras] if len(lists) > 1 else lists
+
+
+def _told(shelf: Shelf, runs: str) -> str:
+    """Return a line about runs with titles of methods and exhibits instead of keys."""
+    labels = {group: name_of(exhibit) for exhibit in reversed(shelf.exhibits)
+              for group in exhibit.groups}  # fmt: skip
+
+    def exhibits(match: re.Match[str]) -> str:
+        names = (labels.get(name, says.words(name)) for name in match[1].split(" / "))
+        return f"for {enumeration(list(dict.fromkeys(names)))}"
+
+    runs = _METHOD.sub(
+        lambda match: f"{shelf.results.title(match[1])}, {PROTOCOLS[match[2]].title}", runs
+    )
+    return _GROUPS.sub(exhibits, runs)
 
 
 def _by_number(counts: Mapping[str, int] | None) -> dict[str, int] | None:
@@ -812,7 +836,7 @@ def _occurring(
             "protocols": [name for name in PROTOCOLS if name in names]}  # fmt: skip
 
 
-def _curves(shelf: Shelf, method: str) -> list[dict[str, Any]]:
+def _curves(shelf: Shelf, method: str, pictures: PagePictures) -> list[dict[str, Any]]:
     """Return the learning curves of a method as parts of its page."""
     if shelf.made:  # recorded results have no curves
         return []
@@ -820,36 +844,6 @@ def _curves(shelf: Shelf, method: str) -> list[dict[str, Any]]:
 
     parts = []
     for chart in learning_curves(shelf.own, method):
-        name = f"{shelf.name}-{shelf.results.study.id}-{method}-{len(parts)}"
-        text = drawn(draw_chart(chart), name).decode()
-        parts.append(_part(chart) | {"picture": _for_page(text, name)})
+        text = drawn(draw_chart(chart), shelf.name).decode()
+        parts.append(_part(chart) | {"picture": pictures.add(text)})
     return parts
-
-
-def _for_page(text: str, name: str, statements: Link | None = None) -> Markup:
-    """Return an SVG without its XML head, and its parts again for a narrow window.
-
-    ``name`` makes its identifiers unique in a page. Its marks lead to their ``statements``, by the
-    number of a page among the picture's: most marks have the same page.
-    """
-    pages: dict[str, int] = {}
-
-    def linked_mark(match: re.Match[str]) -> str:
-        page, _, place = (statements(match[1]) if statements else "").partition("#")
-        return f' data-statement="{pages.setdefault(page, len(pages))}#{place}"' if page else ""
-
-    text = _STATEMENT.sub(linked_mark, text)
-    whole = _IDENTIFIER.sub(rf"\g<0>{name}-", text[text.index("<svg") :])
-    whole = whole.replace("<svg ", f'<svg data-pages="{" ".join(pages)}" ', 1)
-    whole = whole.replace(_XLINK, "").replace("xlink:href=", "href=")
-    boxes = _BOXES.search(whole)
-    parts = [box.split() for box in boxes[1].split(";")] if boxes and boxes[1] else []
-    if len(parts) < 2:
-        return Markup(whole)
-    images = "".join(
-        f'<svg aria-hidden="true" viewBox="{" ".join(box)}" '
-        f'style="width:{float(box[2]) / 2.5:.0f}%"><use href="#{name}-figure_1"/></svg>'
-        for box in parts
-    )
-    return Markup(f'<div class="facets"><div class="whole">{whole}</div>'
-                  f'<div class="narrow">{images}</div></div>')  # fmt: skip

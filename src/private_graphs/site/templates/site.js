@@ -46,6 +46,7 @@ const stack = (table, columns) => { // cards on a phone: every cell says its col
   for (const row of rowsOf(table)) {
     for (const [head, place, group] of columns) {
       const cell = row.cells[place];
+      cell?.classList.toggle("blank", cell.textContent === "–");
       if (!cell || cell.dataset.head) continue; // the page itself said it
       const words = [group, head.textContent].filter((each, i) => each && (i || each !== head.textContent));
       cell.dataset.head = words.join(" ");
@@ -69,7 +70,12 @@ const sortable = (table) => {
 for (const panels of document.querySelectorAll(".tables")) {
   const tables = [...panels.querySelectorAll("table.sortable")];
   const rows = tables.flatMap(rowsOf);
-  const of = (row, name) => row.dataset[name] ?? row.closest("table").dataset[name];
+  const columns = tables.map(heads);
+  const place = (table, name) => columns[tables.indexOf(table)].find(([head, , group]) => !group && head.textContent === name)?.[1];
+  const of = (row, name) => { // what the row or its table says, else the cell below that head
+    const table = row.closest("table");
+    return row.dataset[name] ?? table.dataset[name] ?? row.cells[place(table, name)]?.textContent;
+  };
   const wanted = { words: [] };
   const filter = () => {
     for (const row of rows) {
@@ -103,7 +109,6 @@ for (const panels of document.querySelectorAll(".tables")) {
     bar.append(make("span", name), ...all);
     if (values.includes(asked.get(name))) all[values.indexOf(asked.get(name)) + 1].click();
   }
-  const columns = tables.map(heads);
   const groups = [...new Set(columns.flat().map(([, , group]) => group).filter(Boolean))];
   if (groups.length > 1) bar.append(make("span", "columns"));
   for (const name of groups.length > 1 ? groups : []) {
@@ -148,7 +153,9 @@ for (const figure of document.querySelectorAll("figure")) { // a picture without
   const link = make("a", "SVG");
   link.className = "button";
   link.download = svg.querySelector("title").textContent.replace(/[^\w.-]+/g, "_") + ".svg";
-  link.href = URL.createObjectURL(new Blob([new XMLSerializer().serializeToString(svg)], { type: "image/svg+xml" }));
+  const rules = [...document.querySelectorAll("svg style")].map((each) => each.textContent).join(""); // pictures share them
+  const text = new XMLSerializer().serializeToString(svg).replace(/(<style[^>]*>)[^<]*/, (_, head) => head + rules);
+  link.href = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
   (figure.querySelector(".files") ?? figure).append(" ", link);
 }
 document.addEventListener("click", ({ target }) => { // a mark of a picture leads to the statement of its numbers
@@ -182,7 +189,8 @@ if (hits && typeof INDEX !== "undefined") { // the page of the search
   for (const word of words) { // a page has every word, or a word that begins with it
     const scores = new Map();
     for (const [name, pages] of known.filter(([name]) => name.startsWith(word))) {
-      for (const page of pages) scores.set(page, Math.max(scores.get(page) ?? 0, name === word ? 2 : 1));
+      let page = 0;
+      for (const step of pages) scores.set(page += step, Math.max(scores.get(page) ?? 0, name === word ? 2 : 1));
     }
     const weight = (page) => (INDEX.pages[page][1].toLowerCase().includes(word) ? 8 : 0)
       + (INDEX.pages[page][2].toLowerCase().includes(word) ? 2 : 0);

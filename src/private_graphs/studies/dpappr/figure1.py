@@ -117,25 +117,12 @@ def _of_others(row: dict[str, Any]) -> str:
     return f", R = {number(row['others'])}" if rows else ""
 
 
-def compare_features(results: Any) -> dict[str, str]:
-    """Return what the finding names: in ``below`` of ``rows`` cells features alone score more than
-    private rows, with the same training and without the ε of the rows."""
-    charts = [block.frame for block in build(results)
-              if isinstance(block, Chart) and "at FEATURES" in block.frame]  # fmt: skip
-    if not charts:
-        return {}
-    rows = pd.concat(charts)
-    rows = rows[(rows["rows_epsilon"] < math.inf) & rows["at FEATURES"].notna()]
-    return {"rows": str(len(rows)), "below": str(int((rows["mean"] < rows["at FEATURES"]).sum()))}
-
-
 EXHIBIT = Exhibit(
     "figure1",
     "Accuracy against the budget of the rows",
     label="Figures 5.1-5.3",
     groups=("appr_budgets", "appr_proved"),
     build=build,
-    numbers=compare_features,
     meaning="Do private neighbourhoods improve on training with features alone, as published and "
     "where ε is proved?",
 )

@@ -72,26 +72,11 @@ def _share(row: Mapping[str, Any], name: str) -> str:
     return f"{row[f'read_{name}']:,.0f} of {row[f'nodes_{name}']:,.0f}"
 
 
-def numbers(results: Any) -> dict[str, str]:
-    """Return Cora's ``edges``, those that are ``read`` back from what the released code gives
-    away, and the ``wrong`` ones among the claimed."""
-    frame = counts(results)
-    if frame.empty:
-        return {}
-    frame = frame[(frame["dataset"] == "cora") & (frame["protocol"] == "released")]
-    if frame.empty:
-        return {}
-    row = frame.iloc[0]
-    return {"read": f"{row['edges_read']:,.0f}", "edges": f"{row['edges']:,.0f}",
-            "wrong": f"{row['edges_wrong']:,.0f}"}  # fmt: skip
-
-
 EXHIBIT = Exhibit(
     "edges_read",
     "Edges read back from the embedding",
     groups=("edges",),
     build=build,
-    numbers=numbers,
     meaning="Whoever has the released model and embedding reads most friendships off it; with "
     "noise of the size that the ε needs, none.",
 )
