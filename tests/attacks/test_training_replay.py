@@ -152,6 +152,7 @@ EPSILONS = {
     ("logistic", "target, longer"): "epsilon: the target was 4.000; what ran proves ",
     ("logistic", "nobody skipped"): "a batch of nobody is skipped: ",
     ("deciding", "batch used twice"): "batches are not those of the Poisson sampler: ",
+    ("deciding", "exact_bias"): "noise is not as large as its sigma: in parameter 2, of ",
     ("logistic", "seed in the loop"): "noise repeats: step 5 has that of step 1 ",
 }
 

@@ -930,6 +930,11 @@ BUGS = (
         "bool(earlier)", 'any(entry.unit == "document" for entry in earlier)',
         (test("documents/ledger::what_was_spent_tells_documents_that_had_another_unit_and_the_"
               "statement_says_so[1-]"),)),
+    Bug("W12", "a replayed training may leave a small parameter without noise",
+        "attacks/training_price.py",
+        "if not low - 1e-3 <= factor <= high + 1e-3:", "if False:",
+        (test("attacks/training_replay::an_accountant_that_was_told_other_things_is_found"
+              "[deciding-exact_bias]"),)),
 )  # fmt: skip
 
 

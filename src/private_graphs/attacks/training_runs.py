@@ -51,6 +51,8 @@ class NoisySum:
     """Whether the clip norm follows a noisy count, whose price the noise multiplier includes."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     parameters: bytes = b""
+    ends: Sequence[int] = ()
+    """Where the numbers of one parameter end and those of the next begin."""
     gradients: Array = field(default_factory=lambda: np.empty((0, 2)))
     """Two random combinations of the numbers of the gradient of each record, in order."""
     outside: Mapping[str, int] = field(default_factory=dict)
@@ -503,9 +505,10 @@ def _add_noise(
             count is not None,
             settings,
             _digest(_flat(parameters)),
+            np.cumsum([p.numel() for p in parameters])[:-1].tolist(),
         )
         noisy = run.passed(None, "", "step", entry, exact, noisy)
-        parts = np.split(noisy, np.cumsum([p.numel() for p in parameters])[:-1])
+        parts = np.split(noisy, entry.ends)
         for p, part in zip(parameters, parts, strict=True):
             p.grad = torch.from_numpy(part).to(p).view_as(p)
         if count is not None:  # one record is clipped or not: it moves the count by 1
