@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -91,6 +92,12 @@ LEAKS = {
     ("deciding", "stopped by NumPy"): "with many records replaced, number of noisy steps depends ",
     ("deciding", "chosen in tensors"): "what is returned differs: ",
     ("deciding", "attribute"): "what is returned differs: mean: ",
+    ("deciding", "list"): "what is returned differs: means/first/0: ",
+    ("deciding", "of a parameter"): "what is returned differs: _module.weight.mean: ",
+    ("deciding", "estimator"): "what is returned differs: 1/2/_mean: ",
+    ("deciding", "table"): "what is returned differs: 1/2/data: ",
+    ("deciding", "method"): "what is returned differs: 1/1/0/2/_mean: ",
+    ("deciding", "closure"): "what is returned differs: 1/2/0: ",
     ("deciding", "augmented"): "a sum moves too far: step 1: by ",
     ("by_hand", "standardised"): "a sum moves too far: step 1: by ",
     ("by_hand", "no clipping"): "a sum moves too far: step 1: by ",
@@ -107,6 +114,23 @@ def test_a_planted_leak_is_found_and_named(script, how):
     report = replayed(script, how)
     assert report.verdict == "LEAKS"
     assert any(line.startswith(LEAKS[script, how]) for line in report.leaks), report
+
+
+def test_a_file_that_is_named_is_read_whoever_wrote_it(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    report = replayed("deciding", "file")
+    assert any(line.startswith("what is returned differs: the value: b") for line in report.leaks)
+
+
+def test_gradients_of_records_that_are_pickled_with_a_model_are_said():
+    """A model that was trained with Opacus has them until zero_grad, and so has its file."""
+    said = "_module.weight.grad_sample, _module.weight.summed_grad: of the last batch, without "
+    assert any(note.startswith(said) for note in replayed("deciding", "by nothing").notes)
+    model, file = scripts.deciding(scripts.table(), "by nothing"), io.BytesIO()
+    torch.save(model, file)
+    kept = next(torch.load(io.BytesIO(file.getvalue()), weights_only=False).parameters())
+    assert kept.grad_sample.ndim == 3 and kept.grad is None
+    assert not any("last batch" in note for note in replayed("deciding", "zero_grad").notes)
 
 
 @pytest.mark.parametrize("how", ["silent", "returned"])
@@ -128,6 +152,7 @@ EPSILONS = {
     ("logistic", "target, longer"): "epsilon: the target was 4.000; what ran proves ",
     ("logistic", "nobody skipped"): "a batch of nobody is skipped: ",
     ("deciding", "batch used twice"): "batches are not those of the Poisson sampler: ",
+    ("deciding", "exact_bias"): "noise is not as large as its sigma: in parameter 2, of ",
     ("logistic", "seed in the loop"): "noise repeats: step 5 has that of step 1 ",
 }
 

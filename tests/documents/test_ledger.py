@@ -90,6 +90,27 @@ def test_all_together_is_what_counts_not_the_sum(run, data, tmp_path):
     refused(run("ledger", "plan", "y", "--releases", 3), 2, "has no budget")
 
 
+@pytest.mark.parametrize("then", ["", "p9"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_was_spent_tells_documents_that_had_another_unit_and_the_statement_says_so(
+    data, tmp_path, then, count
+):
+    """Neighbours by one person's documents today: 1 spent before, as the release that is given away
+    says, becomes 2.155 and 4.746 by documents that were without a person's id."""
+    rows, before = rows_of(60), rows_of(60)
+    for row, earlier in zip(rows[2 : 2 + count], before[2 : 2 + count], strict=True):
+        row["who"], earlier["who"] = "p0", then
+    told = []
+    for out, table in (("A", before), ("B", rows)):
+        path = write(tmp_path / f"{out}.csv", table)
+        declared(out.lower(), path, unit="who", budget=None, delta=DELTA)
+        result = private_graphs.classify(out.lower(), epsilon=1, out=out)
+        told.append([fact for fact in result.statement["public_facts"] if "how many" in fact])
+    units = 1 + (1 if then else count)
+    assert result.spent_before == pytest.approx(gdp_epsilon(units * MU, DELTA), abs=2e-3)
+    assert told[0] == [] and "as far as what was spent before tells it" in told[1][0]
+
+
 def test_what_was_spent_on_one_person_is_told_by_the_id(run, data, tmp_path):
     rows = rows_of(60)
     declared("x", write(tmp_path / "n.csv", rows), unit="who", budget=None, delta=DELTA)

@@ -916,6 +916,25 @@ BUGS = (
         "return True",
         (test("methods/validation_nodes::"
               "labels_of_validation_nodes_change_no_prediction[gap]"),)),
+    Bug("W9", "a replayed training returns an object, and only what it prints is compared",
+        "attacks/training_runs.py",
+        "return self._pickled(value)", "return repr(value)",
+        (test("attacks/training_replay::a_planted_leak_is_found_and_named[deciding-estimator]"),)),
+    Bug("W10", "gradients of records that are pickled with a returned model are not said",
+        "attacks/training_runs.py",
+        "if own[name] is not None and own[name] != []]", "if False]",
+        (test("attacks/training_replay::"
+              "gradients_of_records_that_are_pickled_with_a_model_are_said"),)),
+    Bug("W11", "what was spent tells who wrote earlier documents, and the statement does not",
+        "documents/release.py",
+        "bool(earlier)", 'any(entry.unit == "document" for entry in earlier)',
+        (test("documents/ledger::what_was_spent_tells_documents_that_had_another_unit_and_the_"
+              "statement_says_so[1-]"),)),
+    Bug("W12", "a replayed training may leave a small parameter without noise",
+        "attacks/training_price.py",
+        "if not low - 1e-3 <= factor <= high + 1e-3:", "if False:",
+        (test("attacks/training_replay::an_accountant_that_was_told_other_things_is_found"
+              "[deciding-exact_bias]"),)),
 )  # fmt: skip
 
 

@@ -7,6 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 
+import numpy as np
+from scipy.stats import chi2
+
 from private_graphs.attacks.training_runs import NoisySum, TrainingRun
 from private_graphs.core.errors import UserError
 from private_graphs.privacy.accountants import gdp_epsilon
@@ -15,6 +18,8 @@ from private_graphs.privacy.losses import SampledGaussian, pld_of
 
 _CLOSE = 0.02
 """Relative difference of two accountants that is no finding."""
+_SELDOM = 1e-9
+"""Probability of noise of the right size whose draws are taken for smaller, and for larger."""
 
 
 def accounting(run: TrainingRun) -> Iterator[str]:
@@ -60,7 +65,13 @@ def accounting(run: TrainingRun) -> Iterator[str]:
 
 def _noise(steps: list[NoisySum]) -> Iterator[str]:
     """Yield what is wrong with the noise itself: its size, and steps that have the same."""
-    noises = [(entry.noisy.astype(float) - entry.exact) / entry.std for entry in steps if entry.std]
+    noisy = [entry for entry in steps if entry.std]
+    noises = [(entry.noisy.astype(float) - entry.exact) / entry.std for entry in noisy]
+    for number, (size, factor) in enumerate(_by_parameter(noisy, noises), 1):
+        low, high = np.sqrt(chi2.ppf((_SELDOM, 1 - _SELDOM), size) / size)
+        if not low - 1e-3 <= factor <= high + 1e-3:
+            yield (f"noise is not as large as its sigma: in parameter {number}, of all steps: by a "
+                   f"factor {factor:.3f}")  # fmt: skip
     for step, noise in enumerate(noises, 1):
         if abs(noise.std() - 1) > 6 / math.sqrt(2 * noise.size) + 1e-3:
             yield f"noise is not as large as its sigma: step {step}: by a factor {noise.std():.3f}"
@@ -71,6 +82,17 @@ def _noise(steps: list[NoisySum]) -> Iterator[str]:
         ]
         if same:
             yield f"noise repeats: step {step} has that of step {same[0]} (a seed set in the loop?)"
+
+
+def _by_parameter(steps: list[NoisySum], noises: list[np.ndarray]) -> Iterator[tuple[int, float]]:
+    """Yield the number of draws of each parameter in all steps, and how large they are."""
+    kinds = Counter(tuple(entry.ends) for entry in steps)
+    for ends, _ in kinds.most_common(1):
+        parts = [np.split(noise, ends) for entry, noise in zip(steps, noises, strict=True)
+                 if tuple(entry.ends) == ends]  # fmt: skip
+        for of_one in zip(*parts, strict=True):
+            draws = np.concatenate(of_one)
+            yield draws.size, float(np.sqrt(np.mean(draws**2)))
 
 
 def claims(

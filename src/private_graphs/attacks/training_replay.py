@@ -129,6 +129,10 @@ def replay_training(
     report.add(report.not_repeatable, compare(first, second))
     if report.not_repeatable:
         return report
+    if first.held:
+        report.notes.append(f"{', '.join(first.held[:2])}: of the last batch, without noise, and "
+                            "pickled with the model that is returned: publish its state_dict() "
+                            "alone")  # fmt: skip
     if isinstance(neighbours, int) and relation == "add_remove" and first.samplers:
         whole = compare(first, replayed(first, changes[0].data, change=changes[0])).lines
         lines = [line for line in whole if "depends on the data" in line]

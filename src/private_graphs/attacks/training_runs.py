@@ -8,6 +8,7 @@ noise (``gaussian``).
 from __future__ import annotations
 
 import copy
+import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
 from traceback import extract_tb
+from types import FunctionType
 from typing import Any
 from unittest import mock
 
@@ -49,6 +51,8 @@ class NoisySum:
     """Whether the clip norm follows a noisy count, whose price the noise multiplier includes."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     parameters: bytes = b""
+    ends: Sequence[int] = ()
+    """Where the numbers of one parameter end and those of the next begin."""
     gradients: Array = field(default_factory=lambda: np.empty((0, 2)))
     """Two random combinations of the numbers of the gradient of each record, in order."""
     outside: Mapping[str, int] = field(default_factory=dict)
@@ -111,6 +115,8 @@ class TrainingRun(Watch):
     seeds: list[int] = field(default_factory=list)
     reads: dict[str, list[Any]] = field(default_factory=dict)
     answer: Any = None
+    held: list[str] = field(default_factory=list)
+    """What is of one batch in what is returned (``Contents``)."""
     error: str = ""
     lines: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
@@ -216,7 +222,9 @@ def execute(train: Callable[[Any], Any], data: Any, run: TrainingRun) -> Trainin
         np.random.seed(run.coins.seed)
         torch.manual_seed(run.coins.seed)
         with said() as lines, tensor_reads(run.others, run.turn) as run.reads, _watched(run):
-            run.answer = plain(train(_copied(data)))
+            contents = Contents()
+            run.answer = contents.of(train(_copied(data)))
+            run.held = contents.held
     except (Exception, SystemExit) as error:
         if run.tape is None:
             raise
@@ -230,35 +238,86 @@ def execute(train: Callable[[Any], Any], data: Any, run: TrainingRun) -> Trainin
     return run
 
 
-def plain(value: Any) -> Any:
-    """Return nested plain values and arrays of what a script returns; a path is read as bytes."""
-    if isinstance(value, torch.nn.Module):
-        return plain({**value.state_dict(), **_attributes(value)})
-    if hasattr(value, "state_dict"):
-        return plain(dict(value.state_dict()))
-    if isinstance(value, torch.Tensor):
-        return value.detach().cpu().numpy()
-    if isinstance(value, dict):
-        return {str(name): plain(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(part) for part in value]
-    if isinstance(value, Path):
-        return value.read_bytes()
-    if isinstance(value, np.generic):
-        return value.item()
-    known = (str, bytes, int, float, bool, type(None), np.ndarray)
-    return value if isinstance(value, known) else repr(value)
+@dataclass
+class Contents:
+    """What an object would take along that is published, as plain values and arrays."""
+
+    known: dict[int, Any] = field(default_factory=dict)
+    """Objects whose parts were read, by identity."""
+    held: list[str] = field(default_factory=list)
+    """Names of what Opacus leaves on a model of the last batch, and pickles with it."""
+
+    def of(self, value: Any) -> Any:
+        """Return nested plain values and arrays; a path is read as bytes."""
+        if isinstance(value, torch.Tensor):
+            return value.detach().cpu().numpy()
+        if isinstance(value, dict):
+            return {str(name): self.of(part) for name, part in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.of(part) for part in value]
+        if isinstance(value, Path) or isinstance(value, str) and os.path.isfile(value):
+            return Path(value).read_bytes()
+        if isinstance(value, np.generic):
+            return value.item()
+        if isinstance(value, np.ndarray) and value.dtype == object:
+            return [value.shape, *map(self.of, value.flat)]
+        if isinstance(value, (*_PLAIN, type(None))):
+            return value
+        if isinstance(value, type):
+            return repr(value)
+        if id(value) in self.known:
+            return "named before"
+        self.known[id(value)] = value  # which keeps the identity from being used again
+        if hasattr(value, "state_dict"):
+            return self.of({**value.state_dict(), **self._attributes(value)})
+        return self._pickled(value)
+
+    def _pickled(self, value: Any) -> Any:
+        """Return what a pickle of an object has in it; how it is printed, where it has none.
+
+        What an estimator or a table prints leaves most of its numbers out.
+        """
+        if isinstance(value, FunctionType):
+            cells = [cell.cell_contents for cell in value.__closure__ or ()]
+            return self.of([value.__qualname__, value.__defaults__, cells])
+        try:
+            parts = value.__reduce_ex__(4)
+        except Exception:  # a lock, an open file
+            return repr(value)
+        if isinstance(parts, str):
+            return repr(value)
+        return self.of([list(part) if isinstance(part, Iterator) else part for part in parts])
+
+    def _attributes(self, value: Any) -> dict[str, Any]:
+        """Return attributes of an optimizer, or of modules and parameters, which go with it."""
+        parts = {"": value}
+        if isinstance(value, torch.nn.Module):
+            parts = dict(value.named_modules()) | dict(value.named_parameters())
+        own = {
+            f"{prefix}.{name}".lstrip("."): part
+            for prefix, each in parts.items()
+            for name, part in getattr(each, "__dict__", {}).items()
+            if name not in _OF_TORCH and _is_plain(part)
+        }  # fmt: skip
+        left = [name for name in own if name.rpartition(".")[2] in _OF_OPACUS]
+        self.held += [name for name in left if own[name] is not None and own[name] != []]
+        return {name: part for name, part in own.items() if name not in left}
 
 
-def _attributes(model: torch.nn.Module) -> dict[str, Any]:
-    """Return public attributes of a model's modules, which go with it where it is published."""
-    kinds = (str, int, float, np.ndarray, np.generic, torch.Tensor)
-    return {
-        f"{prefix}.{name}".lstrip("."): value
-        for prefix, module in model.named_modules()
-        for name, value in vars(module).items()
-        if not name.startswith("_") and isinstance(value, kinds)
-    }
+_PLAIN = (str, bytes, int, float, bool, np.ndarray)
+_OF_TORCH = frozenset(vars(torch.nn.Module())) - {"training"}
+_OF_OPACUS = frozenset(
+    ("grad_sample", "summed_grad", "activations", "max_batch_len", "_norm_sample",
+     "_per_sample_gradient_norms")
+)  # fmt: skip
+"""Attributes of modules and parameters that a batch leaves, most of them until ``zero_grad``."""
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value is plain, or has plain ones alone."""
+    if isinstance(value, list | tuple | set | dict):
+        return all(map(_is_plain, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, (*_PLAIN, np.generic, torch.Tensor, type(None)))
 
 
 def _copied(data: Any) -> Any:
@@ -446,9 +505,10 @@ def _add_noise(
             count is not None,
             settings,
             _digest(_flat(parameters)),
+            np.cumsum([p.numel() for p in parameters])[:-1].tolist(),
         )
         noisy = run.passed(None, "", "step", entry, exact, noisy)
-        parts = np.split(noisy, np.cumsum([p.numel() for p in parameters])[:-1])
+        parts = np.split(noisy, entry.ends)
         for p, part in zip(parameters, parts, strict=True):
             p.grad = torch.from_numpy(part).to(p).view_as(p)
         if count is not None:  # one record is clipped or not: it moves the count by 1

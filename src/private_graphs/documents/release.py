@@ -477,8 +477,9 @@ class PlannedRelease:
                 f"the ids{f' of documents and of {spec.unit}s' if spec.unit else ''}, and who "
                 "trains or tests: by a keyed hash of the ids",
                 "the number of units, the names of the classes, the budget and all settings",
-                *([f"how many documents of earlier releases by document a {spec.unit} has, as far "
-                   "as what was spent before tells it"] if self.told_numbers else []),
+                *([f"how many documents a {spec.unit} has that were units of their own in earlier "
+                   f"releases, or another {spec.unit}'s, as far as what was spent before tells it"]
+                  if self.told_numbers else []),
                 *(["the list of words"] if spec.vocabulary else []),
                 *(["the model that reads texts"] if spec.model else []),
                 *([f"{counted(known, 'document')} public by declaration, with texts, labels and "
@@ -914,7 +915,7 @@ def planned_release(
         protected=protected, trained=trained, training=training, sums=sums, unit=unit,
         public=public_documents(spec, docs),
         count_lattice=calibrated_answers(epsilon, delta, n_classes) if tested else None,
-        told_numbers=spec.unit is not None and any(entry.unit == "document" for entry in earlier),
+        told_numbers=spec.unit is not None and bool(earlier),
     )  # fmt: skip
 
 
