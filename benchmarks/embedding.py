@@ -276,7 +276,7 @@ def verdict(found: dict[str, Any], texts: Corpus, call: str) -> str:
     ]
     if not found["gpu"]:
         lines.append(
-            f"No GPU was used: figures of one need one. On a machine with CUDA, `{call}` prints in "
+            f"No GPU was used. On a machine with CUDA, `{call}` prints in "
             f"the table above texts per second in bf16 and the estimate for {FULL_SIZE:,} users."
         )
     return "\n".join(lines)

@@ -592,8 +592,8 @@ def newer_papers_table(folder: str = "") -> str:
          "are read back"),
         ("[HeterPoisson](https://github.com/zihangxiang/PNPiGNNs) (S&P 2024)", "yes",
          "a certificate in closed form; no training",
-         f"its accountant is of one dimension: on PubMed its ε = 2 is at least {shown} for a worst "
-         "pair"),
+         f"its accountant treats the noise as one-dimensional: on PubMed its ε = 2 is at least "
+         f"{shown} for a worst pair"),
         ("[CARIBOU](https://github.com/yuzhengcuhk/caribou-public) (NDSS 2026)",
          "aggregation, methods, logs", "a replica of its aggregation: replay, and a subtraction",
          f"no ε: the last step adds no noise; {found['edges_of_twins']} of Cora's edges follow "
@@ -602,7 +602,7 @@ def newer_papers_table(folder: str = "") -> str:
          "nothing", "no fault was found"),
         ("[DPAR](https://github.com/Emory-AIMS/DPAR) (WWW 2024)", "yes",
          f"[study dpappr]({folder}dpappr.md)",
-         "of the method in the thesis: its theorem (8) is false"),
+         "as the thesis's DP-APPR, whose Theorem 8 is false"),
         ("GCON", "no", "nothing", "nothing can be said"),
     ])  # fmt: skip
 
@@ -612,7 +612,11 @@ def twins_table() -> str:
     found = newer_papers.kept()
     rows = [(noise, f"{equal:.0e}", f"{differ:.3g}")
             for noise, (equal, differ) in found["twins"].items()]  # fmt: skip
-    heads = ("noise of each layer", "distance of two such rows", "without one of the edges")
+    heads = (
+        "noise of each layer",
+        "distance of two such rows",
+        "distance when one edge is removed",
+    )
     return (
         f"On Cora there are {found['hubs']} nodes with several such neighbours, and "
         f"{found['edges_of_twins']} of {found['edges']:,} edges are theirs.\n\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv as reader
 import io
 import re
+import unicodedata
 from html.parser import HTMLParser
 
 import numpy as np
@@ -56,7 +57,11 @@ class Cells(HTMLParser):
 
 
 def flat(text: str) -> str:
-    return " ".join(text.split())
+    """White space, controls and marks that turn the direction of text are one space."""
+    turns = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+    return " ".join("".join(
+        " " if unicodedata.category(mark) == "Cc" or mark in turns else mark for mark in text
+    ).split())  # fmt: skip
 
 
 @given(st.lists(HOSTILE, min_size=1, max_size=3), HOSTILE)

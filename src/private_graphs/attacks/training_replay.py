@@ -78,9 +78,8 @@ class TrainingReport:
             "INCONCLUSIVE": "no leak was found, and none could have been",
             "no leak found": f"{self.neighbours} neighbours ({self.relation}), {self.steps} "
                              "noisy values each; "
-                             f"one record moved a sum by at most {self.largest:.3f} of what "
-                             "is priced, and all "
-                             "else is equal to the bit",
+                             f"one record moved a sum by at most {self.largest:.3f} of the "
+                             "sensitivity that its epsilon assumes; all else is equal to the bit",
         }[self.verdict]  # fmt: skip
         lines = (*self.not_repeatable, *self.leaks, *self.accounting, *self.inconclusive)
         return "\n".join([f"{self.verdict}: {sentence}.", *(f"  - {line}" for line in lines),

@@ -206,7 +206,8 @@ def page(
     else:
         unprotected = [
             "predictions of protected documents: they are exact functions of texts, and are not in "
-            "this folder", "who has several ids, for all of them together",
+            "this folder",
+            "a person with several ids, for all of them together: each id is covered alone",
         ]  # fmt: skip
         released = (
             "All of this folder is covered: a classifier and numbers that are computed from noisy "
@@ -245,11 +246,11 @@ def page(
             else words.replace(", docs/privacy.md §0.6", "") for assumption, words in
             zip(statement.assumptions, supposed_by(statement), strict=True)
         ])),
-        ("Contact", [contact or "the owner of the documents"]),
+        ("Contact", [contact or "not given"]),
         ("Proof", [
-            statement.proof,
             f"Statement {statement.statement_id}, made on {date} by private-graphs {__version__}, "
-            "whose documentation proves this under 'Documents of an owner'.",
+            "whose documentation proves this under 'Documents of an owner'. 'explain --full' shows "
+            "the formula.",
         ]),
     ]  # fmt: skip
 
@@ -260,10 +261,10 @@ def _protected(result: Classified, proved: float, spec: Declaration) -> list[str
 
     unit, of_links = result.unit, result.unit == LINK
     whom = ["Protected: " + (
-        "each link between two documents, by itself: it may be there or not" if of_links else
-        f"{counted(result.units, unit)}, each by itself: texts, labels and links of one {unit} may "
-        "be anything else"
-    ) + ", and what was released would be about as likely."]  # fmt: skip
+        "each link between two documents, one at a time: with and without it" if of_links else
+        f"{counted(result.units, unit)}, one at a time: if texts, labels and links of one {unit} "
+        "were anything else,"
+    ) + " this release would be about as likely."]  # fmt: skip
     if spec.unit is None or of_links:
         mu = gdp_mu(proved, result.delta)
         several = ", ".join(
@@ -288,10 +289,10 @@ def _strength(result: Classified, proved: float) -> list[str]:
     ]
     if result.blanked is not None:
         strength.insert(1, (
-            f"ε = {at_most(result.blanked)} where the question is whether the documents of one "
-            f"{unit} were read or blanked: compare this number with the ε of tools such as Opacus. "
-            f"Whether somebody is in the table at all is protected by nothing here, as the ids and "
-            f"the number of {unit}s are public."
+            f"ε = {at_most(result.blanked)} where the question is whether all text of one {unit} "
+            "was read or blanked: compare this number with the ε of tools such as Opacus. Nothing "
+            f"here hides whether somebody is in the table, as the ids and the number of {unit}s "
+            "are public."
         ))  # fmt: skip
     return strength
 

@@ -228,7 +228,7 @@ class Classified:
         if self.blanked is not None:
             lines += [
                 f"epsilon {self.epsilon:g} where a {self.unit} is replaced, "
-                f"{at_most(self.blanked)} where one is blanked: compare the latter with Opacus"
+                f"{at_most(self.blanked)} where one is blanked (compare this one with Opacus)"
             ]
         private = f"; not to be given away: {self.private}" if self.private else ""
         return [
@@ -364,7 +364,7 @@ class PlannedRelease:
         least = ", ".join(f"{size:,.0f} at epsilon {at:g}" for at, size in sizes.items())
         return plan_lines(
             self, before, after,
-            f"{self.training.noise}; a class needs about {least}; "
+            f"{self.training.noise}; a class needs about {least} training {self.unit_name}s; "
             f"{counted(self.trained, self.unit_name)} train",
             "release/ (model.safetensors, predictions.csv of public documents, statement.json, "
             "README.md, report.html), private/ (predictions.csv)",
@@ -474,8 +474,8 @@ class PlannedRelease:
                 "; links among public documents say how often linked ones share a class"
             ),
             public_facts=(
-                f"the ids{f' of documents and of {spec.unit}s' if spec.unit else ''}, and who "
-                "trains or tests: by a keyed hash of the ids",
+                f"the ids{f' of documents and of {spec.unit}s' if spec.unit else ''}, and which of "
+                "them train or test (a keyed hash of the ids decides)",
                 "the number of units, the names of the classes, the budget and all settings",
                 *([f"how many documents a {spec.unit} has that were units of their own in earlier "
                    f"releases, or another {spec.unit}'s, as far as what was spent before tells it"]
@@ -487,7 +487,8 @@ class PlannedRelease:
             ),
             assumptions=(
                 *(["one person has one id: who has several is protected for each of them alone, "
-                   "and for k ids together at k times the noise ratio"] if spec.unit else []),
+                   "and k ids together have a larger epsilon, that of k times the noise ratio"]
+                  if spec.unit else []),
                 "ids, batches, sides, class names, columns and budgets were not chosen by what the "
                 "documents say",
                 *(["the model that reads texts was neither fitted on these documents nor chosen by "

@@ -26,7 +26,7 @@ class Advised:
     units: tuple[str, ...]
     """Number of private units, by dataset."""
     lines: tuple[tuple[str, tuple[str, ...], bool], ...]
-    """(source, scores by dataset, whether it is the advised method), the best first."""
+    """(source, scores by dataset, whether it is the advised method); that first, then the best."""
     loses: str
     """Where another line is at least as good without private data, in a sentence."""
 
@@ -50,7 +50,7 @@ def _end(shelf: Shelf, advice: Advice) -> Advised | None:
     lines = [(label, advised_means, True), *((name, means, False) for name, means in rivals.items()
                                     if not means.empty)]  # fmt: skip
     names = shelf.called(advised_means.index)
-    lines.sort(key=lambda line: -line[1].reindex(advised_means.index).mean())
+    lines.sort(key=lambda line: (not line[2], -line[1].reindex(advised_means.index).mean()))
     held = shelf.statements_of(_matching(rows, advice.where))
     sizes = {doc.dataset: doc.n_units for doc in held}
     lost = []
@@ -61,7 +61,7 @@ def _end(shelf: Shelf, advice: Advice) -> Advised | None:
                 names[dataset] for dataset in means.index if means[dataset] >= equal_labels[dataset]
             ]
             if better:
-                lost.append(f"On {enumeration(better)} it scores no more than {name}")
+                lost.append(f"On {enumeration(better)} {name} score as much or more")
     return Advised(
         advice, budget(max(doc.epsilon_proved for doc in held)), tuple(names.values()),
         tuple(f"{sizes[name]:,}" for name in advised_means.index),

@@ -659,7 +659,7 @@ def _sets(shelves: Iterable[Shelf]) -> dict[str, str]:
     """Return the names of the sets of results, recorded ones first, with labels for the switch."""
     names = sorted(dict.fromkeys(part.name for part in shelves), key=lambda name: name != RECORDED)
     scales = [name for name in names if name != RECORDED]
-    label = "the run you just made" if len(scales) == 1 else "your run, scale {}"
+    label = "a run on this machine" if len(scales) == 1 else "your run, scale {}"
     return {name: "recorded on the papers’ data" if name == RECORDED else label.format(name)
             for name in names}  # fmt: skip
 

@@ -94,6 +94,8 @@ HEADLINE, OURS = "graph", "class_sums"
 be classified and the links among these are public, as the paper's networks read them. One method is
 named and nothing is chosen: a choice would cost ε, and its scores could fall as ε grows."""
 AT = EPSILONS[-1]
+WORDS = "word_sums"
+"""Method of documents whose words alone are read, where none is public."""
 
 
 def answer(results: Any) -> exhibit.StudyAnswer | None:
@@ -112,6 +114,7 @@ def answer(results: Any) -> exhibit.StudyAnswer | None:
         return [float(value) for value in by_source.reindex([source])[order].iloc[0]]
 
     sums, public = scores[False]
+    words = _of_words(results, order)
     ours_labelled, alone_labelled = scores[True]
     labels = number(max(proved_points(results)["validation_nodes"]))
     trained = frame[frame["source"] == "released GCN"]
@@ -138,7 +141,10 @@ def answer(results: Any) -> exhibit.StudyAnswer | None:
         ]),
         method=OURS,
         protects="One noisy sum per class, nothing tuned. It protects a document with its label "
-        f"and all its links: {epsilon} is proved.",
+        f"and all its links: {epsilon} is proved." + (
+            f" For your own documents, none of which is public, it is {WORDS}: "
+            f"{_named(words, names)}." if words else ""
+        ),
         instead=exhibit.Comparison(names, [
             (f"{OURS}, no public label", best),
             ("public data alone, no label", _cells(public)),
@@ -152,6 +158,15 @@ def answer(results: Any) -> exhibit.StudyAnswer | None:
             "sums_unlabelled": _named(sums, names), "public_unlabelled": _listed(public), **seen,
         },
     )  # fmt: skip
+
+
+def _of_words(results: Any, datasets: Sequence[str]) -> list[float]:
+    """Return mean scores of documents by their words alone, without public labels; or none."""
+    runs = results.runs
+    runs = runs[(runs["group"] == "frontier") & (runs["method"] == WORDS) & (runs["epsilon"] == AT)
+                & (runs["scenario"] == "text") & (runs["validation_labels"] == 0)]  # fmt: skip
+    means = runs.groupby("dataset")["test_accuracy"].mean().reindex(datasets)
+    return [] if means.isna().any() else means.tolist()
 
 
 def _two(value: float) -> str:
@@ -173,7 +188,7 @@ def _named(values: Sequence[float], names: Sequence[str]) -> str:
 
 def _span(scores: Sequence[float], rivals: Sequence[float]) -> str:
     """Return the gain over other scores, from the smallest to the largest, in points."""
-    gains = [value - rival for value, rival in zip(scores, rivals, strict=True)]
+    gains = [round(value, 2) - round(rival, 2) for value, rival in zip(scores, rivals, strict=True)]
     low, high = (f"{100 * gain:.0f}" for gain in (min(gains), max(gains)))
     return f"{low} points" if low == high else f"{low} to {high} points"
 
