@@ -61,7 +61,7 @@ def _end(shelf: Shelf, advice: Advice) -> Advised | None:
                 names[dataset] for dataset in means.index if means[dataset] >= equal_labels[dataset]
             ]
             if better:
-                lost.append(f"On {enumeration(better)} {name} score as much or more")
+                lost.append(f"On {enumeration(better)} {name}, score as much or more")
     return Advised(
         advice, budget(max(doc.epsilon_proved for doc in held)), tuple(names.values()),
         tuple(f"{sizes[name]:,}" for name in advised_means.index),
