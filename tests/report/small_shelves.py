@@ -20,7 +20,7 @@ from private_graphs.site.shelf import Shelf
 MADE = Made("0.1.0", "2026-01-02", "a machine", 1.5, ("snakemake --config scale=full",))
 STUDY = SimpleNamespace(
     id="small", title="A small study", citation="Nobody.", url="https://x.org",
-    published={"table1": SimpleNamespace(file="printed.csv", by_others=False)}, seeds=3,
+    published={"table1": SimpleNamespace(file="printed.csv", by_others=False)}, seeds=3, colours={},
     recorded_scale="full", rank=1, name="Small (2026)", says=Sentences(), advice=(), elsewhere={},
 )  # fmt: skip
 PROVED = {"released": None, "paper": 3.38021, "sound": 1.99998}

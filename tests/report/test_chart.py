@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
+from typing import get_args
 from xml.etree import ElementTree
 
 import matplotlib as mpl
@@ -24,7 +25,9 @@ from PIL import Image
 from private_graphs.report import chart as drawing
 from private_graphs.report.chart import WIDTH, draw_chart, draw_heatmap, draw_pictures, save
 from private_graphs.running.exhibit import Chart, Heatmap, Pictures
+from private_graphs.running.study import Colour, load_study, study_ids
 
+NAMED = drawing._NAMED
 SVG = "{http://www.w3.org/2000/svg}"
 ODD = ["<script>alert(1)</script>", "a & b \"'", "$x_1$ and $", "]]> – ε", r"\alpha_{2}", "x" * 90]
 
@@ -146,7 +149,7 @@ def test_infinity_stands_apart_and_is_joined_to_nothing() -> None:
     (points,) = _points(figure)
     assert [x for x, _, _ in points] == [0.0, 1.0, 2.5]
     joined = [line.get_xdata() for line in figure.axes[0].lines
-              if line.get_linestyle() == "-" and line.get_color() in drawing._NAMED]  # fmt: skip
+              if line.get_linestyle() == "-" and line.get_color() in NAMED.values()]  # fmt: skip
     assert [len(x) for x in joined] == [2]  # one point joins nothing
     with pytest.raises(ValueError, match="'epsilon': found 0, expected positive"):
         draw_chart(Chart("Frontier", frame.assign(epsilon=0.0), x="epsilon", spread="", log_x=True))
@@ -249,22 +252,30 @@ def test_a_method_has_one_colour_in_all_pictures_as_a_line_and_as_a_reference() 
     frame = frame.assign(method=np.repeat(["GM", "ProGAP, corrected", "RANDOM"], 2))
     names = ["ProGAP without DP", "FEATURES", "majority"]
     references = dict.fromkeys(names, "other")
-    several = Chart("All", frame, x="epsilon", line="method", references=references)
+    colours = load_study("dpappr").colours | load_study("progap").colours
+    several = Chart("All", frame, x="epsilon", line="method", references=references,
+                    colours=colours)  # fmt: skip
     one = replace(several, frame=frame[frame["method"] == "RANDOM"])
     for chart in (several, one):
         (axis,) = draw_chart(chart).axes
         found = [mark.get_color() for mark in _marks(axis)]
-        assert (
-            found == [drawing._COLOURS[name] for name in ("GM", "ProGAP", "RANDOM")][-len(found) :]
-        )
+        named = [NAMED[colours[name]] for name in ("GM", "ProGAP", "RANDOM")]
+        assert found == named[-len(found) :]
         across = [line.get_color() for line in axis.lines if len(set(line.get_ydata())) == 1]
-        assert {drawing._COLOURS["ProGAP"], drawing._COLOURS["FEATURES"], drawing._SOFT} <= {
+        assert {NAMED[colours[name]] for name in ("ProGAP", "FEATURES")} | {drawing._SOFT} <= {
             *across
         }
-    assert (
-        drawing._colour("PATE++, τ = 0.1") == drawing._COLOURS["PATE++"] != drawing._colour("PATE")
-    )
-    assert drawing._colour("GAP") != drawing._colour("ProGAP")
+    assert drawing._colour(several, "GAP") != drawing._colour(several, "ProGAP")
+    pate = replace(several, colours=load_study("pate").colours)
+    assert drawing._colour(pate, "PATE++, τ = 0.1") == NAMED["olive"]
+    assert drawing._colour(pate, "PATE") == NAMED["rose"]
+    assert drawing._colour(pate, "GCN, corrected") == drawing._PROTOCOLS["sound"]
+
+
+def test_a_line_has_one_colour_in_all_studies() -> None:
+    named = [pair for name in study_ids() for pair in load_study(name).colours.items()]
+    assert len({*named}) == len(dict(named)) > 15
+    assert {*NAMED} == {*get_args(Colour)}
 
 
 def test_lines_do_not_join_categories() -> None:

@@ -102,6 +102,12 @@ def test_a_run_with_another_noise_is_not_restated(small, prices):
         with_statements(replace(small, rows=rows))
 
 
+def test_a_run_that_no_job_plans_is_not_restated(small, prices):
+    rows = small.rows.assign(replica_id=small.rows["replica_id"].str[::-1])
+    with pytest.raises(UserError, match=r"its run \w+ .* is none that is planned"):
+        with_statements(replace(small, rows=rows))
+
+
 def test_statements_differ_in_words_and_in_numbers_that_no_rounding_explains():
     statement = {"proof": "4 releases at 2.5e-1", "epsilon": 1.0, "mechanisms": [{"count": 3}]}
     rounded = {"proof": "4 releases at 0.2500001", "epsilon": 1.0 + 1e-9}

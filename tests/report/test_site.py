@@ -347,6 +347,20 @@ def test_the_few_words_of_a_statement_round_a_proof_up_and_a_bound_down():
     assert says.shortly(refuted, 2.0) == "refuted: ε > 3.281, claimed 2"
 
 
+@pytest.mark.parametrize("empty", [{}, "", None])
+def test_runs_with_an_empty_setting_keep_the_rest_of_their_line(empty):
+    settings = [json.dumps({"printed": empty, "rate": rate, "copies": 24}) for rate in (0.3, 0.1)]
+    rows = pd.DataFrame({
+        "statement_id": "a", "dataset": "cora", "method": "sgd", "protocol": "sound",
+        "settings": settings, "epsilon": 2.0, "group": "small",
+    })  # fmt: skip
+    line = "cora, sgd, protocol sound, printed –, sampling rate {}, copies 24, ε = 2, {}"
+    runs = "1 run of group small"
+    assert says.runs_of(rows) == {"a": [line.format("0.1 / 0.3", runs)]}
+    rows["selected"] = [True, False]
+    assert says.runs_of(rows) == {"a": [line.format("0.3 (of 0.1 / 0.3)", runs)]}
+
+
 def test_a_study_without_sentences_of_its_own_has_a_verdict():
     truth = study_verdict(shelf("recorded"), None, [LOST]).truth
     assert truth == "No: 1 of 2 printed ε are refuted (an attack shows ε > 4.78)"

@@ -69,7 +69,9 @@ def outline_of(sizes: Mapping[str, Any]) -> GraphOutline | ImageOutline:
     Labels are 0, or -1 where no labels are counted; records outside all masks have a label.
     """
     n_records = sizes.get("nodes") or sizes["images"]
-    arrays = masks_of(n_records, sizes["masks"])
+    ends = np.cumsum([sizes["masks"][name.removesuffix("_mask")] for name in MASKS])
+    parts = np.searchsorted(ends, np.arange(n_records), side="right")
+    arrays = {name: parts == number for number, name in enumerate(MASKS)}
     labels = np.zeros(n_records, np.int64)
     for key, count in sizes["labelled"].items():
         labels[np.flatnonzero(arrays[f"{key}_mask"])[count:]] = -1
@@ -92,10 +94,3 @@ def outline_of(sizes: Mapping[str, Any]) -> GraphOutline | ImageOutline:
         features=SparseFeatures.from_scipy(empty), edge_index=np.zeros((2, 0), np.int64),
         info=info, **arrays,
     )  # fmt: skip
-
-
-def masks_of(n_records: int, sizes: Mapping[str, int]) -> dict[str, np.ndarray]:
-    """Return disjoint masks of the given sizes, by their names in a dataset."""
-    ends = np.cumsum([sizes[name.removesuffix("_mask")] for name in MASKS])
-    parts = np.searchsorted(ends, np.arange(n_records), side="right")
-    return {name: parts == number for number, name in enumerate(MASKS)}

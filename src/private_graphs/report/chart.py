@@ -55,25 +55,20 @@ row, and of lines that are labelled directly."""
 _INK, _SOFT, _GRID, _PAPER = "#1b1d22", "#5c6370", "#d9dce1", "#fefefe"
 _REFUTED = "#c21d14"
 _PROTOCOLS = {"released": "#b8720a", "paper": "#0b5fa5", "sound": "#0a7d55"}
-_NAMED = ("#12737d", "#a8527f", "#6b4a2b", "#5f6673", "#857812", "#24355c", "#4a7d9c")
-"""Colours of other named lines; markers and dashes differ too, for grey print and for every eye."""
-_COLOURS = {
-    **dict.fromkeys(("class sums", "ProGAP", "EM-v1", "PATE", "with a prior"), _NAMED[1]),
-    **dict.fromkeys(("DP linear", "label sums", "GM", "PATE+", "accuracy of the model"), _NAMED[2]),
-    **dict.fromkeys(("label counts", "DPSGD", "PATE, co-teaching", "enhanced, mean ℓ1"), _NAMED[5]),
-    **dict.fromkeys(("neighbour votes", "list means", "FEATURES", "PATE++"), _NAMED[4]),
-    **dict.fromkeys(("GAP", "EM-v0", "scattering", "enhanced"), _NAMED[0]),
-    "RANDOM": _NAMED[6],
-    "found by an attack": _NAMED[3], "printed": _INK, "proved": _PROTOCOLS["sound"],
-    **{f"GCN, {PROTOCOLS[name].title}": colour for name, colour in _PROTOCOLS.items()},
+_NAMED = {"teal": "#12737d", "rose": "#a8527f", "brown": "#6b4a2b", "grey": "#5f6673",
+          "olive": "#857812", "navy": "#24355c", "blue": "#4a7d9c"}  # fmt: skip
+"""Colours of other named lines (``study.Colour``); markers and dashes differ too, for grey print
+and for every eye."""
+_MEANINGS = {
+    "found by an attack": _NAMED["grey"], "printed": _INK, "proved": _PROTOCOLS["sound"],
+    **{PROTOCOLS[name].title: colour for name, colour in _PROTOCOLS.items()},
 }  # fmt: skip
-"""Colours of lines by what their names hold: methods that are drawn together have different ones,
-and lines of one method differ in markers and dashes."""
+"""Colours of lines of any study by what their names hold, where the study names none."""
 _BUDGETS = ("#271547", "#391e67", "#4a2786", "#5b30a6", "#6d39c6", "#8459cf", "#9c79d8")
 """Colours of numeric lines, from the smallest number up: shades of one hue."""
 _DARK = dict(
     zip(
-        (_INK, _SOFT, _GRID, _PAPER, _REFUTED, *_PROTOCOLS.values(), *_NAMED, *_BUDGETS),
+        (_INK, _SOFT, _GRID, _PAPER, _REFUTED, *_PROTOCOLS.values(), *_NAMED.values(), *_BUDGETS),
         ("#e8eaee", "#a3abb8", "#3a3f49", "#14161a", "#ff7f76", "#f0a531", "#55aede", "#33c793",
          "#6cc5d0", "#e58fc8", "#c9a27c", "#a3abb9", "#d3c65b", "#8f9fe0", "#8fc4e6",
          "#f3ecfd", "#e2d4f9", "#d1bcf5", "#c0a4f2", "#ae8bef", "#9d73eb", "#8c5be8"),
@@ -593,7 +588,7 @@ def _other_entries(chart: Chart) -> list[_Entry]:
     for dashes, (label, column) in zip(cycle(_ACROSS), chart.references.items(), strict=False):
         if frame[column].notna().any():
             style = {"linestyle": dashes} if chart.joined else {"linestyle": "none", "marker": "_"}
-            colour = _colour(label) or _SOFT
+            colour = _colour(chart, label) or _SOFT
             entries.append(({"color": colour, "linewidth": 1.2} | style, label))
     if chart.spread and frame[chart.spread].notna().any():
         marker = {"marker": "_" if chart.categories else "|", "markersize": 10, "color": _SOFT}
@@ -663,16 +658,22 @@ def _styles(chart: Chart) -> dict[Any, dict[str, Any]]:
             step = (len(_BUDGETS) - 1) / max(len(budgets) - 1, 1)
             colour = _BUDGETS[round(index * step)]
         else:
-            index, colour = rank, _colour(str(line)) or _NAMED[rank % len(_NAMED)]
+            index = rank
+            colour = _colour(chart, str(line)) or [*_NAMED.values()][rank % len(_NAMED)]
         styles[line] = {"color": colour, "marker": _MARKERS[index % len(_MARKERS)],
                         "dashes": _DASHES[index % len(_DASHES)]}  # fmt: skip
     return styles
 
 
-def _colour(line: str) -> str:
-    """Return the colour of the longest name in ``_COLOURS`` that is a part of a line's name."""
-    held = [name for name in _COLOURS if re.search(rf"(?<!\w){re.escape(name)}(?![\w+])", line)]
-    return _COLOURS[max(held, key=len)] if held else ""
+def _colour(chart: Chart, line: str) -> str:
+    """Return the colour of the longest of the chart's names that a line's name holds, else of ours;
+    empty without one."""
+    of_study = {name: _NAMED[colour] for name, colour in chart.colours.items()}
+    for colours in (of_study, _MEANINGS):
+        held = [name for name in colours if re.search(rf"(?<!\w){re.escape(name)}(?![\w+])", line)]
+        if held:
+            return colours[max(held, key=len)]
+    return ""
 
 
 def _budget(line: Any) -> float | None:
@@ -880,7 +881,7 @@ def _references(axis: Axes, chart: Chart, rows: pd.DataFrame, places: Mapping[An
     """Draw the mean of each reference column across the panel, or over ``x`` if it varies."""
     for dashes, (label, column) in zip(cycle(_ACROSS), chart.references.items(), strict=False):
         means = rows.groupby(chart.x, observed=True)[column].mean().dropna()
-        colour = _colour(label) or _SOFT
+        colour = _colour(chart, label) or _SOFT
         style = {"color": colour, "linestyle": dashes, "linewidth": 1.2, "zorder": 1}
         if len(means) and (chart.categories or means.max() - means.min() < 5e-4):
             (axis.axvline if chart.categories else axis.axhline)(means.mean(), **style)

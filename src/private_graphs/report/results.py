@@ -106,8 +106,9 @@ class Results:
                 f"run some first (snakemake --config scale={self.scale} "
                 f"exhibits={self.study.id}.{exhibit.name})"
             )
-        return [_with_pool(_with_models(_marked_private(block)))
-                for block in exhibit.build(results)]  # fmt: skip
+        blocks = [replace(block, colours=self.study.colours) if isinstance(block, Chart) else block
+                  for block in exhibit.build(results)]  # fmt: skip
+        return [_with_pool(_with_models(_marked_private(block))) for block in blocks]
 
     def title_of(self, dataset: str) -> str:
         """Return the displayed name of a dataset; of one that was not built, the name itself."""

@@ -102,7 +102,7 @@ def rests_on(statement: PrivacyStatement) -> tuple[tuple[str, ...], tuple[str, .
 
 def said(value: Any) -> str:
     """Return the value of a setting as text, without a comma."""
-    if value is None:
+    if value in (None, "", {}):
         return NOTHING
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -163,8 +163,9 @@ def _joined(lines: Iterable[tuple[str, ...]], index: int) -> list[tuple[str, ...
     for parts in lines:
         name, _, value = "".join(parts[index : index + 1]).rpartition(" ")
         groups.setdefault((parts[:index], name, parts[index + 1 :]), []).append(value)
-    return [(*before, f"{name} {_listed(values)}".lstrip(), *after) if values != [""] else before
-            for (before, name, after), values in groups.items()]  # fmt: skip
+    joined = ((before, f"{name} {_listed(values)}".strip(), after)
+              for (before, name, after), values in groups.items())  # fmt: skip
+    return [(*before, told, *after) if told else before for before, told, after in joined]
 
 
 def _chosen(lines: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:

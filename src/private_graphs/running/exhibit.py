@@ -180,6 +180,8 @@ class Chart:
     over categories."""
     joined: bool = True
     """Whether lines join the points; not those of people or classes."""
+    colours: Mapping[str, str] = field(default_factory=dict)
+    """Colours of lines and references by what their names hold: those of the study."""
     notes: Sequence[str] = ()
 
     @property

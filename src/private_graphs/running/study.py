@@ -233,6 +233,10 @@ class Advice(Strict):
     """When to take another method, in a sentence."""
 
 
+Colour = Literal["teal", "rose", "brown", "grey", "olive", "navy", "blue"]
+"""Colours of lines in pictures; those of protocols, budgets and refuted points are others."""
+
+
 class Study(Strict):
     """One source document at one scale."""
 
@@ -261,6 +265,9 @@ class Study(Strict):
     """Default exhibits, in the order of reports; other exhibits follow them."""
     elsewhere: dict[str, str] = {}
     """Printed tables and figures that another study has: table1 -> ``STUDY.table5``."""
+    colours: dict[str, Colour] = {}
+    """Colours of its methods in all pictures, by what the names of their lines hold: methods that
+    are drawn together have different ones, and lines of one method differ in markers and dashes."""
     configurations: dict[str, Configuration] = {}
     groups: dict[str, Group] = Field(min_length=1)
     published: dict[str, Published] = {}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,8 +21,7 @@ import numpy as np
 import pandas as pd
 
 from private_graphs.core.errors import UserError
-from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.datasets.outline import masks_of, outline_of
+from private_graphs.datasets.outline import outline_of
 from private_graphs.privacy.statement_checks import with_replay
 from private_graphs.privacy.statements import PrivacyStatement
 from private_graphs.running.jobs import Job
@@ -112,7 +111,7 @@ def _close(first: float, second: float) -> bool:
 
 def _refuse_other_noise(job: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """UserError where mechanisms of two statements of one run differ in their noise."""
-    noises = [_noises(statement) for statement in (old, new)]
+    noises = [[_noise(event) for event in document["mechanisms"]] for document in (old, new)]
     if differing(*noises):
         raise UserError(
             f"{job}: its runs had the noise {noises[0]}, and the present code says {noises[1]}; "
@@ -120,15 +119,11 @@ def _refuse_other_noise(job: str, old: Mapping[str, Any], new: Mapping[str, Any]
         )
 
 
-def _noises(statement: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Kind, number of releases and standard deviation of each mechanism of a statement."""
-    noises = []
-    for event in statement["mechanisms"]:
-        unit = event["sensitivity"] if event["clip_norm"] is None else event["clip_norm"]
-        noise = event["noise_multiplier"]
-        std = None if noise is None or unit is None else noise * unit
-        noises.append({"type": event["type"], "count": event["count"], "noise": std})
-    return noises
+def _noise(mechanism: Mapping[str, Any]) -> dict[str, Any]:
+    """Kind, number of releases and standard deviation of a mechanism; 0 where none is stated."""
+    unit = mechanism["clip_norm"] or mechanism["sensitivity"] or 0.0
+    noise = unit * (mechanism["noise_multiplier"] or 0.0)
+    return {"type": mechanism["type"], "count": mechanism["count"], "noise": noise}
 
 
 @dataclass(frozen=True)
@@ -143,7 +138,12 @@ class Restated:
 
 @dataclass(eq=False)
 class Statements:
-    """The statements of the jobs of a recorded study, made anew."""
+    """The statements of the jobs of a recorded study, made anew.
+
+    A recorded row keeps the noise and the settings of its run. Everything else that a statement
+    says is said by the present study file, scenario, protocol and method (``Method.stated``): its
+    events with their sensitivities and reasons, its assumptions and its public facts.
+    """
 
     recorded: Recorded
     scale: str = ""
@@ -151,72 +151,81 @@ class Statements:
     _made: dict[str, Restated] = field(default_factory=dict)
 
     def of(self, name: str) -> Restated:
-        """Return those of the runs of ``<group>/<job>``, in their order."""
+        """Return those of the runs of ``<group>/<job>``, in their order.
+
+        Raises UserError for a job or a run that the study file does not plan.
+        """
+        if name not in self._plan:
+            raise UserError(
+                f"{self.recorded.rows['study'].iloc[0]}/{name}: recorded, and no job of its study "
+                "file; expected one: record the results again into an empty folder"
+            )
         if name not in self._made:
-            job = self._planned(name)
-            chosen = job.chosen and self._rows(job.chosen.job)
-            self._made[name] = _restated(
-                job, self._outline(name, job), self._jobs[name], chosen=chosen,
-                artifacts=self._artifacts(job),
-            )  # fmt: skip
+            self._made[name] = self._restated(self._plan[name], self._jobs[name])
         return self._made[name]
 
-    def _artifacts(self, job: Job) -> dict[str, Mapping[str, np.ndarray]]:
-        names = {key: needed.split("/", 1)[1] for key, needed in job.needs.items()}
-        return {key: self.of(name).artifacts if name in self._jobs else {}
-                for key, name in names.items()}  # fmt: skip
+    def _restated(self, job: Job, rows: pd.DataFrame) -> Restated:
+        runner = self._runner(job, rows.iloc[0])
+        needed = {key: name.partition("/")[2] for key, name in job.needs.items()}
+        artifacts = {key: self.of(name).artifacts if name in self._jobs else {}
+                     for key, name in needed.items()}  # fmt: skip
+        requests = {request.streams.public_id: request for request in runner.requests}
+        runs, arrays = [], {}
+        for row in rows.to_dict("records"):
+            name, chosen = row["replica_id"], json.loads(row["settings"])
+            if name not in requests:
+                raise UserError(
+                    f"{job.id}: its run {name} (epsilon = {row['epsilon']:g}, seed {row['seed']}, "
+                    f"settings {row['settings']}) is none that is planned; expected one for every "
+                    "row: record the job again"
+                )
+            if not pd.isna(row["noise_multiplier"]):
+                chosen["noise_multiplier"] = row["noise_multiplier"]
+            context = Context(device=row["device"], artifacts=artifacts)
+            fields = runner.method.stated(runner.task, requests[name], context, chosen)
+            arrays |= {f"{name}/{key}": arr for key, arr in fields.get("artifacts", {}).items()}
+            fields = {"n_configurations": row["n_configurations"]} | fields
+            outcome = Outcome(_NOBODY, _NOBODY, **fields)
+            runs.append(runner.run_of(Answer(requests[name], outcome, outcome.events or ())))
+        statements = {run: runner.statement(run, runs) for run in dict.fromkeys(runs)}
+        return Restated([statements[run] for run in runs], arrays)
 
-    def _rows(self, job: Job) -> pd.DataFrame:
-        name = job.id.split("/", 1)[1]
-        rows = self._jobs.get(name)
-        if rows is None:
-            raise UserError(f"{job.id}: not recorded, though it chose settings: record it too")
-        return rows.assign(job=job.name)
+    def _runner(self, job: Job, row: pd.Series) -> Runner:
+        """Return the runner of a job, with a dataset of which the sizes alone are known."""
+        uncut = job.model_copy(update={"metis_parts": None})  # the sizes are those after the cut
+        search = job.chosen and job.chosen.job
+        chosen = search and self._jobs.get(f"{search.group}/{search.name}")
+        if search and chosen is None:
+            raise UserError(f"{search.id}: not recorded, though it chose settings: record it too")
+        chosen = search and chosen.assign(job=search.name)
+        runner = Runner.of(uncut, self._outline(job, row), chosen, "seeded", False)
+        return replace(runner, job=job)
 
     @cached_property
     def _jobs(self) -> dict[str, pd.DataFrame]:
         return dict(iter(self.recorded.runs.groupby("job")))
 
-    def _planned(self, name: str) -> Job:
-        if name not in self._plan:
-            raise UserError(
-                f"{self._study}/{name}: recorded, and no job of its study file; expected one: "
-                "record the results again into an empty folder"
-            )
-        return self._plan[name]
-
-    @cached_property
-    def _study(self) -> str:
-        return self.recorded.rows["study"].iloc[0]
-
     @cached_property
     def _plan(self) -> dict[str, Job]:
         return planned_jobs(self.recorded, self.scale)
 
-    @cached_property
-    def _outlines(self) -> dict[str, Any]:
-        return {}
-
-    def _outline(self, name: str, job: Job) -> Any:
-        """The sizes of the dataset of a job."""
-        row = self._jobs[name].iloc[0]
-        dataset = row["data_fingerprint"]
-        if dataset not in self.recorded.datasets:
+    def _outline(self, job: Job, row: pd.Series) -> Any:
+        """The sizes of the dataset of a job; as METIS cut it, how many train stands in the
+        statement, and how many are tested beside it."""
+        sizes = self.recorded.datasets.get(row["data_fingerprint"])
+        if sizes is None:
             raise UserError(
                 f"{job.id}: nothing recorded tells the sizes of {dataset_of(row)} as its runs saw "
                 "it; expected them: record the job again where the dataset is built"
             )
-        if dataset not in self._outlines:
-            self._outlines[dataset] = outline_of(self.recorded.datasets[dataset])
-        outline = self._outlines[dataset]
-        return self._cut(outline, row) if job.metis_parts else outline
+        if job.metis_parts:
+            train = self.recorded.statements[row["statement_id"]]["n_units"]
+            test = len(self.recorded.test_records[records_of(row.to_frame().T)[0]])
+            sizes = {**sizes, "masks": {"train": train, "validation": 0, "test": test}}
+        return outline_of(sizes)
 
-    def _cut(self, outline: GraphDataset, row: pd.Series) -> GraphDataset:
-        """As METIS cut it: how many train stands in the statement, how many are tested beside."""
-        train = self.recorded.statements[row["statement_id"]]["n_units"]
-        test = len(self.recorded.test_records[records_of(row.to_frame().T)[0]])
-        sizes = {"train": train, "validation": 0, "test": test}
-        return replace(outline, **masks_of(outline.n_nodes, sizes))
+
+_NOBODY = np.empty(0, np.int64)
 
 
 def planned_jobs(recorded: Recorded, scale: str = "") -> dict[str, Job]:
@@ -225,65 +234,7 @@ def planned_jobs(recorded: Recorded, scale: str = "") -> dict[str, Job]:
     name = recorded.rows["study"].iloc[0]
     scale = scale or load_study(name).recorded_scale
     study, used = load_study(name, scale), sorted(set(recorded.runs["dataset"]))
-    runs = (Run(scale=scale, datasets=(dataset,)) for dataset in used)
-    return dict(_listed(job for run in runs for group in study.groups
-                        for job in group_jobs(study, group, run)))  # fmt: skip
-
-
-def _listed(jobs: Iterable[Job]) -> Iterable[tuple[str, Job]]:
-    """Pairs of name and job; before each the job that chooses its settings."""
-    for job in jobs:
-        for member in (job.chosen.job, job) if job.chosen else (job,):
-            yield f"{member.group}/{member.name}", member
-
-
-def _restated(
-    job: Job,
-    dataset: GraphDataset,
-    rows: pd.DataFrame,
-    *,
-    chosen: pd.DataFrame | None = None,
-    artifacts: Mapping[str, Mapping[str, np.ndarray]] | None = None,
-) -> Restated:
-    """Make the statements of the finished, seeded runs of ``job`` again, without records.
-
-    ``rows`` are all rows that count as its file, ``dataset`` has the right sizes
-    (``datasets.outline``; with ``metis_parts`` after the cut by METIS), ``chosen`` are the rows of
-    ``job.chosen.job``, ``artifacts`` the artifacts of the jobs in ``job.needs``. Raises UserError
-    for a row that the job does not plan.
-    """
-    cut_already = job.model_copy(update={"metis_parts": None})
-    runner = replace(Runner.of(cut_already, dataset, chosen, "seeded", False), job=job)
-    compared = tuple(job.choose)
-    requests = {
-        (request.epsilon, request.seed, len(request.known),
-         *(getattr(request.settings, name) for name in compared)): request
-        for request in runner.requests
-    }  # fmt: skip
-    nobody = np.empty(0, np.int64)
-    runs = []
-    arrays: dict[str, np.ndarray] = {}
-    needed = ["epsilon", "seed", "validation_labels", "settings", "noise_multiplier", "device",
-              "n_configurations"]  # fmt: skip
-    for row in rows[needed].to_dict("records"):
-        settings = json.loads(row["settings"])
-        had = settings if pd.isna(row["noise_multiplier"]) else (
-            settings | {"noise_multiplier": row["noise_multiplier"]}
-        )  # fmt: skip
-        key = (row["epsilon"], row["seed"], row["validation_labels"],
-               *(settings[name] for name in compared))  # fmt: skip
-        if key not in requests:
-            raise UserError(
-                f"{job.id}: no run with epsilon, seed, public validation labels"
-                f"{''.join(f', {name}' for name in compared)} = {', '.join(map(str, key))} is "
-                "planned; expected one for every row: record the job again"
-            )
-        context = Context(device=row["device"], artifacts=artifacts or {})
-        fields = runner.method.stated(runner.task, requests[key], context, had)
-        public_id = requests[key].streams.public_id
-        arrays |= {f"{public_id}/{name}": arr for name, arr in fields.get("artifacts", {}).items()}
-        fields = {"n_configurations": row["n_configurations"]} | fields
-        outcome = Outcome(nobody, nobody, **fields)
-        runs.append(runner.run_of(Answer(requests[key], outcome, outcome.events or ())))
-    statements = {run: runner.statement(run, runs) for run in dict.fromkeys(runs)}
-    return Restated([statements[run] for run in runs], arrays)
+    jobs = [job for dataset in used for group in study.groups
+            for job in group_jobs(study, group, Run(scale=scale, datasets=(dataset,)))]  # fmt: skip
+    choosing = (job.chosen.job for job in jobs if job.chosen)
+    return {f"{job.group}/{job.name}": job for job in (*choosing, *jobs)}
