@@ -217,16 +217,18 @@ def _read_pandas(path: Path, data: bytes, encoding: str) -> Any | None:
 
 
 def _from_pandas(path: Path, frame: Any, roles: Mapping[str, str]) -> pa.Table:
-    meant = columns_of(path, [str(name) for name in frame.columns], roles)
-    try:
-        chosen = frame.set_axis([str(name) for name in frame.columns], axis=1)
-        table = pa.Table.from_pandas(chosen[list(meant.values())], preserve_index=False)
-    except pa.ArrowException as error:
-        raise UserError(
-            f"{path}: cannot be read ({str(error).splitlines()[0]}); expected columns of text or "
-            "whole numbers"
-        ) from error
-    return table.rename_columns(list(meant))
+    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+    columns = {}
+    for name, column in columns_of(path, list(frame.columns), roles).items():
+        try:
+            table = pa.Table.from_pandas(frame[[column]], preserve_index=False)
+        except (pa.ArrowException, OverflowError) as error:  # it quotes private values
+            raise UserError(
+                f"{path}: column {column!r} cannot be read; expected text, or whole numbers of 64 "
+                "bits: write it as text"
+            ) from error
+        columns[name] = table.column(0)
+    return pa.table(columns)
 
 
 def text_table(
@@ -307,13 +309,20 @@ def _column_hint(role: str, name: str, columns: list[str]) -> str:
     return hint or f"; name the column with {flag} of 'declare'{also}"
 
 
+def readable_columns(path: Path, schema: pa.Schema, roles: Mapping[str, str]) -> dict[str, str]:
+    """Return ``columns_of`` a Parquet file, checked before the library asks for the parts of lists
+    under other names."""
+    meant = columns_of(path, schema.names, roles)
+    for name in meant.values():
+        _require_readable(path, name, schema.field(name).type)
+    return meant
+
+
 def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table:
     try:
         file = pyarrow.parquet.ParquetFile(pa.BufferReader(data))
-        meant = columns_of(path, file.schema_arrow.names, roles)
+        meant = readable_columns(path, file.schema_arrow, roles)
         names = list(meant.values())
-        for name in names:  # the library asks for the parts of lists under other names
-            _require_readable(path, name, file.schema_arrow.field(name).type)
         # texts that repeat or are empty take no room in the file, but in memory
         most = MOST_TABLE_BYTES // (_CELL_BYTES * max(1, len(names)))
         if file.metadata.num_rows > most:

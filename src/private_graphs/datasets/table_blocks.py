@@ -65,7 +65,7 @@ def _blocks(
 def _parquet_blocks(path: Path, roles: Mapping[str, str]) -> Iterator[tuple[OwnTable, float]]:
     try:
         file = pyarrow.parquet.ParquetFile(path, buffer_size=_PAGE_BYTES)
-        meant = own_tables.columns_of(path, file.schema_arrow.names, roles)
+        meant = own_tables.readable_columns(path, file.schema_arrow, roles)
         names = list(meant.values())
         coded = pyarrow.parquet.ParquetFile(path, buffer_size=_PAGE_BYTES, read_dictionary=names)
         done, total = 0, file.metadata.num_rows
