@@ -224,8 +224,7 @@ def _from_pandas(path: Path, frame: Any, roles: Mapping[str, str]) -> pa.Table:
             table = pa.Table.from_pandas(frame[[column]], preserve_index=False)
         except (pa.ArrowException, OverflowError) as error:  # it quotes private values
             raise UserError(
-                f"{path}: column {column!r} cannot be read; expected text, or whole numbers of 64 "
-                "bits: write it as text"
+                f"{path}: column {column!r} is no text or 64-bit whole number; write it as text"
             ) from error
         columns[name] = table.column(0)
     return pa.table(columns)
@@ -309,20 +308,13 @@ def _column_hint(role: str, name: str, columns: list[str]) -> str:
     return hint or f"; name the column with {flag} of 'declare'{also}"
 
 
-def readable_columns(path: Path, schema: pa.Schema, roles: Mapping[str, str]) -> dict[str, str]:
-    """Return ``columns_of`` a Parquet file, checked before the library asks for the parts of lists
-    under other names."""
-    meant = columns_of(path, schema.names, roles)
-    for name in meant.values():
-        _require_readable(path, name, schema.field(name).type)
-    return meant
-
-
 def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table:
     try:
         file = pyarrow.parquet.ParquetFile(pa.BufferReader(data))
-        meant = readable_columns(path, file.schema_arrow, roles)
+        meant = columns_of(path, file.schema_arrow.names, roles)
         names = list(meant.values())
+        for name in names:  # the library asks for the parts of lists under other names
+            require_readable(path, name, file.schema_arrow.field(name).type)
         # texts that repeat or are empty take no room in the file, but in memory
         most = MOST_TABLE_BYTES // (_CELL_BYTES * max(1, len(names)))
         if file.metadata.num_rows > most:
@@ -517,7 +509,7 @@ def _check_rows(path: Path, data: bytes, n_fields: int, delimiter: str) -> None:
         )
 
 
-def _require_readable(path: Path, name: str, kind: pa.DataType) -> None:
+def require_readable(path: Path, name: str, kind: pa.DataType) -> None:
     """Raise UserError unless values of a type are text, or have one spelling."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
@@ -542,7 +534,7 @@ def _as_text(path: Path, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a column as strings; missing values and empty strings are null."""
     import pyarrow.compute as pc
 
-    _require_readable(path, name, column.type)
+    require_readable(path, name, column.type)
     try:
         column = column.cast(pa.string())
         column.validate(full=True)  # Parquet declares bytes as UTF-8 without a check
