@@ -1046,13 +1046,19 @@ def test_a_release_that_is_killed_counts_in_full(data, tmp_path):
     [("--text", "a\nb", "between commas"), ("--classes", "a\nb", "between commas"),
      ("--classes", "a,,b", "without a name"), ("--classes", "a,b,\u200b", "without a name"),
      ("--classes", "\udcff", "UTF-8"), ("--source", "\udcff", "UTF-8"), ("--unit", "", "--unit"),
-     ("--public", "", "--public"), ("--vocabulary", ".", "folder")],
+     ("--public", "", "--public"), ("--vocabulary", ".", "folder"),
+     ("--model", "", "no such model")],
 )  # fmt: skip
 def test_odd_values_of_declare_are_refused_in_a_sentence(run, data, tmp_path, flag, value, words):
     nodes = write(tmp_path / "n.csv", rows_of(20))
     flags = {"--nodes": nodes, "--text": "body", "--label": "topic", "--classes": "a,b"}
     given = [each for pair in (flags | {flag: value}).items() for each in pair]
-    refused(run("declare", "x", *given), 2, words)
+    refused(run("declare", "x", *given), 1 if flag == "--model" else 2, words)
+
+
+def test_a_scenario_that_no_release_has_is_refused(data):
+    with pytest.raises(UsageError, match="expected text or edges"):
+        classify("nothing", epsilon=1, scenario="typo")
 
 
 def test_twenty_thousand_classes_are_no_message(run, data, tmp_path):

@@ -178,7 +178,7 @@ def test_failures_of_other_tools_take_their_part_of_delta(data, tmp_path):
         (dict(mu=1, epsilon=1), "one of them"), (dict(epsilon=-1), "above 0"),
         (dict(mu=1, delta=1e-6), "leave it out"), (dict(mu=1e308), "at most 1e\\+06"),
         (dict(epsilon=1, delta=-1e-9), "at least 0"), (dict(epsilon=1e307), "at most"),
-        (dict(mu=float("nan")), "above 0"),
+        (dict(mu=float("nan")), "above 0"), (dict(mu=1, relation="add-remove"), "add_remove or"),
     ):  # fmt: skip
         with pytest.raises(UsageError, match=words):
             add_spending("x", "words", **wrong)

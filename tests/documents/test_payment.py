@@ -513,6 +513,17 @@ def test_where_standard_output_is_full_the_release_is_whole_and_said_to_be(
     assert done.returncode == 0 and b"spent" in done.stdout
 
 
+def test_where_streams_are_closed_the_release_is_made(data):
+    texts()
+    command = [sys.executable, "-m", "private_graphs", "classify", "x", "--epsilon", "1"]
+    for closed, out in ((">&-", "R"), ("2>&-", "S"), ("<&- >&- 2>&-", "T")):
+        shell = ["sh", "-c", f'"$@" {closed}', "sh", *command, "--out", out]
+        done = subprocess.run(shell, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert "Error" not in done.stderr and Path(out, "release/manifest.json").exists()
+    assert spent()[2] == ["finished"] * 3
+
+
 FULL = [
     ["ledger", "add", "x", "--mu", ".1", "--sentence", "Opacus"],
     ["declare", "y", "--nodes", "n.csv", "--text", "body", "--label", "topic", "--classes",

@@ -211,7 +211,8 @@ def test_declared_shares_replace_those_of_the_release(run, release, data, tmp_pa
     assert private_graphs.predict(release, nodes=nodes, shares=shares).classes == ["radios"]
     command = ("predict", release, "--nodes", nodes, "--out", "p.csv", "--shares")
     assert run(*command, "bikes=8,gardens=1,radios=1").code == 0
-    for wrong in ("bikes=1,gardens=1", "bikes=x", "bikes=0,gardens=1,radios=1", "a=1"):
+    for wrong in ("bikes=1,gardens=1", "bikes=x", "bikes=0,gardens=1,radios=1", "a=1",
+                  "bikes=8,gardens=1,radios=1,bikes=2"):  # fmt: skip
         refused(run(*command, wrong), 2, "--shares")
     classifier(epsilon=1.0).save(release / "model.safetensors")
     refused(run(*command, "bikes=8,gardens=1,radios=1"), 2, "epsilon 1, expected at least 2")
@@ -352,17 +353,25 @@ def test_a_file_that_is_too_long_is_named_and_not_read(run, data, release):
     refused(run("predict", release, "--nodes", nodes, "--out", "p.csv"), 1, words)
 
 
-@pytest.mark.parametrize("kind", ["lists", "parts", "mixed", "twice", "complex"])
-def test_a_column_that_is_no_text_is_named(data, tmp_path, kind):
+@pytest.mark.parametrize("kind", ["lists", "parts", "mixed", "twice", "complex", "huge"])
+def test_a_column_that_is_no_text_is_named(data, tmp_path, release, kind):
     frame = pd.DataFrame(rows_of(8))
     if kind == "twice":
         frame = pd.concat([frame, frame[["id"]]], axis=1)
     else:
         frame["body"] = {"lists": [["a"]] * 8, "parts": [{"a": 1}] * 8, "mixed": [1, "secret"] * 4,
-                         "complex": [1j] * 8}[kind]  # fmt: skip
-    with pytest.raises(UserError, match="body|Duplicate column") as error:
-        declared("x", frame)
-    assert "expected" in str(error.value) and "secret" not in str(error.value)
+                         "complex": [1j] * 8, "huge": [10**30] * 8}[kind]  # fmt: skip
+    tables: list = [frame]
+    if kind in ("lists", "parts"):
+        frame.to_parquet(tmp_path / "n.parquet")
+        tables.append(tmp_path / "n.parquet")
+    for table in tables:
+        with pytest.raises(UserError, match="body|Duplicate column|too large") as error:
+            declared("x", table)
+        assert "expected" in str(error.value) and "secret" not in str(error.value)
+        with pytest.raises(UserError, match="body|columns are called 'id'") as error:
+            private_graphs.predict(release, nodes=table)
+        assert "secret" not in str(error.value)
 
 
 def test_classes_that_look_the_same_are_refused(data, tmp_path):

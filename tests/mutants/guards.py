@@ -86,6 +86,9 @@ GUARDS = (
              "        _close(sys.stdout)\n", "",
              "documents/payment::"
              "where_standard_output_is_full_the_release_is_whole_and_said_to_be"),
+    _without("A standard stream is closed", "cli/__init__.py",
+             "        if getattr(sys, name) is None:", "        if False:",
+             "documents/payment::where_streams_are_closed_the_release_is_made"),
     _without("Standard output is full while `declare`, `predict` or `ledger add` print",
              "cli/terminal.py", "    except OSError as error:\n        _close(sys.stdout)\n",
              "    except ZeroDivisionError as error:\n        _close(sys.stdout)\n",
@@ -315,7 +318,7 @@ GUARDS = (
              '        raise UserError(f"{path}: not readable ({line})") from None\n',
              "        raise\n", "fuzz::stored_files"),
     _without("A column of a table or DataFrame is no text", "datasets/own_tables.py",
-             "            _require_readable(path, name, file.schema_arrow.field(name).type)\n",
+             "            require_readable(path, name, file.schema_arrow.field(name).type)\n",
              "            pass\n", "documents/prediction::a_column_that_is_no_text_is_named"),
     _without("A quote that is not closed swallows ten or more rows, up to another one",
              "documents/tables.py", " + _joined_warnings(table)", "",

@@ -217,16 +217,17 @@ def _read_pandas(path: Path, data: bytes, encoding: str) -> Any | None:
 
 
 def _from_pandas(path: Path, frame: Any, roles: Mapping[str, str]) -> pa.Table:
-    meant = columns_of(path, [str(name) for name in frame.columns], roles)
-    try:
-        chosen = frame.set_axis([str(name) for name in frame.columns], axis=1)
-        table = pa.Table.from_pandas(chosen[list(meant.values())], preserve_index=False)
-    except pa.ArrowException as error:
-        raise UserError(
-            f"{path}: cannot be read ({str(error).splitlines()[0]}); expected columns of text or "
-            "whole numbers"
-        ) from error
-    return table.rename_columns(list(meant))
+    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+    columns = {}
+    for name, column in columns_of(path, list(frame.columns), roles).items():
+        try:
+            table = pa.Table.from_pandas(frame[[column]], preserve_index=False)
+        except (pa.ArrowException, OverflowError) as error:  # it quotes private values
+            raise UserError(
+                f"{path}: column {column!r} is no text or 64-bit whole number; write it as text"
+            ) from error
+        columns[name] = table.column(0)
+    return pa.table(columns)
 
 
 def text_table(
@@ -313,7 +314,7 @@ def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table
         meant = columns_of(path, file.schema_arrow.names, roles)
         names = list(meant.values())
         for name in names:  # the library asks for the parts of lists under other names
-            _require_readable(path, name, file.schema_arrow.field(name).type)
+            require_readable(path, name, file.schema_arrow.field(name).type)
         # texts that repeat or are empty take no room in the file, but in memory
         most = MOST_TABLE_BYTES // (_CELL_BYTES * max(1, len(names)))
         if file.metadata.num_rows > most:
@@ -508,7 +509,7 @@ def _check_rows(path: Path, data: bytes, n_fields: int, delimiter: str) -> None:
         )
 
 
-def _require_readable(path: Path, name: str, kind: pa.DataType) -> None:
+def require_readable(path: Path, name: str, kind: pa.DataType) -> None:
     """Raise UserError unless values of a type are text, or have one spelling."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
@@ -533,7 +534,7 @@ def _as_text(path: Path, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a column as strings; missing values and empty strings are null."""
     import pyarrow.compute as pc
 
-    _require_readable(path, name, column.type)
+    require_readable(path, name, column.type)
     try:
         column = column.cast(pa.string())
         column.validate(full=True)  # Parquet declares bytes as UTF-8 without a check

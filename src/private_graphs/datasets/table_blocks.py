@@ -67,6 +67,8 @@ def _parquet_blocks(path: Path, roles: Mapping[str, str]) -> Iterator[tuple[OwnT
         file = pyarrow.parquet.ParquetFile(path, buffer_size=_PAGE_BYTES)
         meant = own_tables.columns_of(path, file.schema_arrow.names, roles)
         names = list(meant.values())
+        for name in names:
+            own_tables.require_readable(path, name, file.schema_arrow.field(name).type)
         coded = pyarrow.parquet.ParquetFile(path, buffer_size=_PAGE_BYTES, read_dictionary=names)
         done, total = 0, file.metadata.num_rows
         if not total:

@@ -117,7 +117,7 @@ def _declare(fields: dict[str, Any]) -> Declared:
     data, name, model, vectors = Path(fields.pop("data")), fields["name"], fields["model"], None
     if name in dataset_names([name], data.parent / OWN_FOLDER):
         raise UsageError(f"{name!r} is the name of another dataset; choose another name")
-    if model:
+    if model is not None:
         from private_graphs.documents.vectors import ModelVectors
 
         vectors = ModelVectors.find(str(model), data)
@@ -210,7 +210,7 @@ def _stored(table: Any, name: str, role: str, data: Path, copies: ExitStack) -> 
     content = io.BytesIO()
     try:
         table.to_parquet(content, index=False)
-    except (ValueError, TypeError, NotImplementedError) as error:
+    except (ValueError, TypeError, NotImplementedError, OverflowError) as error:
         # the last part of an error of Arrow names the column, the first one quotes private values
         raise UserError(
             f"DataFrame of {role}: cannot be kept as a table ({error.args[-1]}); expected columns "

@@ -326,6 +326,8 @@ def _shares(shares: str | Mapping[str, float] | None) -> Mapping[str, float] | N
     numbers: dict[str, float] = {}
     for part in shares.split(","):
         name, _, number = part.rpartition("=")
+        if name.strip() in numbers:
+            raise UsageError(f"--shares: {name.strip()!r} has two shares, expected one")
         try:
             numbers[name.strip()] = float(number)
         except ValueError:

@@ -663,6 +663,8 @@ class _PaidRelease:
 
 def _check_request(method: str | None, scenario: str, epsilon: float) -> None:
     """Raise UsageError for a method or an ε that no release of the scenario has."""
+    if scenario not in ("text", "edges"):
+        raise UsageError(f"--scenario is {scenario!r}; expected text or edges")
     methods = [*METHODS] if scenario == "text" else [LINK_METHOD]
     if method is not None and method not in methods:
         raise UsageError(

@@ -441,6 +441,8 @@ def _cost(
         raise UsageError("--delta belongs to --epsilon; leave it out beside --mu")
     if not delta >= 0:
         raise UsageError(f"--delta is {delta}; expected a number of at least 0")
+    if relation not in ("add_remove", "replace"):
+        raise UsageError(f"--relation is {relation!r}; expected add_remove or replace")
     times = 2 if relation == "add_remove" else 1
     cost = Cost(mu) if epsilon is None and mu is not None else Cost.of_pure(value, delta)
     cost = cost.of_group(times)
