@@ -690,10 +690,10 @@ def test_a_declaration_that_cannot_be_read_is_no_reason_to_begin_a_new_ledger(da
         lambda: private_graphs.ledger("x"), lambda: classify("x", epsilon=1, out="T"),
     )  # fmt: skip
 
-    def closed(file, *most):
+    def closed(file, **given):
         if Path(file).name == "x.json":
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file))
-        return real(file, *most)
+        return real(file, **given)
 
     for lost in (False, True):
         if lost:

@@ -138,7 +138,8 @@ class Payment:
             return (
                 f"the ledger cannot be read ({why}): if {spent}, as 'private-graphs ledger "
                 f"{self.name}' says once it can be, the same command continues this {what} at no "
-                "further cost"
+                "further cost, or refuses, where the ledger says 'finished': then nothing is left "
+                "to do"
             )
         if state == "finished":
             return f"{spent}, and {whole} whole: there is nothing to repeat"
