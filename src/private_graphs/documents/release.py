@@ -364,7 +364,7 @@ class PlannedRelease:
         least = ", ".join(f"{size:,.0f} at epsilon {at:g}" for at, size in sizes.items())
         return plan_lines(
             self, before, after,
-            f"{self.training.noise}; a class needs about {least} training {self.unit_name}s; "
+            f"{self.training.noise}; {self.unit_name}s that a class needs to train: about {least}; "
             f"{counted(self.trained, self.unit_name)} train",
             "release/ (model.safetensors, predictions.csv of public documents, statement.json, "
             "README.md, report.html), private/ (predictions.csv)",
