@@ -683,7 +683,7 @@ def test_a_declaration_that_cannot_be_read_is_no_reason_to_begin_a_new_ledger(da
     texts()
     classify("x", epsilon=1, out="R")
     others, path = write(Path("m.csv"), rows_of(60, 100)), Path("data/declared/x.json")
-    whole, real = path.read_bytes(), declaration.read_bounded
+    whole, real = path.read_bytes(), declaration.read_kept
     shutil.copytree("data/ledgers", "newest")
     actions = (
         lambda: declared("x", Path("n.csv"), budget=9), lambda: declared("y", others),
@@ -699,7 +699,7 @@ def test_a_declaration_that_cannot_be_read_is_no_reason_to_begin_a_new_ledger(da
         if lost:
             shutil.rmtree("data/ledgers")
         with monkeypatch.context() as patched:
-            patched.setattr(declaration, "read_bounded", closed)
+            patched.setattr(declaration, "read_kept", closed)
             for act in actions:
                 with pytest.raises(UserError, match="x.json: cannot be .*permissions") as error:
                     act()
@@ -735,7 +735,7 @@ def test_a_release_whose_witness_is_damaged_is_not_taken_for_one_without(data, m
     classify("x", epsilon=1, out="R")
     shutil.rmtree("data")
     texts()
-    witness, real = Path("R/ledger.json"), files.read_bounded
+    witness, real = Path("R/ledger.json"), files.read_kept
     if damage == "closed":
 
         def closed(path, *most):
@@ -743,7 +743,7 @@ def test_a_release_whose_witness_is_damaged_is_not_taken_for_one_without(data, m
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
             return real(path, *most)
 
-        monkeypatch.setattr(files, "read_bounded", closed)
+        monkeypatch.setattr(files, "read_kept", closed)
     else:
         witness.write_bytes(witness.read_bytes()[:30] if damage == "cut" else b"[]")
     with pytest.raises(UserError, match="R/ledger.json: (is damaged|cannot be .*permissions)"):

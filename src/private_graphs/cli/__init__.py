@@ -122,7 +122,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Entry point, which turns errors and Ctrl-C into one message and an exit code."""
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # closed: a file of ours would take its number
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), "w"))
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))
     for stream in (sys.stdout, sys.stderr):  # a file name may have bytes that are no text
         if isinstance(stream, io.TextIOWrapper):
             with contextlib.suppress(OSError):  # a stream that cannot be asked where it stands

@@ -18,10 +18,6 @@ def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-RESTORE = "restore it from a copy"
-"""What to do about a file that a command has written, and that somebody has changed since."""
-
-
 def read_bounded(
     path: str | os.PathLike[str], most: int = MOST_DOCUMENT_BYTES,
     remedy: str = "give a smaller file",
@@ -47,6 +43,12 @@ def read_bounded(
             f"expected at most {most:,}; {remedy}"
         )
     return data
+
+
+def read_kept(path: str | os.PathLike[str], most: int = MOST_DOCUMENT_BYTES) -> bytes:
+    """Return the content of a file that a command has written: as ``read_bounded``, but somebody
+    has changed one that is too long, and a copy is the remedy."""
+    return read_bounded(path, most, "restore it from a copy")
 
 
 def unpacked_gzip(data: bytes, most: int = MOST_DOCUMENT_BYTES) -> bytes:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from private_graphs.core.bounded_files import RESTORE, parsed_json, read_bounded
+from private_graphs.core.bounded_files import parsed_json, read_kept
 from private_graphs.core.errors import UserError, system_error_text
 from private_graphs.core.files import sha256_of, write_json
 from private_graphs.core.limits import MOST_TABLE_BYTES
@@ -36,7 +36,7 @@ def changed_file(folder: Path, needed: Iterable[str] = (), only: str | None = No
     if not path.is_file():
         return None
     try:
-        manifest = parsed_json(read_bounded(path, remedy=RESTORE))
+        manifest = parsed_json(read_kept(path))
         hashes, schema = dict(manifest["sha256"]), manifest.get("schema", SCHEMA)
     except OSError as error:
         return system_error_text(error)

@@ -233,6 +233,8 @@ def _from_pandas(path: Path, frame: Any, roles: Mapping[str, str]) -> pa.Table:
 def text_table(
     path: Path, sha256: str, table: pa.Table, text: bytes | None = None, delimiter: str = ","
 ) -> OwnTable:
+    """Return an Arrow table as text, with the content of its CSV file; UserError for a column that
+    is no text, number or date."""
     columns = {name: _as_text(path, name, table.column(name)) for name in table.column_names}
     return OwnTable(path, sha256, columns, table.num_rows, text, delimiter)
 
@@ -433,6 +435,8 @@ def checked_text(path: Path, data: bytes, encoding: str = "utf-8") -> bytes:
 
 
 def read_csv(path: Path, data: bytes, roles: Mapping[str, str], delimiter: str) -> pa.Table:
+    """Return the columns of the ``roles`` of a checked CSV text, in UTF-8 and with its header;
+    UserError for a row with a wrong number of fields, named by its line."""
     from pyarrow import csv as arrow_csv
 
     header = next(row for _, row in _rows(data, delimiter))

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from private_graphs.core.bounded_files import RESTORE, parsed_json, read_bounded
+from private_graphs.core.bounded_files import parsed_json, read_kept
 from private_graphs.core.errors import (
     UsageError,
     UserError,
@@ -207,7 +207,7 @@ def declared(name: str, data: Path) -> Declaration | None:
     if os.sep in name or not os.path.lexists(path):
         return None
     try:
-        return Declaration.model_validate_json(read_bounded(path, remedy=RESTORE))
+        return Declaration.model_validate_json(read_kept(path))
     except OSError as error:  # to declare again would remove what it has seen of the ledger
         raise UserError(system_error_text(error)) from error
     except ValidationError as error:
@@ -287,7 +287,7 @@ def ledger_states(data: Path) -> dict[Path, LedgerState | None]:
     for name in known_names(data):
         path = folder_of(data) / f"{name}.json"
         try:
-            state = parsed_json(read_bounded(path, remedy=RESTORE)).get("ledger")
+            state = parsed_json(read_kept(path)).get("ledger")
             if state is not None:
                 found[path] = LedgerState.model_validate(state)
         except OSError as error:

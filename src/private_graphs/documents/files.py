@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from private_graphs.core.bounded_files import RESTORE, parsed_json, read_bounded
+from private_graphs.core.bounded_files import parsed_json, read_kept
 from private_graphs.core.errors import UsageError, UserError, counted, listed, system_error_text
 from private_graphs.core.files import sync, write_json, write_text
 from private_graphs.core.manifest import MANIFEST
@@ -59,7 +59,7 @@ def state_in(folder: Path, ledger: Path) -> LedgerState | None:
     if not os.path.lexists(path):
         return None
     try:
-        seen = parsed_json(read_bounded(path, remedy=RESTORE))
+        seen = parsed_json(read_kept(path))
         place = Path(seen.pop("folder"))
         state = LedgerState.model_validate(seen)
     except OSError as error:

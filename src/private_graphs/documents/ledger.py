@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from private_graphs.core.bounded_files import RESTORE, parsed_json, read_bounded
+from private_graphs.core.bounded_files import parsed_json, read_kept
 from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.errors import UsageError, UserError, counted, naming
 from private_graphs.core.files import names_in, sync, write_text
@@ -119,7 +119,7 @@ class BudgetLedger:
     def _key(self) -> bytes:
         """Return the key of the hashes; it is made once. The lock is held."""
         path = self.folder / _KEY
-        key = read_bounded(path, remedy=RESTORE) if path.exists() else b""
+        key = read_kept(path) if path.exists() else b""
         if len(key) == _KEY_BYTES:
             return key
         if self._path.exists():
@@ -201,7 +201,7 @@ class BudgetLedger:
 
     def _lines(self) -> list[dict[str, Any]]:
         """Return the checked lines; the lock is held."""
-        raw = read_bounded(self._path, MOST_TABLE_BYTES, RESTORE) if self._path.exists() else b""
+        raw = read_kept(self._path, MOST_TABLE_BYTES) if self._path.exists() else b""
         complete, _, torn = raw.rpartition(b"\n")
         written = complete.split(b"\n") if complete else []
         lines, key = [], self._key() if raw else b""
@@ -231,7 +231,7 @@ class BudgetLedger:
         A process that is killed between the two files leaves one line more than is counted.
         """
         path = self.folder / _LINES
-        digits = read_bounded(path, remedy=RESTORE) if path.exists() else b"0"
+        digits = read_kept(path) if path.exists() else b"0"
         written = int(digits) if digits.isdigit() and len(digits) < 20 else -1
         if written < 0 or not 0 <= count - written <= 1:
             if count < written:
@@ -374,9 +374,7 @@ class BudgetLedger:
     def _count(self, lines: int) -> None:
         """Write the number of lines, unless it is there; one may miss after a kill."""
         path = self.folder / _LINES
-        if (read_bounded(path, remedy=RESTORE) if path.exists() else b"0") != (
-            told := str(lines).encode()
-        ):
+        if (read_kept(path) if path.exists() else b"0") != (told := str(lines).encode()):
             with private_path(path) as temporary:
                 _forced(temporary, os.O_TRUNC, told)
 
@@ -406,7 +404,7 @@ class BudgetLedger:
                 key.others = len({*names} & {*unfinished} - gone)
                 if release := self._begun(lines, computation):
                     path = self.folder / _NOISE / release
-                    key = NoiseKey(computation, read_bounded(path, remedy=RESTORE), release)
+                    key = NoiseKey(computation, read_kept(path), release)
                     self._hold(path, key)
             yield key
         finally:
@@ -424,7 +422,7 @@ class BudgetLedger:
         """Return the unfinished release of a computation; "" without one."""
         for release, mark in self._unfinished(lines).items():
             if self._has_key(release):
-                key = NoiseKey(computation, read_bounded(self.folder / _NOISE / release))
+                key = NoiseKey(computation, read_kept(self.folder / _NOISE / release))
                 if hmac.compare_digest(key.mark, mark):
                     return release
         return ""

@@ -184,7 +184,8 @@ def _html(
         plain = {
             (table.columns[index].head, line[index].text) for index, *more in stacks if not more
         }
-        data = _data(dict(values.items() - plain - common.items()))
+        data = _data({name: value for name, value in values.items()
+                      if name not in common and (name, value) not in plain})  # fmt: skip
         texts = (f"{_wraps(stack)}>{_lines(stack, statements, largest)}" for stack in columns)
         lines.append(
             f'<tr{data}><th scope="row"{_wraps(first)}>{_lines(first, statements, largest)}'

@@ -120,10 +120,12 @@ def _refuse_other_noise(job: str, old: Mapping[str, Any], new: Mapping[str, Any]
 
 
 def _noise(mechanism: Mapping[str, Any]) -> dict[str, Any]:
-    """Kind, number of releases and standard deviation of a mechanism; 0 where none is stated."""
-    unit = mechanism["clip_norm"] or mechanism["sensitivity"] or 0.0
-    noise = unit * (mechanism["noise_multiplier"] or 0.0)
-    return {"type": mechanism["type"], "count": mechanism["count"], "noise": noise}
+    """Kind, number of releases and standard deviation of a mechanism; None where none is stated,
+    which is not the same as no noise."""
+    unit = mechanism["sensitivity"] if mechanism["clip_norm"] is None else mechanism["clip_norm"]
+    noise = mechanism["noise_multiplier"]
+    std = None if noise is None or unit is None else unit * noise
+    return {"type": mechanism["type"], "count": mechanism["count"], "noise": std}
 
 
 @dataclass(frozen=True)
