@@ -73,6 +73,14 @@ def test_html_holds_every_text_and_no_tag_of_it(texts, title):
     assert parser.texts[::3] == [flat(text) for text in texts]
 
 
+def test_rows_name_what_they_are_filtered_by_in_one_order():
+    """As a set they stood in the order of hashes, other ones in each process."""
+    frame = pd.DataFrame({name: [f"{name} {row}" for row in range(9)] for name in tables.FILTERS})
+    (text,) = tables.html(Table("", frame, [Column("row", lambda row: "1")]))
+    for row in re.findall(r"<tr (data-.*?)>", text):
+        assert re.findall(r"data-(\w+)", row) == list(tables.FILTERS)
+
+
 @given(st.lists(HOSTILE, min_size=1, max_size=3), HOSTILE)
 def test_markdown_has_a_line_per_row_with_all_its_columns(texts, title):
     lines = tables.markdown(table(texts, title)).split("\n")
