@@ -111,6 +111,8 @@ def test_every_verdict_is_a_few_words_and_has_a_reason(tables) -> None:
         verdict = tables.StudyEntry([tables.prose.shelf(study)]).verdict
         assert len(verdict.verdict.split()) <= 4 and verdict.because, study
         assert len(verdict.because) <= 100 and len(verdict.prints) <= 60, study
+    dpdgc = tables.StudyEntry([tables.prose.shelf("dpdgc")]).verdict
+    assert dpdgc.because.endswith("edges of Cora are read back")  # numbers of an exhibit
     ((exhibit, newer),) = tables.StudyEntry([tables.prose.shelf("lrec2022")]).others
     assert newer.called.endswith("2026") and newer.tone == "refuted"
     assert newer.verdict == "No for 3 of 5" and "no text beyond abstracts" in newer.because

@@ -211,7 +211,7 @@ class Sentences(Strict):
     findings: dict[str, _Texts] = {}
     """Table or figure -> its finding, which is its title."""
     counted: dict[str, dict[str, Counted]] = {}
-    """Table or figure -> numbers that its finding alone may name."""
+    """Table or figure -> numbers that its finding, or the verdict on the paper, may name."""
     others: dict[str, OtherPapers] = {}
     """Table or figure -> its papers' line in the list of papers; numbers are the study's and those
     of its ``Exhibit.numbers``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,6 +131,9 @@ def study_verdict(
 ) -> StudyVerdict:
     """Return the verdict on a study's paper; all parameters as in ``numbers``."""
     known, texts = numbers(shelf, claims, checks, of_study), shelf.results.study.says
+    unknown = {*_FIELD.findall(str(texts.truth))} - known.keys()
+    for exhibit in shelf.exhibits:
+        known |= _counts(shelf, exhibit, unknown)
     parts = (filled(text, known) for text in (texts.prints, texts.truth, texts.instead))
     scores = filled("{met} of {scores} printed scores (within 2 s.d.)", known)
     return StudyVerdict(*parts, scores or _why_no_scores(shelf), _data(shelf))  # type: ignore[call-arg]
@@ -152,10 +155,15 @@ def finding(
     if exhibit.numbers and not shelf.synthetic:
         known |= exhibit.numbers(shelf.results.read_by(exhibit))
     texts = shelf.results.study.says
-    specs = texts.counted.get(exhibit.name, {}) if not shelf.synthetic else {}
-    counts = {name: _counted(shelf, exhibit, spec) for name, spec in specs.items()}
-    known |= {name: text for name, text in counts.items() if text}
+    known |= _counts(shelf, exhibit, texts.counted.get(exhibit.name, {}))
     return filled(texts.findings.get(exhibit.name, ()), known) or filled(_FINDINGS, known)
+
+
+def _counts(shelf: Shelf, exhibit: Exhibit, names: Collection[str]) -> dict[str, str]:
+    """Return those of the ``names`` that are numbers of an exhibit's points, and there are some."""
+    specs = {} if shelf.synthetic else shelf.results.study.says.counted.get(exhibit.name, {})
+    counts = {name: _counted(shelf, exhibit, specs[name]) for name in names if name in specs}
+    return {name: text for name, text in counts.items() if text}
 
 
 def _counted(shelf: Shelf, exhibit: Exhibit, spec: Counted) -> str:
