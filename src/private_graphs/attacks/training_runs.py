@@ -19,7 +19,7 @@ from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
 from traceback import extract_tb
-from types import FunctionType
+from types import CellType, FunctionType
 from typing import Any
 from unittest import mock
 
@@ -278,8 +278,11 @@ class Contents:
         What an estimator or a table prints leaves most of its numbers out.
         """
         if isinstance(value, FunctionType):
-            cells = [cell.cell_contents for cell in value.__closure__ or ()]
-            return self.of([value.__qualname__, value.__defaults__, cells])
+            filled = [cell for cell in value.__closure__ or () if cell != CellType()]
+            read = {name: value.__globals__.get(name) for name in value.__code__.co_names}
+            read = {name: part for name, part in read.items() if _is_plain(part)}
+            cells = [cell.cell_contents for cell in filled]
+            return self.of([value.__qualname__, value.__defaults__, cells, read])
         try:
             parts = value.__reduce_ex__(4)
         except Exception:  # a lock, an open file
