@@ -80,7 +80,15 @@ def training_table(folder: Path = FOLDER) -> str:
                 f"{part['ratio'].median():.3g}", _ends(part["over_floor"]), reached,
             ))  # fmt: skip
             missed += len(aims) - met
-    heads = ("graph", "beside", "cases", "times as fast", "median", "ours / floor", "aims reached")
+    heads = (
+        "graph",
+        "compared with",
+        "cases",
+        "times as fast",
+        "median",
+        "our time / floor",
+        "aims reached",
+    )
     parts = [as_table(heads, rows), f"Machine: {_machines(pd.concat(frames))}."]
     if missed:
         parts.append(f"{missed} aims were missed: column `reached` of the files.")

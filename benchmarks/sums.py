@@ -248,7 +248,7 @@ def main() -> None:
             )
             print(rows[-1], file=sys.stderr, flush=True)
     print("\n".join([
-        "| level | of | ours [ms] | beside | it [ms] | ratio | aim |",
+        "| level | what is timed | our time [ms] | compared with | its time [ms] | ratio | aim |",
         "|---|---|--:|---|--:|--:|--:|",
         *rows,
         "",
