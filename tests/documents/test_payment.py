@@ -600,22 +600,22 @@ def test_an_entry_of_another_tool_that_is_interrupted_counts_once(run, data, mon
 def test_a_lock_that_a_signal_left_stops_no_note(run, data, monkeypatch):
     texts()
 
-    def ended(ledger, *_):
-        left = ledger._locked()
-        left.__enter__()  # and no line leaves it: the signal came between two
+    def end(ledger, *_):
+        lock = ledger._locked()
+        lock.__enter__()  # and no line leaves it: the signal came between two
         raise SystemExit(143)
 
-    def late(*_):
+    def stop(*_):
         raise AssertionError("the process waits for its own lock")
 
-    monkeypatch.setattr(BudgetLedger, "finish", ended)
-    before = signal.signal(signal.SIGALRM, late)
+    monkeypatch.setattr(BudgetLedger, "finish", end)
+    handler = signal.signal(signal.SIGALRM, stop)
     signal.alarm(20)
     try:
         answer = run("ledger", "add", "x", "--mu", ".1", "--sentence", "Opacus")
     finally:
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, handler)
     assert answer.code == 143 and "continues this entry at no further cost" in answer.err
 
 
@@ -624,12 +624,12 @@ def test_a_lock_that_cannot_be_closed_after_an_entry_has_the_note(run, data, mon
     entering = BudgetLedger.entering
 
     @contextmanager
-    def failing(ledger):
+    def fail(ledger):
         with entering(ledger):
             yield
         raise OSError(errno.EIO, os.strerror(errno.EIO), "entry.lock")
 
-    monkeypatch.setattr(BudgetLedger, "entering", failing)
+    monkeypatch.setattr(BudgetLedger, "entering", fail)
     answer = run("ledger", "add", "x", "--mu", ".1", "--sentence", "Opacus")
     refused(answer, 1, "entry.lock", "is spent", "whole: there is nothing to repeat")
 

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from private_graphs.attacks.decoding import decoded
 from private_graphs.attacks.membership import Shadows, cross_checked, rates
 from private_graphs.attacks.views import margins
-from private_graphs.core.arguments import typed
+from private_graphs.core.arguments import require_types
 from private_graphs.core.errors import UsageError, UserError, counted
 from private_graphs.core.files import write_json
 from private_graphs.core.limits import LARGEST_SEED, MOST_COUNT
@@ -128,7 +128,7 @@ LIMITS = (
 """What no attack can rule out, and whom its result is for."""
 
 
-@typed
+@require_types
 def attack(
     folder: str | Path,
     *,

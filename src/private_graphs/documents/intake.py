@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from private_graphs.core.arguments import typed
+from private_graphs.core.arguments import require_types
 from private_graphs.core.errors import UsageError, UserError, counted, listed, refuse_idle, suggest
 from private_graphs.core.files import sha256_of
 from private_graphs.datasets.graph_names import free_name
@@ -33,7 +33,7 @@ _NEEDED_BY = {"edges": ("source", "target", "unknown_edges", "max_edges"),
 """Option -> those that have no effect without it."""
 
 
-@typed
+@require_types
 def declare(
     name: str,
     *,
@@ -123,9 +123,10 @@ def _declare(fields: dict[str, Any]) -> Declared:
     data, name, model, vectors = Path(fields.pop("data")), fields["name"], fields["model"], None
     for owner, options in _NEEDED_BY.items():
         if fields[owner] is None:
-            defaults = {key: Declaration.model_fields[key].default for key in options}
-            given = {key: fields[key] not in (None, value) for key, value in defaults.items()}
-            refuse_idle(f"no --{owner} is given", **given)
+            refuse_idle(f"no --{owner} is given", **{
+                key: fields[key] not in (None, Declaration.model_fields[key].default)
+                for key in options
+            })  # fmt: skip
     if name in dataset_names([name], data.parent / OWN_FOLDER):
         raise UsageError(f"{name!r} is the name of another dataset; choose another name")
     if model is not None:

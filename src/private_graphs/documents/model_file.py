@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from private_graphs.core.arguments import typed
+from private_graphs.core.arguments import require_types
 from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import UserError, refuse_idle, require_memory
 from private_graphs.core.limits import MOST_TABLE_BYTES
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from private_graphs.documents.neighbours import PublicNeighbours
 
 
-@typed
+@require_types
 def load(
     folder: str | Path, *, model: str | Path | None = None, data: str | Path = Path("data/raw")
 ) -> ReleasedModel:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from private_graphs.core.arguments import typed
+from private_graphs.core.arguments import require_types
 from private_graphs.core.errors import (
     UsageError,
     UserError,
@@ -221,7 +221,7 @@ class Predicted:
         return "\n".join(self.lines())
 
 
-@typed
+@require_types
 def predict(
     release: str | Path,
     *,
@@ -282,8 +282,8 @@ def predict(
     shares = _shares(shares)
     require_text(label=label, source=source, target=target, shares=",".join(shares or ()))
     if edges is None:
-        changed = dict(source=source != "source", target=target != "target")
-        refuse_idle("no --edges are given", **changed)
+        refuse_idle("no --edges are given", source=source != "source",
+                    target=target != "target")  # fmt: skip
     if out is not None:
         from private_graphs.documents.ledger import BudgetLedger
 

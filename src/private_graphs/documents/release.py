@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from private_graphs.core.arguments import typed
+from private_graphs.core.arguments import require_types
 from private_graphs.core.bounded_files import parsed_json, read_bounded
 from private_graphs.core.entropy import fresh_bytes, published_fingerprint
 from private_graphs.core.errors import (
@@ -499,7 +499,7 @@ class PlannedRelease:
         )  # fmt: skip
 
 
-@typed
+@require_types
 def classify(
     name: str,
     *,

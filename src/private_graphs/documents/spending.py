@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from private_graphs.core.arguments import typed
+from private_graphs.core.arguments import require_types
 from private_graphs.core.errors import UsageError, UserError, counted, require_text
 from private_graphs.core.limits import MOST_COUNT
 from private_graphs.core.markup import on_one_line
@@ -94,7 +94,7 @@ def _release_line(row: dict[str, Any]) -> str:
     return "  " + "  ".join(filter(None, fields))
 
 
-@typed
+@require_types
 def ledger(
     name: str | None = None, *, id: str | None = None, data: str | Path = DATA
 ) -> Spent | list[Spent] | list[SpentOn]:
@@ -232,7 +232,7 @@ class BudgetPlan:
         return "\n".join(self.lines())
 
 
-@typed
+@require_types
 def plan_releases(name: str, releases: int, *, data: str | Path = DATA) -> BudgetPlan:
     """Say for which ε each of several further releases may ask, all within the budget.
 
@@ -305,7 +305,7 @@ class SpentOn:
         return "\n".join(self.lines())
 
 
-@typed
+@require_types
 def spent_on(id: str, name: str | None = None, *, data: str | Path = DATA) -> list[SpentOn]:
     """Return what was spent on the person, and on the document, that is called ``id``.
 
@@ -367,7 +367,7 @@ def _spent_on(
     )  # fmt: skip
 
 
-@typed
+@require_types
 def add_spending(
     name: str, sentence: str, *, mu: float | None = None, epsilon: float | None = None,
     delta: float = 0.0, relation: Literal["add_remove", "replace"] = "add_remove",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from private_graphs.core.arguments import typed
+from private_graphs.core.arguments import require_types
 from private_graphs.core.errors import UsageError, UserError, suggest
 from private_graphs.core.files import shipped
 from private_graphs.core.markup import plain_text
@@ -79,7 +79,7 @@ class Explained:
         return "\n".join([*heads, f"together: {epsilon} at δ = {self.delta:g}"])
 
 
-@typed
+@require_types
 def explain(*folders: str | Path, statement: str | None = None, full: bool = False) -> Explained:
     """Explain in plain words what finished runs guarantee, to whom, and what they do not cover.
 
