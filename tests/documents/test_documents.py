@@ -1045,9 +1045,9 @@ def test_a_release_that_is_killed_counts_in_full(data, tmp_path):
     ("flag", "value", "words"),
     [("--text", "a\nb", "between commas"), ("--classes", "a\nb", "between commas"),
      ("--classes", "a,,b", "without a name"), ("--classes", "a,b,\u200b", "without a name"),
-     ("--classes", "\udcff", "UTF-8"), ("--source", "\udcff", "UTF-8"), ("--unit", "", "--unit"),
+     ("--classes", "\udcff", "UTF-8"), ("--id", "\udcff", "UTF-8"), ("--unit", "", "--unit"),
      ("--public", "", "--public"), ("--vocabulary", ".", "folder"),
-     ("--model", "", "no such model")],
+     ("--model", "", "an empty word")],
 )  # fmt: skip
 def test_odd_values_of_declare_are_refused_in_a_sentence(run, data, tmp_path, flag, value, words):
     nodes = write(tmp_path / "n.csv", rows_of(20))
