@@ -1053,7 +1053,7 @@ def test_odd_values_of_declare_are_refused_in_a_sentence(run, data, tmp_path, fl
     nodes = write(tmp_path / "n.csv", rows_of(20))
     flags = {"--nodes": nodes, "--text": "body", "--label": "topic", "--classes": "a,b"}
     given = [each for pair in (flags | {flag: value}).items() for each in pair]
-    refused(run("declare", "x", *given), 1 if flag == "--model" else 2, words)
+    refused(run("declare", "x", *given), 2, words)
 
 
 def test_a_scenario_that_no_release_has_is_refused(data):
