@@ -40,6 +40,17 @@ def test_an_error_while_writing_keeps_the_former_file_and_leaves_no_other(tmp_pa
     assert target.read_text() == "former" and os.listdir(tmp_path) == ["file.txt"]
 
 
+def test_a_temporary_file_that_cannot_be_removed_hides_nothing(tmp_path, monkeypatch):
+    def closed(path, missing_ok=False):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(type(tmp_path), "unlink", closed)
+    files.write_text(tmp_path / "file.txt", "whole")
+    assert (tmp_path / "file.txt").read_text() == "whole"
+    with pytest.raises(ValueError, match="the cause"), files.atomic_path(tmp_path / "other"):
+        raise ValueError("the cause")
+
+
 def test_a_folder_and_a_pipe_are_not_renamed_over_and_a_pipe_without_writer_is_empty(tmp_path):
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")  # in place of /dev/null, which a test must not touch

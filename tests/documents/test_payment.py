@@ -10,12 +10,13 @@ import json
 import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -594,6 +595,43 @@ def test_an_entry_of_another_tool_that_is_interrupted_counts_once(run, data, mon
     write(Path("n.csv"), rows_of(64))
     assert run(*command).code == 0
     assert spent()[2] == ["finished", "finished", "started", "finished"]
+
+
+def test_a_lock_that_a_signal_left_stops_no_note(run, data, monkeypatch):
+    texts()
+
+    def end(ledger, *_):
+        lock = ledger._locked()
+        lock.__enter__()  # and no line leaves it: the signal came between two
+        raise SystemExit(143)
+
+    def stop(*_):
+        raise AssertionError("the process waits for its own lock")
+
+    monkeypatch.setattr(BudgetLedger, "finish", end)
+    handler = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(20)
+    try:
+        answer = run("ledger", "add", "x", "--mu", ".1", "--sentence", "Opacus")
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, handler)
+    assert answer.code == 143 and "continues this entry at no further cost" in answer.err
+
+
+def test_a_lock_that_cannot_be_closed_after_an_entry_has_the_note(run, data, monkeypatch):
+    texts()
+    entering = BudgetLedger.entering
+
+    @contextmanager
+    def fail(ledger):
+        with entering(ledger):
+            yield
+        raise OSError(errno.EIO, os.strerror(errno.EIO), "entry.lock")
+
+    monkeypatch.setattr(BudgetLedger, "entering", fail)
+    answer = run("ledger", "add", "x", "--mu", ".1", "--sentence", "Opacus")
+    refused(answer, 1, "entry.lock", "is spent", "whole: there is nothing to repeat")
 
 
 def test_two_entries_at_once_count_twice(data, monkeypatch):

@@ -59,8 +59,8 @@ COMMANDS = {name: module for group in GROUPS.values() for name, (module, _) in g
 """Command -> its module."""
 RENAMED = {"--setting": "--scenario"}
 """Flags of the previous version, still accepted."""
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as in shells."""
+INTERRUPTED, TERMINATED = 130, 143
+"""Exit codes after Ctrl-C and SIGTERM, as in shells."""
 
 
 class Grouped(TyperGroup):
@@ -129,6 +129,12 @@ def main(arguments: list[str] | None = None) -> None:
                 stream.reconfigure(errors="backslashreplace")
     try:
         given = _renamed(sys.argv[1:] if arguments is None else arguments)
+        for before, word in zip(["private-graphs", *given], given, strict=False):
+            if not word or (word.startswith("--") and word.endswith("=")):
+                raise UsageError(f"{word or before}: an empty word follows; expected a value: "
+                                 "give one, or leave the option out")  # fmt: skip
+        with naming("the folder that this command runs in"):
+            os.getcwd()
         app = application(_needed(given))
         helps = not given or {"-h", "--help"} & {*given}
         with naming("standard output") if helps else contextlib.nullcontext():
@@ -146,6 +152,10 @@ def main(arguments: list[str] | None = None) -> None:
             sys.exit(1)
         if sys.flags.dev_mode:
             raise
+        if isinstance(error, ImportError):
+            say(f"error: a library of this installation cannot be read ({error}); install "
+                f"private-graphs anew, or correct the permissions{_notes(error)}")  # fmt: skip
+            sys.exit(1)
         say(
             f"error: a defect of private-graphs ({type(error).__name__} at {_place(error)}); "
             "please report it, with what python -X dev -m private_graphs prints of the same command"
@@ -154,7 +164,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(1)
     except (KeyboardInterrupt, SystemExit) as error:
         notes = _notes(error)
-        if not isinstance(error, SystemExit) or error.code == INTERRUPTED or notes:
+        if not isinstance(error, SystemExit) or error.code in (INTERRUPTED, TERMINATED) or notes:
             say(f"interrupted{notes or '; no result was saved'}")
         sys.exit(error.code if isinstance(error, SystemExit) else INTERRUPTED)
 

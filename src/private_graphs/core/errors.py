@@ -131,6 +131,12 @@ def require_text(**options: str | None) -> None:
             raise UsageError(f"--{name}: found {value!r}, which {reason}")
 
 
+def refuse_idle(reason: str, **options: object) -> None:
+    """Raise UsageError for options that are given, and have no effect for this reason."""
+    if idle := [f"--{name.replace('_', '-')}" for name, value in options.items() if value]:
+        raise UsageError(f"{listed(idle)}: has no effect: {reason}; leave it out")
+
+
 @contextmanager
 def from_extra(extra: str) -> Iterator[None]:
     """Turn an ImportError into a UserError that says how to install the optional part ``extra``."""

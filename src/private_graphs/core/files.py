@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,8 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             error.filename = str(target)
         raise
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # what went wrong before is said, and nothing of this file
+            temporary.unlink()
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

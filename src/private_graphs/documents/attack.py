@@ -21,9 +21,10 @@ import scipy.sparse as sp
 from private_graphs.attacks.decoding import decoded
 from private_graphs.attacks.membership import Shadows, cross_checked, rates
 from private_graphs.attacks.views import margins
+from private_graphs.core.arguments import require_types
 from private_graphs.core.errors import UsageError, UserError, counted
 from private_graphs.core.files import write_json
-from private_graphs.core.limits import MOST_COUNT
+from private_graphs.core.limits import LARGEST_SEED, MOST_COUNT
 from private_graphs.core.private_files import private_folder
 from private_graphs.core.streams import Streams
 from private_graphs.documents.declaration import needed
@@ -127,6 +128,7 @@ LIMITS = (
 """What no attack can rule out, and whom its result is for."""
 
 
+@require_types
 def attack(
     folder: str | Path,
     *,
@@ -161,6 +163,8 @@ def attack(
         raise UsageError(
             f"--models is {models}; expected 8 to {MOST_COUNT:,}, half of which are compared"
         )
+    if not 0 <= seed <= LARGEST_SEED:
+        raise UsageError(f"--seed is {seed}; expected 0 to {LARGEST_SEED:,}")
     name, folder = load(folder).graph, _owners(Path(folder))
     spec, (epsilon, method) = needed(name, Path(data)), _released(folder)
     plan = planned_release(spec, read_documents(spec), BudgetLedger(Path(data)), epsilon, method)

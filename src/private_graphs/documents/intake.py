@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from private_graphs.core.errors import UsageError, UserError, counted, listed, suggest
+from private_graphs.core.arguments import require_types
+from private_graphs.core.errors import UsageError, UserError, counted, listed, refuse_idle, suggest
 from private_graphs.core.files import sha256_of
 from private_graphs.datasets.graph_names import free_name
 from private_graphs.documents.declaration import (
@@ -27,7 +28,12 @@ from private_graphs.documents.declaration import (
 if TYPE_CHECKING:
     from private_graphs.documents.vectors import ModelVectors
 
+_NEEDED_BY = {"edges": ("source", "target", "unknown_edges", "max_edges"),
+              "unit": ("max_per_unit",)}  # fmt: skip
+"""Option -> those that have no effect without it."""
 
+
+@require_types
 def declare(
     name: str,
     *,
@@ -115,6 +121,12 @@ def _declare(fields: dict[str, Any]) -> Declared:
     from private_graphs.datasets.registry import dataset_names
 
     data, name, model, vectors = Path(fields.pop("data")), fields["name"], fields["model"], None
+    for owner, options in _NEEDED_BY.items():
+        if fields[owner] is None:
+            refuse_idle(f"no --{owner} is given", **{
+                key: fields[key] not in (None, Declaration.model_fields[key].default)
+                for key in options
+            })  # fmt: skip
     if name in dataset_names([name], data.parent / OWN_FOLDER):
         raise UsageError(f"{name!r} is the name of another dataset; choose another name")
     if model is not None:

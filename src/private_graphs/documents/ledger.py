@@ -23,6 +23,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -464,14 +465,15 @@ class BudgetLedger:
         hide_from_git(self.folder)
         if not (about := self.folder / "README.md").exists():
             write_text(about, _ABOUT)
-        file = os.open(self.folder / name, os.O_CREAT | os.O_RDWR, 0o600)
+        # a file of Python is closed, and its lock let go, wherever a signal ends this block
+        file = open(self.folder / name, "ab", opener=partial(os.open, mode=0o600))
         try:
             with naming(self.folder / name):
                 fcntl.flock(file, fcntl.LOCK_EX)
             yield
         finally:
             with naming(self.folder / name):
-                os.close(file)
+                file.close()
 
 
 def fresh_name() -> str:

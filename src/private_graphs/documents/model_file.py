@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from private_graphs.core.arguments import require_types
 from private_graphs.core.bounded_files import parsed_json
-from private_graphs.core.errors import UserError, require_memory
+from private_graphs.core.errors import UserError, refuse_idle, require_memory
 from private_graphs.core.limits import MOST_TABLE_BYTES
 from private_graphs.core.manifest import changed_file
 from private_graphs.datasets.spelling import seen
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from private_graphs.documents.neighbours import PublicNeighbours
 
 
+@require_types
 def load(
     folder: str | Path, *, model: str | Path | None = None, data: str | Path = Path("data/raw")
 ) -> ReleasedModel:
@@ -74,6 +76,7 @@ def load(
         (name,), (graph,) = _names([about["id"]]), _names([about["graph"]])
         if not isinstance(features, ModelVectors):  # whose model may not be at hand
             columns = features.columns
+            refuse_idle("this release reads words, and no model", model=model)
         if weights.shape != (columns + 1, len(classes)):
             raise ValueError(f"weights of shape {weights.shape} for {len(classes)} classes")
         _require_numbers("weights", weights)

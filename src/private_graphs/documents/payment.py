@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from traceback import clear_frames
 from typing import Any, NoReturn
 
 import numpy as np
@@ -110,7 +111,7 @@ class Payment:
     """A release, and where it stands whether it was charged."""
 
     name: str
-    epsilon: float
+    epsilon: float = 0.0
     ledger: BudgetLedger | None = None
     release: Callable[[], str] = str
     """Returns the name in the ledger; empty before the charge."""
@@ -118,10 +119,11 @@ class Payment:
     """Folder of the files; None where the line of the ledger is all that is written."""
 
     def begin(
-        self, ledger: BudgetLedger, release: Callable[[], str], folder: Path | None = None
-    ) -> None:
-        """Note the ledger, name and folder of a release, which may be charged from now on."""
-        self.ledger, self.release, self.folder = ledger, release, folder
+        self, ledger: BudgetLedger, release: Callable[[], str], epsilon: float,
+        folder: Path | None = None,
+    ) -> None:  # fmt: skip
+        """Note ledger, name, ε and folder of a release, which may be charged from now on."""
+        self.ledger, self.release, self.epsilon, self.folder = ledger, release, epsilon, folder
 
     def words(self) -> str | None:
         """Return what became of a release that was begun; None if nothing was charged."""
@@ -151,12 +153,12 @@ class Payment:
 
 
 @contextmanager
-def paid(name: str, epsilon: float) -> Iterator[Payment]:
+def paid(name: str) -> Iterator[Payment]:
     """Add to every error what is spent, and how to go on; SIGTERM is such an error too.
 
     It is the outermost block, since what lets locks go at the end of a release may fail as well.
     """
-    payment = Payment(name, epsilon)
+    payment = Payment(name)
     here = threading.current_thread() is threading.main_thread()
     replaced = here and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     if replaced:
@@ -164,6 +166,7 @@ def paid(name: str, epsilon: float) -> Iterator[Payment]:
     try:
         yield payment
     except BaseException as error:
+        clear_frames(error.__traceback__)  # a lock that a signal kept open is let go
         if words := payment.words():
             error.add_note(words)
         raise

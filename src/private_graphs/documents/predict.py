@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from private_graphs.core.arguments import require_types
 from private_graphs.core.errors import (
     UsageError,
     UserError,
     counted,
     listed,
     naming,
+    refuse_idle,
     require_text,
     system_error_text,
 )
@@ -219,6 +221,7 @@ class Predicted:
         return "\n".join(self.lines())
 
 
+@require_types
 def predict(
     release: str | Path,
     *,
@@ -278,6 +281,9 @@ def predict(
     """
     shares = _shares(shares)
     require_text(label=label, source=source, target=target, shares=",".join(shares or ()))
+    if edges is None:
+        refuse_idle("no --edges are given", source=source != "source",
+                    target=target != "target")  # fmt: skip
     if out is not None:
         from private_graphs.documents.ledger import BudgetLedger
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from private_graphs.core.arguments import require_types
 from private_graphs.core.bounded_files import parsed_json, read_bounded
 from private_graphs.core.entropy import fresh_bytes, published_fingerprint
 from private_graphs.core.errors import (
@@ -21,6 +22,7 @@ from private_graphs.core.errors import (
     UserError,
     counted,
     naming,
+    refuse_idle,
     require_text,
     suggest,
 )
@@ -497,6 +499,7 @@ class PlannedRelease:
         )  # fmt: skip
 
 
+@require_types
 def classify(
     name: str,
     *,
@@ -560,8 +563,10 @@ def classify(
     require_text(contact=contact)
     _check_request(method, scenario, epsilon)
     spec = needed(name, data)
+    if device == "cuda" and spec.model is None:
+        refuse_idle("no model reads these texts, and words are hashed on the CPU", device=device)
     with (
-        paid(name, epsilon) as payment,
+        paid(name) as payment,
         nullcontext(Path()) if dry_run else _reserved(out) as folder,
     ):
         say(f"reading {spec.nodes.name}")
@@ -572,13 +577,10 @@ def classify(
         settings = dict(method=method, scenario=scenario, epsilon=epsilon)
         with BudgetLedger(data).noise(_computation(spec, docs, settings, device)) as noise:
             ledger = BudgetLedger(data, before=noise.release)
-            payment.begin(ledger, lambda: noise.release, folder)
+            payment.begin(ledger, lambda: noise.release, epsilon, folder)
             if not (dry_run or force):
                 _refuse_lost(noise, name, method, epsilon, ledger)
             plan = _plan_of(spec, docs, ledger, epsilon, method, scenario, device)
-            if device == "cuda" and spec.model is None:
-                say("--device cuda has no effect: no model reads these texts, and words are hashed "
-                    "and counted on the CPU")  # fmt: skip
             release = _PaidRelease(name, method, plan, ledger, noise, plan.free_rows())
             if dry_run:
                 return release.planned()
@@ -663,8 +665,6 @@ class _PaidRelease:
 
 def _check_request(method: str | None, scenario: str, epsilon: float) -> None:
     """Raise UsageError for a method or an ε that no release of the scenario has."""
-    if scenario not in ("text", "edges"):
-        raise UsageError(f"--scenario is {scenario!r}; expected text or edges")
     methods = [*METHODS] if scenario == "text" else [LINK_METHOD]
     if method is not None and method not in methods:
         raise UsageError(

@@ -6,11 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from private_graphs.core.arguments import require_types
 from private_graphs.core.errors import UsageError, UserError, counted, require_text
+from private_graphs.core.limits import MOST_COUNT
 from private_graphs.core.markup import on_one_line
 from private_graphs.datasets.spelling import seen
 from private_graphs.documents.accounts import (
@@ -41,6 +43,9 @@ from private_graphs.documents.tables import (
     read_documents,
 )
 from private_graphs.privacy.rounding import at_least, at_most
+
+if TYPE_CHECKING:
+    from private_graphs.documents.payment import Payment
 
 OTHER_TOOL = "another tool"
 """Method of a release that was entered by hand."""
@@ -89,6 +94,7 @@ def _release_line(row: dict[str, Any]) -> str:
     return "  " + "  ".join(filter(None, fields))
 
 
+@require_types
 def ledger(
     name: str | None = None, *, id: str | None = None, data: str | Path = DATA
 ) -> Spent | list[Spent] | list[SpentOn]:
@@ -226,6 +232,7 @@ class BudgetPlan:
         return "\n".join(self.lines())
 
 
+@require_types
 def plan_releases(name: str, releases: int, *, data: str | Path = DATA) -> BudgetPlan:
     """Say for which ε each of several further releases may ask, all within the budget.
 
@@ -246,8 +253,8 @@ def plan_releases(name: str, releases: int, *, data: str | Path = DATA) -> Budge
     Raises:
         UsageError: a declaration without a budget, or no release.
     """
-    if releases < 1:
-        raise UsageError(f"--releases is {releases}; expected a number of at least 1")
+    if not 1 <= releases <= MOST_COUNT:
+        raise UsageError(f"--releases is {releases}; expected 1 to {MOST_COUNT:,}")
     book = _Book.of(name, Path(data))
     if book.spec.budget is None:
         raise UsageError(
@@ -298,6 +305,7 @@ class SpentOn:
         return "\n".join(self.lines())
 
 
+@require_types
 def spent_on(id: str, name: str | None = None, *, data: str | Path = DATA) -> list[SpentOn]:
     """Return what was spent on the person, and on the document, that is called ``id``.
 
@@ -359,6 +367,7 @@ def _spent_on(
     )  # fmt: skip
 
 
+@require_types
 def add_spending(
     name: str, sentence: str, *, mu: float | None = None, epsilon: float | None = None,
     delta: float = 0.0, relation: Literal["add_remove", "replace"] = "add_remove",
@@ -394,17 +403,18 @@ def add_spending(
     require_text(sentence=sentence)
     if not (sentence := on_one_line(sentence)):
         raise UsageError("--sentence is empty; say which tool released what, and when")
-    with BudgetLedger(Path(data)).entering():
-        return _entered(name, sentence, mu, epsilon, delta, relation, Path(data))
+    from private_graphs.documents.payment import paid
+
+    data = Path(data)
+    with paid(name) as payment, BudgetLedger(data).entering():
+        return _entered(payment, sentence, mu, epsilon, delta, relation, data)
 
 
 def _entered(
-    name: str, sentence: str, mu: float | None, epsilon: float | None, delta: float, relation: str,
-    data: Path,
+    payment: Payment, sentence: str, mu: float | None, epsilon: float | None, delta: float,
+    relation: str, data: Path,
 ) -> Spent:  # fmt: skip
-    from private_graphs.documents.payment import paid
-
-    book = _Book.of(name, data)
+    name, book = payment.name, _Book.of(payment.name, data)
     if book.unit == LINK:
         raise UsageError(f"{name!r}: all documents are public; no spending of theirs is counted")
     cost = _cost(mu, epsilon, delta, book.delta, relation)
@@ -412,16 +422,15 @@ def _entered(
     costs = {side: cost for side in (TRAINING, TEST) if len(book.docs.units_on(side))}
     release = book.unfinished(costs, sentence)
     entry = release or fresh_name()
-    with paid(name, account.spent) as payment:
-        payment.begin(book.ledger, lambda: entry)
-        if not release:
-            book.ledger.start(
-                book.people, costs, None, account.spent, graph=name, method=OTHER_TOOL,
-                delta=book.delta, unit=book.unit, relation="replace", sentence=sentence,
-                release=entry,
-            )  # fmt: skip
-        book.ledger.finish(entry)
-        return _Book.of(name, data).spent
+    payment.begin(book.ledger, lambda: entry, account.spent)
+    if not release:
+        book.ledger.start(
+            book.people, costs, None, account.spent, graph=name, method=OTHER_TOOL,
+            delta=book.delta, unit=book.unit, relation="replace", sentence=sentence,
+            release=entry,
+        )  # fmt: skip
+    book.ledger.finish(entry)
+    return _Book.of(name, data).spent
 
 
 _MOST_SPENT = 1e6
@@ -441,8 +450,6 @@ def _cost(
         raise UsageError("--delta belongs to --epsilon; leave it out beside --mu")
     if not delta >= 0:
         raise UsageError(f"--delta is {delta}; expected a number of at least 0")
-    if relation not in ("add_remove", "replace"):
-        raise UsageError(f"--relation is {relation!r}; expected add_remove or replace")
     times = 2 if relation == "add_remove" else 1
     cost = Cost(mu) if epsilon is None and mu is not None else Cost.of_pure(value, delta)
     cost = cost.of_group(times)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from private_graphs.core.errors import UserError, suggest
+from private_graphs.core.arguments import require_types
+from private_graphs.core.errors import UsageError, UserError, suggest
 from private_graphs.core.files import shipped
 from private_graphs.core.markup import plain_text
 from private_graphs.privacy.rounding import at_most
@@ -78,6 +79,7 @@ class Explained:
         return "\n".join([*heads, f"together: {epsilon} at δ = {self.delta:g}"])
 
 
+@require_types
 def explain(*folders: str | Path, statement: str | None = None, full: bool = False) -> Explained:
     """Explain in plain words what finished runs guarantee, to whom, and what they do not cover.
 
@@ -98,6 +100,8 @@ def explain(*folders: str | Path, statement: str | None = None, full: bool = Fal
     Raises:
         UserError: a folder without a statement, or with damaged files.
     """
+    if not folders:
+        raise UsageError("explain: no folder is given; expected one at least")
     from private_graphs.privacy.composition import together
     from private_graphs.privacy.statements import PrivacyStatement
 

@@ -1,0 +1,95 @@
+"""What has a value type, is empty or has no effect is refused before anything is read or spent."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import refused
+from document_tables import declared, rows_of, write
+
+import private_graphs
+from private_graphs.core.errors import UsageError
+from private_graphs.documents import predict
+
+WRONG = [
+    ("classify", {"epsilon": value}) for value in ("1", None, True, [1], 1j)
+] + [
+    ("classify", {"epsilon": 1, "out": "o"} | value) for value in (
+        {"dry_run": None}, {"dry_run": 0}, {"force": "no"}, {"contact": 5}, {"device": "tpu"},
+        {"device": "cuda"}, {"say": 5}, {"data": b"x"}, {"out": ""}, {"out": 5}, {"method": ["x"]})
+] + [
+    ("add_spending", {"sentence": "s", "mu": 0.1} | value) for value in (
+        {"mu": True}, {"mu": "x"}, {"sentence": None}, {"delta": None}, {"relation": "both"})
+] + [
+    ("declare", {"nodes": "n.csv", "text": "body", "label": "topic", "classes": "a,b"} | value)
+    for value in (
+        {"nodes": 5}, {"text": b"body"}, {"text": [5]}, {"text": {"body": 1}}, {"label": b"topic"},
+        {"classes": None}, {"budget": "3"}, {"budget": True}, {"drop_empty": "no"}, {"source": ""},
+        {"encoding": None}, {"source": "a"}, {"unknown_edges": "drop"}, {"max_edges": 5},
+        {"max_per_unit": 3})
+] + [
+    ("plan_releases", {"releases": value}) for value in (2.5, "3", True, None, 10**30)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("verb", "options"), WRONG)
+def test_what_has_a_wrong_type_or_no_effect_is_refused_and_spends_nothing(data, verb, options):
+    declared("x", write(Path("n.csv"), rows_of(30)), budget=3)
+    with pytest.raises(UsageError, match="--"):
+        getattr(private_graphs, verb)("x", **options)
+    assert private_graphs.ledger("x").releases == []
+    assert sorted(os.listdir()) == ["data", "n.csv"]
+
+
+def test_numbers_and_columns_of_libraries_are_taken(data):
+    columns = np.array(["body"])
+    declaration = declared(
+        "x", write(Path("n.csv"), rows_of(30)), text=columns, budget=np.float64(3)
+    )
+    assert declaration.budget == 3
+    assert private_graphs.plan_releases("x", np.int64(2)).releases == 2
+
+
+@pytest.mark.parametrize("options", [
+    {"model": "words"}, {"label": ""}, {"out": ""}, {"source": "a"}, {"data": 5}, {"shares": [0.1]},
+    {"nodes": ["n.csv"]}, {"encoding": None}, {"progress": None}])  # fmt: skip
+def test_an_option_of_predict_that_has_no_effect_is_refused(data, options):
+    declared("x", write(Path("n.csv"), rows_of(60)), budget=3)
+    private_graphs.classify("x", epsilon=1, out="o")
+    with pytest.raises(UsageError, match=f"--{next(iter(options))}"):
+        private_graphs.predict("o", **({"nodes": "n.csv", "out": "p.csv"} | options))
+    assert not Path("p.csv").exists()
+    for folders in ((), (5,), (b"o",)):
+        with pytest.raises(UsageError, match="explain"):
+            private_graphs.explain(*folders)
+    for seed in (-1, 2.5, None):
+        with pytest.raises(UsageError, match="--seed"):
+            private_graphs.attack("o", seed=seed)
+
+
+def test_an_empty_word_of_the_command_line_is_refused(run, data):
+    for options in (("--out", ""), ("--out=",)):
+        answer = run("classify", "x", "--epsilon", 1, *options)
+        refused(answer, 2, "--out", "an empty word")
+
+
+def test_a_working_folder_that_is_gone_is_named(run, data, monkeypatch):
+    Path("gone").mkdir()
+    monkeypatch.chdir("gone")
+    Path("../gone").rmdir()
+    refused(run("ledger"), 1, "the folder that this command runs in: cannot be found")
+
+
+@pytest.mark.parametrize(("error", "code", "words"), [
+    (ModuleNotFoundError("No module named 'scipy.x'"), 1, "a library of this installation"),
+    (SystemExit(143), 143, "interrupted")])  # fmt: skip
+def test_what_ends_a_command_is_said(run, data, monkeypatch, error, code, words):
+    def end(*_, **__):
+        raise error
+
+    monkeypatch.setattr(predict, "load", end)
+    write(Path("n.csv"), rows_of(3))
+    refused(run("predict", "o", "--nodes", "n.csv", "--out", "p.csv"), code, words)
