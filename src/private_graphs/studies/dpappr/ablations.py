@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from private_graphs.report.columns import plain
 from private_graphs.report.words import guarantee, number, privacy_notes, score
 from private_graphs.running.exhibit import Column, Exhibit, Table
 from private_graphs.studies.dpappr.points import SAMPLE_NOTE, difference, gain, points
@@ -32,12 +33,9 @@ def build(results: Any) -> list[Table]:
     frame = frame.assign(title=frame["title"].where(~whole, frame["title"] + ", all nodes"))
     frame = frame.merge(gains(runs), on=["job", "epsilon"], how="left")
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("protocol", lambda row: row["protocol"]),
-        Column("rows", lambda row: row["title"]),
+        *plain("dataset", "protocol", {"rows": "title"}),
         Column("K", lambda row: number(row["top"]) if "VANILLA" in row["title"] else number(None)),
-        Column("change", lambda row: row["change"]),
-        Column("ε", lambda row: number(row["epsilon"])),
+        *plain("change", {"ε": "epsilon"}),
         Column("accuracy", score),
         Column("unchanged", lambda row: number(row["unchanged"], 3)),
         Column("difference", difference),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from private_graphs.report.columns import plain
 from private_graphs.report.words import number
 from private_graphs.running.exhibit import Block, Chart, Column, Exhibit, Table
 from private_graphs.studies.dpappr.points import majority, points, references
@@ -60,15 +61,10 @@ def build(results: Any) -> list[Block]:
 
 def _table(frame: pd.DataFrame) -> Table:
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("protocol", lambda row: row["protocol"]),
-        Column("rows", lambda row: row["title"]),
-        Column("K", lambda row: number(row["top"])),
-        Column("ε claimed", lambda row: number(row["epsilon"])),
+        *plain("dataset", "protocol", {"rows": "title", "K": "top", "ε claimed": "epsilon"}),
         Column("RMSE / std", lambda row: number(row["error"], 3)),
         Column("std of degrees", lambda row: number(row["spread_of_degrees"], 2)),
-        Column("AUC of degree > 0", lambda row: number(row["area"], 3)),
-        Column("silhouette", lambda row: number(row["silhouette"], 3)),
+        *plain({"AUC of degree > 0": "area"}, "silhouette", decimals=3),
     ]
     notes = (
         "ridge regression on the hidden layers of the sampled training nodes, cross-validated; 1 "

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from private_graphs.report.columns import plain
 from private_graphs.report.words import number
 from private_graphs.running.exhibit import Block, Column, Exhibit, Pictures, Table
 from private_graphs.studies.dpappr.methods.appr_attack import SIDE
@@ -56,9 +57,7 @@ def _image(dots: np.ndarray) -> np.ndarray:
 
 def _table(frame: pd.DataFrame) -> Table:
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("rows", lambda row: row["title"]),
-        Column("ε claimed", lambda row: number(row["epsilon"])),
+        *plain("dataset", {"rows": "title", "ε claimed": "epsilon"}),
         Column("silhouette of the classes", lambda row: number(row["mean"], 3)),
     ]
     return Table("Figures 5.6-5.7: the silhouettes", frame, columns, (_NOTE,), "dataset")

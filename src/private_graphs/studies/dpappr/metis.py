@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
+from private_graphs.report.columns import plain
+from private_graphs.report.words import guarantee, missing, privacy_notes, score
 from private_graphs.running.exhibit import Block, Column, Exhibit, Table
 from private_graphs.studies.dpappr.points import points
 
@@ -29,12 +30,10 @@ def build(results: Any) -> list[Block]:
         uniform=[uniform.get(_key(row)) for row in rows],
     )
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("rows", lambda row: row["title"]),
-        Column("ε", lambda row: number(row["epsilon"])),
+        *plain("dataset", {"rows": "title", "ε": "epsilon"}),
         Column("accuracy", score),
-        Column("one class for all", lambda row: number(row["largest_class"], 3)),
-        Column("accuracy, uniform test nodes", lambda row: number(row["uniform"], 3)),
+        *plain({"one class for all": "largest_class"}, decimals=3),
+        *plain({"accuracy, uniform test nodes": "uniform"}, decimals=3),
         Column("ε proved", guarantee),
     ]
     notes = (

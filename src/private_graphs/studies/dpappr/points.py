@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.report.claims import Measured, interval
+from private_graphs.report.columns import plain
 from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
 from private_graphs.running.exhibit import Block, Cell, Chart, Column, Table
 
@@ -94,9 +95,7 @@ def numbers(results: Any, title: str, frame: pd.DataFrame, extra: Sequence[Colum
     if any(map(truncated, frame.to_dict("records"))):
         used.append(Column("R", lambda row: number(row["others"] if truncated(row) else None)))
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("protocol", lambda row: row["protocol"]),
-        Column("rows", lambda row: row["title"]),
+        *plain("dataset", "protocol", {"rows": "title"}),
         *used,
         *extra,
         Column("ε", lambda row: number(row["epsilon"])),

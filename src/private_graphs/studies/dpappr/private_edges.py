@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from private_graphs.report.columns import plain
 from private_graphs.report.words import guarantee, number, privacy_notes, score
 from private_graphs.running.exhibit import Column, Exhibit, Table
 from private_graphs.studies.dpappr.points import SAMPLE_NOTE, difference, gain
@@ -63,8 +64,7 @@ def build(results: Any) -> list[Table]:
     frame = results.points(_PLACE, score="test_accuracy").merge(gains, on=_PLACE)
     frame = frame.sort_values(["dataset", "rank", "epsilon"])
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("private edges are read as", lambda row: row["use"]),
+        *plain("dataset", {"private edges are read as": "use"}),
         Column("without them", lambda row: f"beside {row['beside']}", under=True),
         Column("ε", lambda row: number(row["epsilon"])),
         Column("accuracy", score),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from private_graphs.report.columns import plain
 from private_graphs.report.words import budget, missing, number
 from private_graphs.running.exhibit import Column, Exhibit, Table
 from private_graphs.studies.dpappr.points import title_of
@@ -21,11 +22,8 @@ def build(results: Any) -> list[Table]:
     frame = runs.groupby(_BY, dropna=False)[_SHOWN].max().reset_index()
     frame = frame.assign(title=[title_of(results, row) for row in frame.to_dict("records")])
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("protocol", lambda row: row["protocol"]),
-        Column("rows", lambda row: row["title"]),
-        Column("K", lambda row: number(row["top"])),
-        Column("ε of training", lambda row: number(row["training_epsilon"])),
+        *plain("dataset", "protocol", {"rows": "title", "K": "top"}),
+        *plain({"ε of training": "training_epsilon"}),
         Column("ε claimed", lambda row: number(row["epsilon_claimed"], 2)),
         Column("noise of a step", lambda row: number(row["noise_multiplier"], 3)),
         Column("most other rows of a node", lambda row: number(row["others_found"])),

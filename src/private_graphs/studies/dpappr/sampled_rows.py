@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from private_graphs.report.columns import plain
 from private_graphs.report.words import number
 from private_graphs.running.exhibit import Column, Exhibit, Table
 from private_graphs.studies.dpappr.points import ROWS, SAMPLE_NOTE, title_of
@@ -24,17 +25,13 @@ def build(results: Any) -> list[Table]:
     frame = runs.groupby(_BY, dropna=False)[_SHOWN].mean().reset_index()
     frame = frame.assign(chance=frame["top"] / frame["sampled_nodes"])
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("protocol", lambda row: row["protocol"]),
-        Column("rows", lambda row: row["title"]),
-        Column("K", lambda row: number(row["top"])),
-        Column("ε of the rows", lambda row: number(row["rows_epsilon"])),
+        *plain("dataset", "protocol", {"rows": "title", "K": "top"}),
+        *plain({"ε of the rows": "rows_epsilon"}),
         Column("sampled nodes", lambda row: number(row["sampled_nodes"], 0)),
         Column("edges left", lambda row: number(row["edges_left"], 1)),
         Column("isolated", lambda row: number(row["isolated_share"], 2)),
-        Column("root in its own row", lambda row: number(row["own_share"], 3)),
-        Column("by chance", lambda row: number(row["chance"], 3)),
-        Column("neighbours found", lambda row: number(row["neighbour_recall"], 3)),
+        *plain({"root in its own row": "own_share", "by chance": "chance"}, decimals=3),
+        *plain({"neighbours found": "neighbour_recall"}, decimals=3),
     ]
     notes = (
         "edges left: among the sampled nodes, on average over the seeds; isolated: nodes without "

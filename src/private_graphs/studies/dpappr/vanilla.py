@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from private_graphs.report.columns import plain
 from private_graphs.report.words import guarantee, number, privacy_notes, score
 from private_graphs.running.exhibit import Block, Chart, Column, Exhibit, Table
 from private_graphs.studies.dpappr.points import SAMPLE_NOTE, points
@@ -41,9 +42,7 @@ def build(results: Any) -> list[Block]:
         steps=True,
     )
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("method", lambda row: row["line"]),
-        Column("ε", lambda row: number(row["epsilon"])),
+        *plain("dataset", {"method": "line", "ε": "epsilon"}),
         Column("accuracy", score),
         Column("VANILLA", lambda row: number(row["vanilla"], 3)),
         Column("lead", lambda row: f"{row['lead']:+.3f}" if row["lead"] == row["lead"] else "–"),

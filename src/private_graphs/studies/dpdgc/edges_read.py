@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.words import guarantee, number
+from private_graphs.report.columns import plain
+from private_graphs.report.words import guarantee
 from private_graphs.running.exhibit import Block, Chart, Column, Exhibit, Table
 from private_graphs.studies.dpdgc.read_back import DEGREES
 
@@ -54,11 +55,8 @@ def build(results: Any) -> list[Block]:
             x_label="nodes, by number of neighbours", y_label="read back, %",
         ))  # fmt: skip
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("protocol", lambda row: row["protocol"]),
-        Column("edges", lambda row: number(row["edges"])),
-        Column("read back", lambda row: number(row["edges_read"])),
-        Column("claimed wrongly", lambda row: number(row["edges_wrong"])),
+        *plain("dataset", "protocol", "edges"),
+        *plain({"read back": "edges_read", "claimed wrongly": "edges_wrong"}),
         *(Column(words, lambda row, name=name: _share(row, name), "rows read back exactly, by "
                  "number of neighbours") for name, words in WORDS.items()),
         Column("moved by one edge", lambda row: f"{row['edge_shift']:.3g}"),

@@ -7,8 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from private_graphs.report.columns import beside, percent, plain
 from private_graphs.report.layout import by_level
-from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
+from private_graphs.report.words import guarantee, missing, number, privacy_notes
 from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Layout, Table
 
 LEVELS = {"none": "without DP", "edge": "edge level", "n1": "N₁", "n5": "N₅", "n25": "N₂₅",
@@ -23,6 +24,7 @@ GRAPHS = {"squirrel": "Squirrel", "chameleon": "Chameleon", "facebook": "Faceboo
           "pubmed": "PubMed", "amazon-computers": "Computers", "cora": "Cora",
           "amazon-photo": "Photo"}  # fmt: skip
 """The paper's names."""
+SHOWS = {"accuracy": percent, "ε proved": guarantee}
 LINE = ["dataset", "level", "method", "scenario", "epsilon"]
 NOTES = (
     "No text beyond the abstract was read: the protocols are readings of the code. released: the "
@@ -49,8 +51,7 @@ def level_of(row: Mapping[str, Any]) -> str:
 
 def points(results: Any) -> pd.DataFrame:
     """Return a row per dataset, job, protocol and ε, with its level and title."""
-    by = ["dataset", "group", "method", "scenario", "protocol", "job", "epsilon"]
-    by += [name for name in ("neighbours",) if name in results.rows]
+    by = ["dataset", "group", "method", "scenario", "protocol", "job", "epsilon", "neighbours"]
     rows = results.points(by, score="test_accuracy")
     levels = [level_of(row) for row in rows.to_dict("records")]
     return rows.assign(level=levels, title=rows["method"].map(results.title))
@@ -72,10 +73,6 @@ def build(results: Any) -> list[Block]:
     frame = frame.assign(published=pd.Series(percent, frame.index, float) / 100,
                          order=frame["level"].map(list(LEVELS).index))  # fmt: skip
     frame = frame.sort_values(["dataset", "order", "title", "protocol"], kind="stable")
-    at = {(*(row[name] for name in LINE), row["protocol"]): row for row in frame.to_dict("records")}
-
-    def of(protocol: str, row: dict[str, Any]) -> dict[str, Any] | None:
-        return at.get((*(row[name] for name in LINE), protocol))
 
     def printed(row: dict[str, Any]) -> Cell:
         if (entry := paper.get(key_of(row))) is None:
@@ -84,21 +81,12 @@ def build(results: Any) -> list[Block]:
         return Cell(text, tone="published")
 
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
+        *plain("dataset"),
         Column("level", lambda row: LEVELS[row["level"]]),
-        Column("method", lambda row: row["title"]),
-        Column("ε", lambda row: number(row["epsilon"])),
+        *plain({"method": "title", "ε": "epsilon"}),
         Column("printed", printed),
+        *beside(frame, LINE, "protocol", results.protocols, SHOWS),
     ]
-    for protocol in results.protocols:
-
-        def accuracy(row: dict[str, Any], protocol: str = protocol) -> Cell:
-            return score(of(protocol, row), 1, 100)
-
-        def proved(row: dict[str, Any], protocol: str = protocol) -> Cell:
-            return guarantee(of(protocol, row))
-
-        columns += [Column("accuracy", accuracy, protocol), Column("ε proved", proved, protocol)]
     notes = (*results.protocol_notes(), *NOTES, *privacy_notes(frame))
     lines = frame.drop_duplicates(LINE)
     long, layout = frame.drop(columns="order"), _layout(results, frame)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from private_graphs.report.columns import plain
 from private_graphs.report.layout import LayoutColumn, laid_out, naming, rows_of, score_lines, short
 from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
 from private_graphs.running import exhibit
@@ -293,8 +294,7 @@ def leakage_table(results: Any, title: str) -> exhibit.Table:
         kind="stable", ignore_index=True,
     )  # fmt: skip
     columns = [
-        exhibit.Column("dataset", lambda row: row["dataset"]),
-        exhibit.Column("protocol", lambda row: row["protocol"]),
+        *plain("dataset", "protocol"),
         exhibit.Column("model", model_words),
         exhibit.Column("ε proved", guarantee),
         exhibit.Column("accuracy", lambda row: cell(row, "test_accuracy")),

@@ -13,7 +13,8 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.privacy.audits import Errors, rate_upper_bound, two_point_epsilon
-from private_graphs.report.words import bound, guarantee, number, privacy_notes, score
+from private_graphs.report.columns import plain
+from private_graphs.report.words import bound, guarantee, privacy_notes, score
 from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Table
 
 _CONFIDENCE = 0.999
@@ -81,13 +82,9 @@ def build(results: Any) -> list[Block]:
         ["dataset", "release", "epsilon"], ascending=[True, True, False], ignore_index=True
     )
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("release", lambda row: row["release"]),
-        Column("ε", lambda row: number(row["epsilon"])),
+        *plain("dataset", "release", {"ε": "epsilon"}),
         Column("accuracy", score),
-        Column("own class", lambda row: number(row["own_class"], 3)),
-        Column("replaced", lambda row: number(row["p0"], 3)),
-        Column("possible", lambda row: number(row["possible"], 3)),
+        *plain({"own class": "own_class", "replaced": "p0"}, "possible", decimals=3),
         Column("needed ε", lambda row: _bound(row["needed"])),
         Column("shown ε", lambda row: _bound(row["shown"])),
         Column("ε proved", guarantee),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from private_graphs.report.columns import plain
 from private_graphs.report.words import guarantee, number, privacy_notes, score
 from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Table
 
@@ -34,8 +35,7 @@ def build(results: Any) -> list[Block]:
         return Cell(text, tone="published")
 
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("ε", lambda row: number(row["epsilon"])),
+        *plain("dataset", {"ε": "epsilon"}),
         Column("printed, %", published),
         Column("accuracy, %", lambda row: score(row, 1, 100)),
         Column("ε proved", guarantee),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from private_graphs.report.columns import plain
 from private_graphs.report.words import guarantee, number, privacy_notes, score
 from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Table
 from private_graphs.studies.inversion.attacked import LEVELS, MODEL, STAND_IN_NOTE, model_words
@@ -38,8 +39,7 @@ def build(results: Any) -> list[Block]:
         return Cell(number(accuracies.get(key)), tone="published")
 
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("protocol", lambda row: row["protocol"]),
+        *plain("dataset", "protocol"),
         Column("model", model_words),
         Column("noise", lambda row: number(row["noise_multiplier"], 3)),
         Column("printed, %", published),
@@ -47,8 +47,7 @@ def build(results: Any) -> list[Block]:
         Column("ε proved", guarantee),
     ]
     printed_columns = [
-        Column("pictures", lambda row: row["pictures"]),
-        Column("unit", lambda row: row["unit"]),
+        *plain("pictures", "unit"),
         Column("noise", lambda row: number(row.get("noise_multiplier"))),
         Column("ε", lambda row: number(row["epsilon"])),
         Column("δ", lambda row: number(row.get("delta"))),

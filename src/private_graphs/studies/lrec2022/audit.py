@@ -7,6 +7,7 @@ from typing import Any
 
 from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.methods import all_methods
+from private_graphs.report.columns import plain
 from private_graphs.report.words import bound, budget, missing, number
 from private_graphs.running.exhibit import Cell, Column, Exhibit, Table
 
@@ -49,8 +50,7 @@ def build(results: Any) -> list[Table]:
     ).sort_values(["epsilon", "of_protocol", "of_method", "scenario", "splits", "job"])  # fmt: skip
     frame = rows.dropna(axis=1, how="all").drop(columns=["of_protocol", "of_method", "source"])
     columns = [
-        Column("protocol", lambda row: row["protocol"]),
-        Column("training", lambda row: row["attacked"]),
+        *plain("protocol", {"training": "attacked"}),
         Column("noise", lambda row: f"{row['noise_multiplier']:.4g}"),
         Column("ε claimed", lambda row: number(row["epsilon"])),
         Column("ε proved", proved),

@@ -10,6 +10,7 @@ import pandas as pd
 
 from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.report import words
+from private_graphs.report.columns import plain
 from private_graphs.report.results import Results
 from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Heatmap, Table
 
@@ -92,8 +93,7 @@ def build(results: Results) -> list[Block]:
         point = points.merge(pd.DataFrame([row])).to_dict("records")[0]
         lines.append(point | {"pairs": pairs(matrix), "same_class": matrix["same_class"].iloc[0]})
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("protocol", lambda row: row["protocol"]),
+        *plain("dataset", "protocol"),
         Column("ε", lambda row: words.number(row["epsilon"])),
         Column("F1", words.score),
         Column("same class", lambda row: f"{row['same_class']:.0f} %"),

@@ -12,6 +12,7 @@ import pandas as pd
 
 from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.report import words
+from private_graphs.report.columns import plain
 from private_graphs.report.words import OPTIMIZERS
 from private_graphs.running.exhibit import Block, Cell, Chart, Column, Table
 from private_graphs.studies.lrec2022.gcns import across, printed_gcns, score_cell, scored
@@ -123,8 +124,7 @@ def _table(points: pd.DataFrame, results: Any, x: str, private: bool) -> Table:
     """Return the numbers behind the charts: a row per line, a column per position."""
     privacy = {key: words.guarantees(rows) for key, rows in points.groupby(LINE)}
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("protocol", lambda row: row["protocol"]),
+        *plain("dataset", "protocol"),
         Column("optimizer", lambda row: OPTIMIZERS[row["optimizer"]]),
     ]
     if private:

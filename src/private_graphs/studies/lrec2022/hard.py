@@ -9,6 +9,7 @@ import pandas as pd
 
 from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.report import words
+from private_graphs.report.columns import plain
 from private_graphs.report.results import Results
 from private_graphs.running.exhibit import Block, Cell, Chart, Column, Table
 from private_graphs.studies.lrec2022.gcns import score_cell
@@ -127,8 +128,7 @@ def _table(points: pd.DataFrame, results: Results, x: str) -> Table:
     if x != "epsilon":
         at = Column("training nodes", lambda row: f"{100 * row['train_fraction']:.3g} %")
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("protocol", lambda row: row["protocol"]),
+        *plain("dataset", "protocol"),
         at,
         Column("hard cases", lambda row: words.number(row["cases"], 1)),
         Column("hard cases", share("kept"), "wrong, in %"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from private_graphs.report.columns import plain
 from private_graphs.report.words import enumeration, missing, number, printed, score
 from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Table
 from private_graphs.studies.lrec2022.gcns import score_cell
@@ -153,8 +154,7 @@ def _table(frame: pd.DataFrame) -> Table:
     lines.sort(key=lambda line: order.index((line["panel"], line["paper"])))
     columns = [
         Column("paper", lambda row: row["paper"], above=True),
-        Column("panel", lambda row: row["panel"]),
-        Column("method", lambda row: row["method"]),
+        *plain("panel", "method"),
         Column("its code proves", lambda row: row["proves"], under=True),
         *(Column(f"ε = {number(at)}", lambda row, at=at: Cell() if missing(row[at]) else row[at],
                  sparse=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from private_graphs.report.columns import plain
 from private_graphs.report.layout import LayoutColumn, laid_out, rows_of, score_lines, short
 from private_graphs.report.words import FEATURES, OPTIMIZERS, guarantee, number, score
 from private_graphs.report.words import features as features_words
@@ -131,8 +132,7 @@ def _features(row: Mapping[str, Any]) -> str:
 def heads(*, features: bool) -> list[Column]:
     """Return the columns that identify a row."""
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("setting", lambda row: row["setting"]),
+        *plain("dataset", "setting"),
         Column("optimizer", lambda row: OPTIMIZERS.get(row["optimizer"], NOTHING)),
         Column("ε", lambda row: number(row["epsilon"])),
     ]

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.methods import method_named
+from private_graphs.report.columns import plain
 from private_graphs.report.words import (
     budget,
     guarantee,
@@ -78,8 +79,7 @@ def build(results: Any) -> list[Table]:
         return Column(head, lambda row: show(at.get((*_key(row), *pair))), group, under)
 
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("lot", lambda row: number(row["lot_size"])),
+        *plain("dataset", {"lot": "lot_size"}),
         Column("noise", lambda row: NOTHING if math.isinf(row["epsilon"]) else number(row[KEY[2]])),
         Column("ε formula", lambda row: number(formula.get(_key(row)), 4)),
         Column("ε", lambda row: number(row["epsilon"]), "printed for MNIST"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from private_graphs.report.columns import plain
 from private_graphs.report.words import guarantee, number
 from private_graphs.running.exhibit import Block, Chart, Column, Exhibit, Table
 from private_graphs.studies.pate.scores import network_note
@@ -77,14 +78,12 @@ def _table(frame: pd.DataFrame, points: pd.DataFrame, notes: tuple[str, ...]) ->
     lines = frame[(frame["epoch"] == last) | frame["epoch"].isin([1, 5, 10, 20, 50, 100, 200, 400])]
     at = {row["dataset"]: row for row in points.to_dict("records")}
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("epoch", lambda row: number(row["epoch"])),
+        *plain("dataset", "epoch"),
         *(
             Column(words, lambda row, name=name: number(100 * row[name], 1), "accuracy, %")
             for name, words in (("released_1", "released"), ("true_1", "true"))
         ),
-        Column("disagree on", lambda row: number(row["disagreements"])),
-        Column("wrong labels among these", lambda row: number(row["wrong_among_them"])),
+        *plain({"disagree on": "disagreements", "wrong labels among these": "wrong_among_them"}),
         Column("ε proved", lambda row: guarantee(at.get(row["dataset"]))),
     ]
     return Table("Figure 3.3: some epochs, first classifier", frame, columns, notes, "dataset",

@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.words import guarantee, number, privacy_notes, score
+from private_graphs.report.columns import plain
+from private_graphs.report.words import guarantee, privacy_notes, score
 from private_graphs.running.exhibit import Block, Cell, Chart, Column, Exhibit, Table
 from private_graphs.studies.pate.scores import line_of, settled
 
@@ -73,10 +74,7 @@ def _points(results: Any) -> pd.DataFrame:
 
 def _table(frame: pd.DataFrame) -> Table:
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("method", lambda row: row["line"]),
-        Column("protocol", lambda row: row["protocol"]),
-        Column("ε", lambda row: number(row["epsilon"])),
+        *plain("dataset", {"method": "line"}, "protocol", {"ε": "epsilon"}),
         Column("last", lambda row: score(row, 1, 100)),
         Column("all", _whole),
         Column("ε proved", guarantee),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from private_graphs.report.columns import plain
 from private_graphs.report.words import number, privacy_notes, score
 from private_graphs.running.exhibit import Block, Column, Exhibit, Table
 from private_graphs.studies.pate.scores import (
@@ -59,8 +60,7 @@ def _around(results: Any) -> Table:
     frame = frame.assign(order=frame["group"].map(list(LINES).index))
     frame = frame.sort_values(["dataset", "order", "epsilon", "protocol"]).drop(columns="order")
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("what", lambda row: row["line"]),
+        *plain("dataset", {"what": "line"}),
         Column("protocol", lambda row: "" if row["group"] in ("teachers", "clean")
                else row["protocol"]),
         Column("ε", lambda row: number(row["epsilon"])),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from private_graphs.report.words import number
+from private_graphs.report.columns import plain
 from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Table
 from private_graphs.studies.pate.scores import (
     FRAMEWORKS,
@@ -50,8 +50,7 @@ def _printed(results: Any) -> Table:
     frame = results.published("table3_4").sort_values("epsilon", kind="stable")
     frame["published"] = frame["accuracy_percent"] / 100
     columns = [
-        Column("ε", lambda row: number(row["epsilon"])),
-        Column("δ", lambda row: number(row["delta"])),
+        *plain({"ε": "epsilon", "δ": "delta"}),
         Column("framework", lambda row: FRAMEWORKS[row["framework"]]),
         Column("printed", lambda row: in_percent(row["published"])),
         Column("ours", lambda row: Cell(ABSENT)),

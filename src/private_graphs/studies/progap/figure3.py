@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from private_graphs.datasets.protocols import PROTOCOLS
+from private_graphs.report.columns import plain
 from private_graphs.report.words import guarantee, number, privacy_notes
 from private_graphs.running.exhibit import Block, Chart, Column, Exhibit, Table
 from private_graphs.studies.progap.scores import LEVELS, points
@@ -59,11 +60,9 @@ def build(results: Any) -> list[Block]:
     ]
     last = frame["epoch"] == frame.groupby([*PLACE, "seed", "stage"])["epoch"].transform("max")
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
+        *plain("dataset"),
         Column("level", lambda row: LEVELS[row["level"]]),
-        Column("protocol", lambda row: row["protocol"]),
-        Column("stage", lambda row: number(row["stage"])),
-        Column("epoch", lambda row: number(row["epoch"])),
+        *plain("protocol", "stage", "epoch"),
         *(
             Column(words, lambda row, name=name: number(row[name], 1), "accuracy, %")
             for name, words in SIDES.items()

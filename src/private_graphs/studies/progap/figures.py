@@ -10,7 +10,8 @@ import pandas as pd
 
 from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.report import leaks
-from private_graphs.report.words import guarantee, number, privacy_notes, score
+from private_graphs.report.columns import percent, plain
+from private_graphs.report.words import guarantee, number, privacy_notes
 from private_graphs.running.exhibit import Block, Cell, Chart, Column, Exhibit, Table
 from private_graphs.studies.progap.scores import (
     LEVELS,
@@ -96,14 +97,10 @@ def _curve_blocks(
 
 def _table(results: Any, title: str, frame: pd.DataFrame) -> Table:
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("level", lambda row: row["heading"]),
-        Column("method", lambda row: row["title"]),
-        Column("K", lambda row: number(row["hops"])),
-        Column("ε", lambda row: number(row["epsilon"])),
-        Column("protocol", lambda row: row["protocol"]),
+        *plain("dataset", {"level": "heading", "method": "title", "K": "hops", "ε": "epsilon"}),
+        *plain("protocol"),
         Column("printed", lambda row: Cell(number(row["percent_printed"]), tone="published")),
-        Column("accuracy", lambda row: score(row, 1, 100)),
+        Column("accuracy", percent),
         Column("ε proved", guarantee),
     ]
     notes = (*results.protocol_notes(), PICTURES_NOTE, STAND_IN_NOTE, DEPTH_NOTE,

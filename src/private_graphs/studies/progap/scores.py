@@ -45,8 +45,7 @@ def choose_depth(results: Any) -> Any:
 
 def points(results: Any) -> pd.DataFrame:
     """Return a row per dataset, job, protocol and ε, with ``level``, ``line`` and ``place``."""
-    by = ["dataset", "group", "method", "scenario", "protocol", "job", "epsilon"]
-    by += [name for name in ("hops", "epochs") if name in results.rows]
+    by = ["dataset", "group", "method", "scenario", "protocol", "job", "epsilon", "hops", "epochs"]
     rows = results.points(by, score="test_accuracy")
     settings = [_settings(row) for row in rows.to_dict("records")]
     level = rows["scenario"].map(_SCENARIOS).where(rows["epsilon"] < float("inf"), "none")

@@ -6,9 +6,10 @@ from typing import Any
 
 import pandas as pd
 
+from private_graphs.report.columns import beside, percent, plain
 from private_graphs.report.layout import by_level
-from private_graphs.report.words import guarantee, number, privacy_notes, score
-from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Layout, Table
+from private_graphs.report.words import guarantee, privacy_notes
+from private_graphs.running.exhibit import Block, Column, Exhibit, Layout, Table
 from private_graphs.studies.progap import scores
 
 METHODS = {"graphsage": "GraphSAGE", "gap": "GAP", "progap": "ProGAP", "mlp": "MLP",
@@ -16,6 +17,7 @@ METHODS = {"graphsage": "GraphSAGE", "gap": "GAP", "progap": "ProGAP", "mlp": "M
 GRAPHS = {"facebook": "Facebook", "reddit-8": "Reddit", "amazon": "Amazon", "fb100": "FB-100",
           "wenet": "WeNet"}  # fmt: skip
 """The paper's names."""
+SHOWS = {"accuracy": percent, "ε proved": guarantee}
 LINE = ["dataset", "level", "method", "settings", "scenario", "epsilon"]
 UNIT_NOTES = (
     "edge level: every friendship is stored both ways, so that one of them moves two rows of a "
@@ -34,27 +36,14 @@ def build(results: Any) -> list[Block]:
     frame = frame.sort_values(["dataset", "order", "epsilon", "title", "settings"])
     paper = scores.printed(results, "table2")
     frame = scores.with_printed(frame, paper)
-    at = {(*(row[name] for name in LINE), row["protocol"]): row for row in frame.to_dict("records")}
-
-    def of(protocol: str, row: dict[str, Any]) -> dict[str, Any] | None:
-        return at.get((*(row[name] for name in LINE), protocol))
-
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
+        *plain("dataset"),
         Column("level", scores.level_words, above=True),
         Column("method", lambda row: ", ".join(filter(None, (row["title"], row["settings"])))),
-        Column("ε", lambda row: number(row["epsilon"])),
+        *plain({"ε": "epsilon"}),
         Column("printed", lambda row: scores.printed_cell(paper.get(scores.printed_key(row)))),
+        *beside(frame, LINE, "protocol", results.protocols, SHOWS),
     ]
-    for protocol in results.protocols:
-
-        def accuracy(row: dict[str, Any], protocol: str = protocol) -> Cell:
-            return score(of(protocol, row), 1, 100)
-
-        def proved(row: dict[str, Any], protocol: str = protocol) -> Cell:
-            return guarantee(of(protocol, row))
-
-        columns += [Column("accuracy", accuracy, protocol), Column("ε proved", proved, protocol)]
     notes = (*results.protocol_notes(), *UNIT_NOTES, scores.STAND_IN_NOTE, *privacy_notes(frame))
     lines = frame.drop_duplicates(LINE)
     long, layout = frame.drop(columns="order"), _layout(results, frame)

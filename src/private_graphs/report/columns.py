@@ -1,0 +1,64 @@
+"""Columns that tables of several studies share: values as they are, and points beside each other.
+
+A table shows the points of a line in one row: those of every protocol, or at every ε.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from private_graphs.report.words import missing, number, score
+from private_graphs.running.exhibit import Cell, Column
+
+Show = Callable[[dict[str, Any]], Cell | str]
+percent = partial(score, decimals=1, times=100)
+
+
+def plain(*values: str | Mapping[str, str], decimals: int | None = None) -> list[Column]:
+    """Return columns with values of a row as they are: texts, and numbers with ``decimals``.
+
+    A text names a value, and is its head; a mapping is from other heads to names.
+    """
+
+    def shown(row: dict[str, Any], name: str) -> str:
+        return row[name] if isinstance(row[name], str) else number(row[name], decimals)
+
+    heads = [{value: value} if isinstance(value, str) else value for value in values]
+    return [Column(head, partial(shown, name=name))
+            for part in heads for head, name in part.items()]  # fmt: skip
+
+
+def lookup(points: pd.DataFrame, keys: Sequence[str]) -> Callable[..., dict[str, Any] | None]:
+    """Return a function: (row, other values of some keys) → the point with the row's ``keys``."""
+
+    def key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(None if missing(row.get(name)) else row[name] for name in keys)
+
+    at = {key(row): row for row in points.to_dict("records")}
+    return lambda row, **others: at.get(key({**row, **others}))
+
+
+def beside(
+    points: pd.DataFrame, line: Sequence[str], over: str, values: Iterable[Any],
+    shows: Mapping[str, Show], under: Collection[str] = (), words: Callable[[Any], str] = str,
+) -> list[Column]:  # fmt: skip
+    """Return the columns of the points of a line, by head, in a group for each of ``values``.
+
+    These are values of the column ``over``; ``words`` names their groups. Heads in ``under`` stand
+    below the column before.
+    """
+    at = lookup(points, [*line, over])
+
+    def shown(row: dict[str, Any], value: Any, show: Show) -> Cell | str:
+        point = at(row, **{over: value})
+        return Cell() if point is None else show(point)
+
+    return [
+        Column(head, partial(shown, value=value, show=show), words(value), head in under)
+        for value in values
+        for head, show in shows.items()
+    ]
