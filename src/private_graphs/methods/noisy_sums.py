@@ -20,9 +20,8 @@ import scipy.sparse
 from pydantic import Field
 
 from private_graphs.core.streams import Streams
-from private_graphs.datasets import views
 from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.datasets.protocols import Protocol
+from private_graphs.datasets.protocols import Protocol, by_name
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import gdp_noise
@@ -86,38 +85,32 @@ class SumsProtocol(Protocol):
     """Epoch whose parameters are kept under ``lists``, where validation nodes are private."""
 
 
-PROTOCOLS: dict[str, SumsProtocol] = {
-    protocol.name: protocol
-    for protocol in (
-        SumsProtocol(
-            name="released",
-            summary="what the authors' code does: a directed edge is the unit, though every "
-            "friendship is stored both ways; lists are drawn once for a run",
-            data=views.RELEASED,
-            calibration="published",
-            accountant="tight",
-            unit_rows=True,
-            epoch_of_lists="best_validation",
-        ),
-        SumsProtocol(
-            name="paper",
-            summary="what the paper's text says, with the accounting of its theorems",
-            data=views.PAPER,
-            calibration="published",
-            accountant="theorems",
-            unit_rows=False,
-            epoch_of_lists="best_validation",
-        ),
-        SumsProtocol(
-            name="sound",
-            summary="what can be proved: an undirected edge, or a node with the list that it owns",
-            data=views.SOUND,
-            accountant="proved",
-            unit_rows=True,
-            epoch_of_lists="last",
-        ),
-    )
-}
+PROTOCOLS = by_name(
+    SumsProtocol(
+        name="released",
+        summary="what the authors' code does: a directed edge is the unit, though every "
+        "friendship is stored both ways; lists are drawn once for a run",
+        calibration="published",
+        accountant="tight",
+        unit_rows=True,
+        epoch_of_lists="best_validation",
+    ),
+    SumsProtocol(
+        name="paper",
+        summary="what the paper's text says, with the accounting of its theorems",
+        calibration="published",
+        accountant="theorems",
+        unit_rows=False,
+        epoch_of_lists="best_validation",
+    ),
+    SumsProtocol(
+        name="sound",
+        summary="what can be proved: an undirected edge, or a node with the list that it owns",
+        accountant="proved",
+        unit_rows=True,
+        epoch_of_lists="last",
+    ),
+)
 
 VALIDATION_READ = (
     "the epoch that is kept was chosen on the validation nodes, whose features and labels are not "

@@ -39,7 +39,7 @@ def lookup(points: pd.DataFrame, keys: Sequence[str]) -> Callable[..., dict[str,
         return tuple(None if missing(row.get(name)) else row[name] for name in keys)
 
     at = {key(row): row for row in points.to_dict("records")}
-    return lambda row, **others: at.get(key({**row, **others}))
+    return lambda row, **values: at.get(key({**row, **values}))
 
 
 def beside(

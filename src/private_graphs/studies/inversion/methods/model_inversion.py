@@ -15,8 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from private_graphs.core.errors import UserError
-from private_graphs.datasets import views
-from private_graphs.datasets.protocols import Protocol
+from private_graphs.datasets.protocols import Protocol, by_name
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.unit_gradients import TrainedModel, models
 from private_graphs.tasks.image_task import ImageTask
@@ -72,14 +71,12 @@ PROTOCOLS = (
     InversionProtocol(
         name="paper",
         summary="distances to private training images, as printed: an evaluation, not private",
-        data=views.PAPER,
         calibration="published",
         compared="training",
     ),
     InversionProtocol(
         name="sound",
         summary="distances to public images of the class that no model has seen",
-        data=views.SOUND,
         compared="held out",
     ),
 )
@@ -280,7 +277,7 @@ METHODS = (
         run,
         ("records", "classes", "subclasses"),
         settings=InversionSettings,
-        protocols={protocol.name: protocol for protocol in PROTOCOLS},
+        protocols=by_name(*PROTOCOLS),
         data="images",
         memory=picture_memory,
         stated=stated,

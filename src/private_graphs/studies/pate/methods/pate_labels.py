@@ -19,8 +19,7 @@ import numpy as np
 from pydantic import Field
 
 from private_graphs.core.errors import UserError
-from private_graphs.datasets import views
-from private_graphs.datasets.protocols import Protocol
+from private_graphs.datasets.protocols import Protocol, by_name
 from private_graphs.mechanisms.door import Door
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import refuse_large_delta
@@ -68,25 +67,20 @@ class PateProtocol(Protocol):
     Gaussian DP."""
 
 
-PROTOCOLS = {
-    protocol.name: protocol
-    for protocol in (
-        PateProtocol(
-            name="paper",
-            summary="what the thesis says, with the accounting of its Proposition 2; what it "
-            "leaves open (threshold, noise of checks, number of queries) is fixed in advance",
-            data=views.PAPER,
-            calibration="published",
-            accountant="theorem",
-        ),
-        PateProtocol(
-            name="sound",
-            summary="what can be proved: exact Gaussian DP of all checks and answers at their caps",
-            data=views.SOUND,
-            accountant="proved",
-        ),
-    )
-}
+PROTOCOLS = by_name(
+    PateProtocol(
+        name="paper",
+        summary="what the thesis says, with the accounting of its Proposition 2; what it "
+        "leaves open (threshold, noise of checks, number of queries) is fixed in advance",
+        calibration="published",
+        accountant="theorem",
+    ),
+    PateProtocol(
+        name="sound",
+        summary="what can be proved: exact Gaussian DP of all checks and answers at their caps",
+        accountant="proved",
+    ),
+)
 UNKNOWN = -2
 """Stands for a true label that is not public."""
 DIAGNOSTIC_NOISE = 40.0

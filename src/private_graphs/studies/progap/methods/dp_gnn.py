@@ -19,8 +19,7 @@ import numpy as np
 import scipy.sparse
 from pydantic import Field
 
-from private_graphs.datasets import views
-from private_graphs.datasets.protocols import Protocol
+from private_graphs.datasets.protocols import Protocol, by_name
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import noisy_sums
 from private_graphs.privacy.events import Event, Unnoised
@@ -72,47 +71,41 @@ class DpGnnProtocol(Protocol):
     without noise."""
 
 
-PROTOCOLS = {
-    protocol.name: protocol
-    for protocol in (
-        DpGnnProtocol(
-            name="released",
-            summary="what the authors' code does: rows of a batch's subgraph are clipped and not "
-            "its roots, and lists that bound what a node sends are read the other way round",
-            data=views.RELEASED,
-            calibration="published",
-            inference="leaks",
-            reads="own_list",
-            clips="rows",
-            lots="whole",
-            answers="edges",
-            epoch="best_validation",
-        ),
-        DpGnnProtocol(
-            name="paper",
-            summary="what the paper's text says: batches drawn anew for every step, each node in "
-            "at most D + 1 training rows",
-            data=views.PAPER,
-            calibration="published",
-            inference="leaks",
-            reads="received",
-            clips="roots",
-            lots="fixed",
-            answers="edges",
-            epoch="best_validation",
-        ),
-        DpGnnProtocol(
-            name="sound",
-            summary="what can be proved: a node with the list that it owns, moved to other rows",
-            data=views.SOUND,
-            reads="received",
-            clips="roots",
-            lots="poisson",
-            answers="noisy_sum",
-            epoch="last",
-        ),
-    )
-}
+PROTOCOLS = by_name(
+    DpGnnProtocol(
+        name="released",
+        summary="what the authors' code does: rows of a batch's subgraph are clipped and not "
+        "its roots, and lists that bound what a node sends are read the other way round",
+        calibration="published",
+        inference="leaks",
+        reads="own_list",
+        clips="rows",
+        lots="whole",
+        answers="edges",
+        epoch="best_validation",
+    ),
+    DpGnnProtocol(
+        name="paper",
+        summary="what the paper's text says: batches drawn anew for every step, each node in "
+        "at most D + 1 training rows",
+        calibration="published",
+        inference="leaks",
+        reads="received",
+        clips="roots",
+        lots="fixed",
+        answers="edges",
+        epoch="best_validation",
+    ),
+    DpGnnProtocol(
+        name="sound",
+        summary="what can be proved: a node with the list that it owns, moved to other rows",
+        reads="received",
+        clips="roots",
+        lots="poisson",
+        answers="noisy_sum",
+        epoch="last",
+    ),
+)
 
 
 @dataclass(frozen=True)
