@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -37,6 +37,7 @@ from private_graphs.privacy.renyi import (
 )
 from private_graphs.tasks.method import (
     Context,
+    Method,
     Outcome,
     PrintedEpsilon,
     Request,
@@ -589,3 +590,13 @@ def answer_alike(
         return outcomes
 
     return in_batches(requests, door, context, but_rate, answered)
+
+
+def sums_method(
+    name: str, title: str, answer: Answer, scenarios: tuple[str, ...], **fields: Any
+) -> Method:
+    """Return a method whose ``answer`` trains chunks of alike requests."""
+    shared: dict[str, Any] = {
+        "protocols": PROTOCOLS, "memory": memory, "prepares": "features are used as they are",
+    }  # fmt: skip
+    return Method(name, title, partial(answer_alike, answer), scenarios, **shared | fields)

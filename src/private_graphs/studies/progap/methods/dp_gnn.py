@@ -27,7 +27,7 @@ from private_graphs.privacy.queries import GaussianQuery, PoissonSums
 from private_graphs.privacy.query_calibration import renyi_scale, scale_noise
 from private_graphs.privacy.renyi import occurrence_epsilon
 from private_graphs.studies.progap.methods.edge_rand import Sage
-from private_graphs.tasks.method import Context, Method, Outcome, PrintedEpsilon, Request
+from private_graphs.tasks.method import Context, Outcome, PrintedEpsilon, Request
 from private_graphs.tasks.tasks import NodeTask
 
 if TYPE_CHECKING:
@@ -388,16 +388,14 @@ def _train(data: noisy_sums.SumsData, requests: Sequence[Request], door: Door) -
 
 
 METHODS = (
-    Method(
+    noisy_sums.sums_method(
         "dp_gnn",
         "DP-GNN",
-        partial(noisy_sums.answer_alike, _train),
+        _train,
         ("lists",),
         settings=DpGnnSettings,
         protocols=PROTOCOLS,
-        prepares="features are used as they are",
         stated=stated,
-        memory=noisy_sums.memory,
         summary="DP-SGD on a one-layer graph network, whose examples are nodes with "
         "their neighbours.",
     ),
