@@ -30,7 +30,7 @@ from private_graphs.tasks import method
 from private_graphs.tasks.image_task import ImageTask
 
 if TYPE_CHECKING:
-    from private_graphs.training.students import Pool, Training
+    from private_graphs.training.students import Pool, Student, Training
 
 NetworkName = Literal["softmax", "mlp", "small", "deep"]
 
@@ -293,12 +293,40 @@ def pool_of(task: ImageTask, labels: np.ndarray, device: str) -> Pool:
     )
 
 
-def training_of(settings: PateSettings, **options: Any) -> Training:
+def training_of(settings: Any, **options: Any) -> Training:
     """Return the training settings of a student."""
     from private_graphs.training.students import Training
 
     return Training(
         settings.network, settings.epochs, settings.batch, settings.learning_rate, **options
+    )
+
+
+def classified(
+    task: ImageTask, settings: Any, labels: np.ndarray, generator: np.random.Generator,
+    context: method.Context, **fields: Any,
+) -> method.Outcome:  # fmt: skip
+    """Answer by a classifier of the public images with these (V,) labels, without a generator."""
+    from private_graphs.training.students import train_supervised
+
+    pool = pool_of(task, labels, context.device)
+    student = train_supervised(training_of(settings), pool, task.shape, task.n_classes, generator)
+    return answered(task, student, pool, context, **fields)
+
+
+def answered(
+    task: ImageTask, student: Student, pool: Pool, context: method.Context, **fields: Any
+) -> method.Outcome:
+    """Return what a student answers on the test images, the public ones and those asked for."""
+    from private_graphs.training.image_nets import images_of
+
+    images = partial(images_of, shape=task.shape, device=context.device)
+    targets = context.asked
+    return method.Outcome(
+        test_predictions=student.classes(images(task.test_pixels)),
+        validation_predictions=student.classes(pool.images),
+        logits=None if targets is None else student.logits(images(targets)),
+        **fields,
     )
 
 
@@ -315,11 +343,8 @@ def one_by_one(
     torch.set_num_threads(context.threads)
     if task.protocol.calibration == "proved":
         refuse_large_delta(task.delta, task.n_units)
-    stage, outcomes = TeacherStage(task, context, door), []
-    for request in requests:
-        outcomes.append(answer(stage, request))
-        context.report(len(outcomes), len(requests))
-    return outcomes
+    stage = TeacherStage(task, context, door)
+    return [answer(stage, request) for request in context.in_turn(requests)]
 
 
 def _answer(stage: TeacherStage, request: method.Request) -> method.Outcome:
@@ -328,21 +353,9 @@ def _answer(stage: TeacherStage, request: method.Request) -> method.Outcome:
 
 
 def _release(stage: TeacherStage, request: method.Request) -> method.Outcome:
-    from private_graphs.training.image_nets import images_of
-    from private_graphs.training.students import train_supervised
-
-    task, device = stage.task, stage.context.device
-    labels, start = stage.labels(request), stage.start(request)
-    pool = pool_of(task, labels, device)
-    student = train_supervised(
-        training_of(request.settings), pool, task.shape, task.n_classes,
-        np.random.default_rng(start),
-    )  # fmt: skip
-    targets = stage.context.asked
-    return method.Outcome(
-        test_predictions=student.classes(images_of(task.test_pixels, task.shape, device)),
-        validation_predictions=student.classes(pool.images),
-        logits=None if targets is None else student.logits(images_of(targets, task.shape, device)),
+    task, labels, start = stage.task, stage.labels(request), stage.start(request)
+    return classified(
+        task, request.settings, labels, np.random.default_rng(start), stage.context,
         measured={
             "epochs": request.settings.epochs,
             "noise_multiplier": noise_of(task, request).answer_std,
@@ -355,7 +368,7 @@ def _release(stage: TeacherStage, request: method.Request) -> method.Outcome:
                 json.dumps(_price(task, request)).encode(), np.uint8
             ),
         },
-    )
+    )  # fmt: skip
 
 
 def _plurality(stage: TeacherStage, request: method.Request) -> method.Outcome:
