@@ -6,6 +6,7 @@ A table shows the points of a line in one row: those of every protocol, or at ev
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,10 @@ Show = Callable[[dict[str, Any]], Cell | str]
 percent = partial(score, decimals=1, times=100)
 
 
+def _text(value: Any, decimals: int | None = None) -> str:
+    return value if isinstance(value, str) else number(value, decimals)
+
+
 def plain(*values: str | Mapping[str, str], decimals: int | None = None) -> list[Column]:
     """Return columns with values of a row as they are: texts, and numbers with ``decimals``.
 
@@ -25,7 +30,7 @@ def plain(*values: str | Mapping[str, str], decimals: int | None = None) -> list
     """
 
     def shown(row: dict[str, Any], name: str) -> str:
-        return row[name] if isinstance(row[name], str) else number(row[name], decimals)
+        return _text(row[name], decimals)
 
     heads = [{value: value} if isinstance(value, str) else value for value in values]
     return [Column(head, partial(shown, name=name))
@@ -44,7 +49,7 @@ def lookup(points: pd.DataFrame, keys: Sequence[str]) -> Callable[..., dict[str,
 
 def beside(
     points: pd.DataFrame, line: Sequence[str], over: str, values: Iterable[Any],
-    shows: Mapping[str, Show], under: Collection[str] = (), words: Callable[[Any], str] = str,
+    shows: Mapping[str, Show], under: Collection[str] = (), words: Callable[[Any], str] = _text,
 ) -> list[Column]:  # fmt: skip
     """Return the columns of the points of a line, by head, in a group for each of ``values``.
 
@@ -61,4 +66,15 @@ def beside(
         Column(head, partial(shown, value=value, show=show), words(value), head in under)
         for value in values
         for head, show in shows.items()
+    ]
+
+
+def along(
+    points: pd.DataFrame, line: Sequence[str], over: str, values: Iterable[Any], show: Show,
+    group: str = "", words: Callable[[Any], str] = _text,
+) -> list[Column]:  # fmt: skip
+    """Return a column for each of ``values`` of the column ``over``, in one group."""
+    return [
+        replace(column, head=column.group, group=group)
+        for column in beside(points, line, over, values, {"": show}, words=words)
     ]

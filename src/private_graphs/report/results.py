@@ -196,9 +196,9 @@ class Results:
 
         Runs with selected settings alone count; ``mean`` is NaN where none has the score.
         ``spread`` over the runs is ``std`` (n - 1; NaN for one run) or ``ci95``, half of Student's
-        95 % interval of the mean. ``also`` names further scores, of which a point has the mean
-        ``<name>`` and the spread ``<name>_std``. A column of ``by`` that is not there has no
-        value. The runs of equal
+        95 % interval of the mean. ``also`` names columns with the means of further scores,
+        or with their deviations if a name ends with ``_std``. A column of ``by`` that is not there
+        has no value. The runs of equal
         jobs of other run groups count too, unless ``by`` tells seeds apart: a column
         ``pooled_with`` then names these groups. Raises UserError where the runs of a point are of
         several jobs or statements, or repeat a seed: ``by`` then lacks a column, or finished jobs
@@ -207,7 +207,6 @@ class Results:
         rows = self.runs[self.runs["selected"].fillna(True).astype(bool)]
         rows = rows.assign(**{name: None for name in by if name not in rows})
         columns = [*by, *(name for name in (*POINT_COLUMNS, spread) if name not in by)]
-        columns += [name for part in also for name in (part, f"{part}_std")]
         if rows.empty:
             return pd.DataFrame(columns=columns)
         groups = rows.groupby(list(by), dropna=False, sort=True)
@@ -237,10 +236,11 @@ class Results:
         if "noise_multiplier" not in by:
             private = frame["status"] != "not_private"
             frame["noise_multiplier"] = frame["noise_multiplier"].where(private)
+        frame = frame[columns]
         for name, column in also.items():
-            more = _moments(runs[column], runs["point"], "std")
-            frame[name], frame[f"{name}_std"] = more["mean"], more["std"]
-        return frame[columns]
+            moments = _moments(runs[column], runs["point"], "std")
+            frame = frame.assign(**{name: moments["std" if name.endswith("_std") else "mean"]})
+        return frame
 
     def equal_runs(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return the runs of equal jobs that are not among ``rows``, of each ``point`` of these."""

@@ -17,17 +17,8 @@ _TITLE = "Figures 5.4-5.5. Guessed degrees"
 def build(results: Any) -> list[Block]:
     """Return charts of error and accuracy for each dataset and protocol, and the numbers."""
     accuracy = points(results)
-    frame = accuracy.assign(
-        **{
-            name: points(results, value)["mean"]
-            for name, value in (
-                ("error", "degree_rmse"),
-                ("area", "degree_auc"),
-                ("spread_of_degrees", "degree_std"),
-                ("silhouette", "silhouette"),
-            )  # fmt: skip
-        }
-    )
+    frame = points(results, error="degree_rmse", area="degree_auc",
+                      spread_of_degrees="degree_std", silhouette="silhouette")  # fmt: skip
     errors = points(results, "degree_rmse").assign(one=1.0)
     blocks: list[Block] = []
     for name, drawn, label in (

@@ -28,17 +28,12 @@ SAMPLE_NOTE = (
 )
 
 
-def points(results: Any, value: str = "test_accuracy") -> pd.DataFrame:
+def points(results: Any, value: str = "test_accuracy", **also: str) -> pd.DataFrame:
     """Return a row per dataset, job, known labels and ε, with ``title`` and all settings."""
-    names = [name for name in SETTINGS if name in results.rows]
     by = ["dataset", "features", "group", "method", "scenario", "protocol", "job", "epsilon",
-          "validation_labels", *names]  # fmt: skip
-    frame = results.points(by, score=value)
-    titles = [title_of(results, row) for row in frame.to_dict("records")]
-    for name in SETTINGS:
-        if name not in frame:
-            frame[name] = None
-    return frame.assign(title=titles)
+          "validation_labels", *SETTINGS]  # fmt: skip
+    frame = results.points(by, value, **also)
+    return frame.assign(title=[title_of(results, row) for row in frame.to_dict("records")])
 
 
 def title_of(results: Any, row: Mapping[str, Any]) -> str:

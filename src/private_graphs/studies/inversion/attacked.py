@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pandas as pd
 
 from private_graphs.report.columns import plain
 from private_graphs.report.layout import LayoutColumn, laid_out, naming, rows_of, score_lines, short
-from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
+from private_graphs.report.words import guarantee, number, privacy_notes, score_of
 from private_graphs.running import exhibit
 
 FACES = ("att-faces", "faces", "faces94")
@@ -72,20 +73,8 @@ def attacks(results: Any) -> Any:
 
 def scored(results: Any, by: Sequence[str], scores: Sequence[str]) -> pd.DataFrame:
     """Return points of several scores: a column for each mean, and ``<score>_std``."""
-    frame = None
-    for name in scores:
-        points = results.points(by, score=name)
-        if frame is None:
-            frame = points.drop(columns=["mean", "std"])
-        frame = frame.assign(**{name: points["mean"], f"{name}_std": points["std"]})
-    return frame
-
-
-def cell(row: dict[str, Any] | None, name: str, decimals: int = 3) -> exhibit.Cell:
-    """Format mean and spread of a score of ``scored``."""
-    if row is None or missing(row.get(name)):
-        return exhibit.Cell()
-    return score({"mean": row[name], "std": row[f"{name}_std"]}, decimals)
+    also = {column: name for name in scores for column in (name, f"{name}_std")}
+    return results.points(by, scores[0], **also).drop(columns=["mean", "std"])
 
 
 def distances(results: Any) -> pd.DataFrame:
@@ -297,11 +286,10 @@ def leakage_table(results: Any, title: str) -> exhibit.Table:
         *plain("dataset", "protocol"),
         exhibit.Column("model", model_words),
         exhibit.Column("ε proved", guarantee),
-        exhibit.Column("accuracy", lambda row: cell(row, "test_accuracy")),
-        exhibit.Column("attack", lambda row: row["attack_words"]),
+        exhibit.Column("accuracy", partial(score_of, name="test_accuracy")),
+        *plain({"attack": "attack_words"}),
         *(
-            exhibit.Column(head, lambda row, name=name: cell(row, name))
-            for name, head in SCORES.items()
+            exhibit.Column(head, partial(score_of, name=name)) for name, head in SCORES.items()
         ),
     ]  # fmt: skip
     notes = [LINE_NOTE, METRIC_NOTE, COMPARED_NOTE, *privacy_notes(frame)]

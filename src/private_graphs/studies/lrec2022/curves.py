@@ -12,10 +12,10 @@ import pandas as pd
 
 from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.report import words
-from private_graphs.report.columns import plain
+from private_graphs.report.columns import along, plain
 from private_graphs.report.words import OPTIMIZERS
 from private_graphs.running.exhibit import Block, Cell, Chart, Column, Table
-from private_graphs.studies.lrec2022.gcns import across, printed_gcns, score_cell, scored
+from private_graphs.studies.lrec2022.gcns import parts_words, printed_gcns, score_cell, scored
 
 PLACE = ["dataset", "optimizer", "epsilon", "splits", "train_fraction"]
 """Columns that identify a point under one protocol."""
@@ -132,11 +132,8 @@ def _table(points: pd.DataFrame, results: Any, x: str, private: bool) -> Table:
             Column("ε", lambda row: words.number(row["epsilon"])),
             Column("ε proved", lambda row: privacy[tuple(row[name] for name in LINE)]),
         ]
-    at = across(points, LINE, x, _cell)
-    for value in sorted(points[x].unique()):
-        share = f"{100 * value:.3g} %"
-        splits = "full graph" if value == 1 else f"{value:g} splits"
-        columns.append(Column(splits if x == "splits" else share, at(value)))
+    heads = parts_words if x == "splits" else lambda share: f"{100 * share:.3g} %"
+    columns += along(points, LINE, x, sorted(points[x].unique()), _cell, words=heads)
     return Table(
         f"Test micro-F1 by {AXES[x]}: mean ± standard deviation over the seeds",
         points, columns, panel="dataset", lines=points[LINE].drop_duplicates(),

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from private_graphs.report.words import budget, number
-from private_graphs.running.exhibit import Block, Cell, Chart, Column, Exhibit, Table
-from private_graphs.studies.lrec2022.gcns import across, printed_gcns, score_cell, trained_gcns
+from private_graphs.report.columns import along
+from private_graphs.report.words import budget
+from private_graphs.running.exhibit import Block, Cell, Chart, Exhibit, Table
+from private_graphs.studies.lrec2022.gcns import printed_gcns, score_cell, trained_gcns
 from private_graphs.studies.lrec2022.proved import (
     HEADS,
     PLACE,
@@ -70,9 +71,8 @@ def _with_bars(rows: pd.DataFrame, printed: pd.DataFrame, trained: pd.DataFrame)
 
 def _table(points: pd.DataFrame) -> Table:
     """Return the numbers: a row per method, a column per ε."""
-    at = across(points, LINE, "epsilon", _cell)
     values = sorted(points["epsilon"].unique())
-    columns = [*HEADS, *(Column(number(epsilon), at(epsilon), "ε") for epsilon in values)]
+    columns = [*HEADS, *along(points, LINE, "epsilon", values, _cell, "ε")]
     title = "Test micro-F1 by ε: mean ± standard deviation over the draws"
     notes = (*NOTES, *seed_notes(points))
     return Table(title, points, columns, notes, "dataset", points.drop_duplicates(LINE))

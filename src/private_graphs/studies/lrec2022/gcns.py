@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -14,26 +13,14 @@ from private_graphs.studies.lrec2022.scores import PRINTED_SPLITS
 
 
 def scored(results: Any, groups: str, by: Sequence[str], **means: str) -> pd.DataFrame:
-    """Return the points of run groups, ``A,B``, with means of further columns by new names."""
-    results = replace(results, rows=results.rows[results.rows["group"].isin(groups.split(","))])
-    columns = {name: results.points(by, score=column)["mean"] for name, column in means.items()}
-    return results.points(by).assign(**columns)
+    """Return the points of run groups, ``A,B``, with further scores by new names."""
+    rows = results.rows
+    return results.with_rows(rows[rows["group"].isin(groups.split(","))]).points(by, **means)
 
 
-def across(
-    points: pd.DataFrame, line: Sequence[str], over: str, show: Callable[[dict], Cell | str]
-) -> Callable[[Any], Callable[[dict], Cell | str]]:
-    """Return a callable: value of column ``over`` → (row → cell of the line's point there)."""
-    at = {tuple(row[name] for name in (*line, over)): row for row in points.to_dict("records")}
-
-    def column(value: Any) -> Callable[[dict], Cell | str]:
-        def cell(row: dict[str, Any]) -> Cell | str:
-            point = at.get((*(row[name] for name in line), value))
-            return Cell() if point is None else show(point)
-
-        return cell
-
-    return column
+def parts_words(count: float) -> str:
+    """Return the words for a number of random parts of the training graph."""
+    return "full graph" if count == 1 else f"{count:g} splits"
 
 
 def score_cell(point: dict[str, Any], note: str = "", decimals: int = 3, times: float = 1) -> Cell:
@@ -58,6 +45,5 @@ def trained_gcns(results: Any) -> pd.DataFrame:
 
 
 def _titled(rows: pd.DataFrame) -> pd.DataFrame:
-    parts = ["full graph" if count == 1 else f"{count:g} splits" for count in rows["splits"]]
-    optimizers = rows["optimizer"].map(OPTIMIZERS)
-    return rows.assign(title=optimizers + ", " + pd.Series(parts, rows.index, dtype="object"))
+    parts = pd.Series(map(parts_words, rows["splits"]), rows.index, dtype="object")
+    return rows.assign(title=rows["optimizer"].map(OPTIMIZERS) + ", " + parts)

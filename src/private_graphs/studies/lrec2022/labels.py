@@ -6,10 +6,11 @@ from typing import Any
 
 import pandas as pd
 
+from private_graphs.report.columns import along, plain
 from private_graphs.report.words import number
-from private_graphs.running.exhibit import Block, Cell, Chart, Column, Exhibit, Table
+from private_graphs.running.exhibit import Block, Cell, Chart, Exhibit, Table
 from private_graphs.studies.lrec2022 import proved
-from private_graphs.studies.lrec2022.gcns import across, score_cell
+from private_graphs.studies.lrec2022.gcns import score_cell
 
 EPSILONS = (0.0, 1.0, 2.0, 4.0)
 """Budgets; 0: methods that read no private data."""
@@ -68,12 +69,11 @@ def _compared(rows: pd.DataFrame) -> pd.DataFrame:
 
 def label_table(points: pd.DataFrame, title: str, notes: tuple[str, ...]) -> Table:
     """Return the numbers: a row per method and ε, a column per number of public labels."""
-    at = across(points, LINE, "labels", _cell)
     names = reversed(points["labels"].cat.categories)
     columns = [
         *proved.HEADS,
-        Column("ε", lambda row: number(row["epsilon"])),
-        *(Column(name, at(name), "public validation labels") for name in names),
+        *plain({"ε": "epsilon"}),
+        *along(points, LINE, "labels", names, _cell, "public validation labels"),
     ]
     return Table(title, points, columns, notes, "dataset", points.drop_duplicates(LINE))
 

@@ -25,7 +25,7 @@ def build(results: Any) -> list[Table]:
         return NOTHING if None in pair else f"{100 * (pair[1]['mean'] - pair[0]['mean']):+.1f}"
 
     columns = [*scores.heads(features=True), Column("gain in points", gain),
-               *scores.source(WITHOUT, without), *scores.source(WITH, with_it)]  # fmt: skip
+               *scores.sources(rows, "group", {"table2": WITHOUT, "leak": WITH})]  # fmt: skip
     frame = rows.sort_values([*scores.KEY, "group"])
     notes = [
         *(note for note in results.protocol_notes() if note.startswith("sound")),

@@ -8,11 +8,11 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.columns import plain
+from private_graphs.report.columns import beside, plain
 from private_graphs.report.layout import LayoutColumn, laid_out, rows_of, score_lines, short
 from private_graphs.report.words import FEATURES, OPTIMIZERS, guarantee, number, score
 from private_graphs.report.words import features as features_words
-from private_graphs.running.exhibit import NOTHING, Cell, Column, Layout, LayoutCell
+from private_graphs.running.exhibit import NOTHING, Column, Layout, LayoutCell
 
 KEY = ["dataset", "features", "setting", "optimizer", "epsilon"]
 """Columns that identify a row; ``setting`` is a name."""
@@ -141,12 +141,7 @@ def heads(*, features: bool) -> list[Column]:
     return columns
 
 
-def source(heading: str, frame: pd.DataFrame) -> list[Column]:
-    """Return score and proved ε of the points of one source."""
-    at = by_key(frame)
-
-    def proved(row: dict[str, Any]) -> Cell:
-        return guarantee(at.get(key(row)))
-
-    return [Column("F1", lambda row: score(at.get(key(row))), heading),
-            Column("ε proved", proved, heading, under=True)]  # fmt: skip
+def sources(frame: pd.DataFrame, over: str, words: Mapping[str, str]) -> list[Column]:
+    """Return score and proved ε of the points by ``over``, of which ``words`` names some values."""
+    shows = {"F1": score, "ε proved": guarantee}
+    return beside(frame, KEY, over, words, shows, ("ε proved",), words.__getitem__)

@@ -21,7 +21,7 @@ from private_graphs.studies.lrec2022.scores import (
     points,
     printed,
     score_place,
-    source,
+    sources,
     with_baselines,
 )
 
@@ -46,9 +46,8 @@ def score_table(
     def published(row: dict[str, Any]) -> Cell:
         return Cell(number(at.get(key(row), {}).get("published"), 2), tone="published")
 
-    columns = [*heads(features=features), Column("published", published)]
-    for protocol in results.protocols:
-        columns += source(protocol, runs[runs["protocol"] == protocol])
+    columns = [*heads(features=features), Column("published", published),
+               *sources(runs, "protocol", {name: name for name in results.protocols})]  # fmt: skip
     return Table(
         TITLE.format(title),
         runs.merge(paper, how="outer", on=KEY).sort_values([*KEY, "protocol"]),

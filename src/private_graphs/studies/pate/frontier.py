@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.columns import plain
+from private_graphs.report.columns import percent, plain
 from private_graphs.report.words import guarantee, privacy_notes, score
-from private_graphs.running.exhibit import Block, Cell, Chart, Column, Exhibit, Table
-from private_graphs.studies.pate.scores import line_of, settled
+from private_graphs.running.exhibit import Block, Chart, Column, Exhibit, Table
+from private_graphs.studies.pate.scores import line_of
 
 WHOLE = "scattering"
 """Method that reads no public label and fits only axes to public images: all test images may be
@@ -54,13 +54,12 @@ def whole(results: Any, runs: pd.DataFrame) -> pd.Series:
 
 
 def _points(results: Any) -> pd.DataFrame:
-    results = results.with_rows(settled(results))
     runs = results.runs[results.runs["group"].isin(["frontier", "plus", "students"])]
     runs = runs.assign(whole=whole(results, runs))
     by = ["dataset", "group", "method", "protocol", "job", "epsilon", "framework", "beta", "tau"]
-    part = results.with_rows(runs)
-    frame, overall = (part.points(by, score=name) for name in ("test_accuracy", "whole"))
-    frame["whole_mean"], frame["whole_std"] = overall["mean"], overall["std"]
+    frame = results.with_rows(runs).points(
+        by, "test_accuracy", whole_mean="whole", whole_std="whole"
+    )
     frame["line"] = [
         line_of(row) if row["method"] == "pate_student" else results.title(row["method"])
         for row in frame.to_dict("records")
@@ -75,16 +74,14 @@ def _points(results: Any) -> pd.DataFrame:
 def _table(frame: pd.DataFrame) -> Table:
     columns = [
         *plain("dataset", {"method": "line"}, "protocol", {"ε": "epsilon"}),
-        Column("last", lambda row: score(row, 1, 100)),
-        Column("all", _whole),
+        Column("last", percent),
+        Column(
+            "all", lambda row: score({"mean": row["whole_mean"], "std": row["whole_std"]}, 2, 100)
+        ),
         Column("ε proved", guarantee),
     ]
     notes = (*NOTES, *privacy_notes(frame))
     return Table("Accuracy against ε", frame, columns, notes, "dataset")
-
-
-def _whole(row: dict[str, Any]) -> Cell:
-    return score({"mean": row["whole_mean"], "std": row["whole_std"]}, 2, 100)
 
 
 EXHIBIT = Exhibit(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from private_graphs.report.claims import interval
+from private_graphs.report.columns import beside, percent, plain
 from private_graphs.report.layout import LayoutColumn, laid_out, naming, rows_of, score_lines
-from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
+from private_graphs.report.words import guarantee, missing, number, privacy_notes
 from private_graphs.running.exhibit import Cell, Column, Layout, LayoutCell, Table
 from private_graphs.studies.pate.methods.pate_student import FRAMEWORKS
 
@@ -35,12 +36,6 @@ NOTES = (
 )
 
 
-def settled(results: Any) -> pd.DataFrame:
-    """Return the runs with settings of students as columns; others have none."""
-    runs = results.runs
-    return runs.reindex(columns=[*runs.columns, *(n for n in RATIOS if n not in runs)])
-
-
 def line_of(row: Mapping[str, Any], ratios: bool = False) -> str:
     """Return the name of a framework, with β and τ unless they are the main ones."""
     name = FRAMEWORKS[row["framework"]]
@@ -55,7 +50,6 @@ def points(results: Any) -> pd.DataFrame:
 
     ``gain`` is (mean, low, high) of the difference to PATE over the seeds that both have.
     """
-    results = results.with_rows(settled(results))
     by = ["dataset", "group", "method", "protocol", "job", "epsilon", *RATIOS]
     frame = results.points(by, score="test_accuracy")
     frame = frame[frame["method"] == "pate_student"].copy()
@@ -83,28 +77,14 @@ def in_percent(value: Any) -> Cell:
     return Cell() if missing(value) else Cell(number(100 * value, 1), tone="published")
 
 
-def gain_cell(row: Mapping[str, Any] | None) -> Cell:
+def gain_cell(row: Mapping[str, Any]) -> Cell:
     """Format a paired difference with its 95 % interval."""
-    measured = None if row is None else row.get("gain")
+    measured = row["gain"]
     if missing(measured):
         return Cell()
     if math.isinf(measured.low):
         return Cell(f"{measured.value:+.1f}")
     return Cell(f"{measured.value:+.1f} [{measured.low:+.1f}, {measured.high:+.1f}]")
-
-
-def protocol_columns(
-    results: Any, at: Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
-) -> list[Column]:
-    """Return accuracy, gain over PATE and proved ε for every protocol."""
-    columns = []
-    for name in results.protocols:
-        columns += [
-            Column("accuracy", lambda row, name=name: score(at(name, row), 1, 100), name),
-            Column("minus PATE", lambda row, name=name: gain_cell(at(name, row)), name),
-            Column("ε proved", lambda row, name=name: guarantee(at(name, row)), name),
-        ]
-    return columns
 
 
 def _shown(value: Any) -> str:
@@ -146,19 +126,14 @@ def score_table(
     frame = frame.copy()
     accuracies = [printed.get(tuple(row[k] for k in key)) for row in frame.to_dict("records")]
     frame.insert(frame.columns.get_loc("gain") + 1, "published", accuracies)
-    by_key = {(*(row[name] for name in key), row["protocol"]): row
-             for row in frame.to_dict("records")}  # fmt: skip
-
-    def at(protocol: str, row: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        return by_key.get((*(row[name] for name in key), protocol))
-
+    shows = {"accuracy": percent, "minus PATE": gain_cell, "ε proved": guarantee}
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
+        *plain("dataset"),
         *(Column(SYMBOLS.get(name, name), lambda row, name=name: _text(row, name))
           for name in shown),
         *more,
         Column("printed", lambda row: in_percent(row["published"])),
-        *protocol_columns(results, at),
+        *beside(frame, key, "protocol", results.protocols, shows),
     ]  # fmt: skip
     numbers = frame.drop(columns="gain").assign(
         gain=[gain.value if gain else None for gain in frame["gain"]],

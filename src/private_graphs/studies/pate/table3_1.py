@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.columns import plain
-from private_graphs.report.words import number, privacy_notes, score
+from private_graphs.report.columns import percent, plain
+from private_graphs.report.words import number, privacy_notes, score_of
 from private_graphs.running.exhibit import Block, Column, Exhibit, Table
 from private_graphs.studies.pate.scores import (
     FRAMEWORKS,
@@ -50,12 +51,10 @@ def _around(results: Any) -> Table:
     runs = results.runs[results.runs["group"].isin(LINES)]
     by = ["dataset", "group", "method", "protocol", "job", "epsilon"]
     part = results.with_rows(runs)
-    frame = part.points(by, score="test_accuracy")
-    labels = part.points(by, score="label_accuracy")
+    frame = part.points(by, "test_accuracy", right="label_accuracy", right_std="label_accuracy")
     names = ["labels", "noise_multiplier", *(n for n in runs if n.startswith("diagnostic"))]
     means = runs.groupby(by)[names].mean().reset_index()
     frame = frame.drop(columns="noise_multiplier").merge(means, on=by)
-    frame["label_mean"], frame["label_std"] = labels["mean"], labels["std"]
     frame["line"] = frame["group"].map(LINES)
     frame = frame.assign(order=frame["group"].map(list(LINES).index))
     frame = frame.sort_values(["dataset", "order", "epsilon", "protocol"]).drop(columns="order")
@@ -66,16 +65,12 @@ def _around(results: Any) -> Table:
         Column("ε", lambda row: number(row["epsilon"])),
         Column("σ2", lambda row: number(row["noise_multiplier"] or None)),
         Column("labels", lambda row: number(row["labels"], 0)),
-        Column("right, %", _share),
-        Column("accuracy", lambda row: score(row, 1, 100)),
+        Column("right, %", partial(score_of, name="right", decimals=1, times=100)),
+        Column("accuracy", percent),
         Column("ε by the 2018 script", _diagnostic),
     ]  # fmt: skip
     notes = (*AROUND_NOTES, *privacy_notes(frame))
     return Table("Around Table 3.1", frame, columns, notes, "dataset")
-
-
-def _share(row: dict[str, Any]) -> Any:
-    return score({"mean": row["label_mean"], "std": row["label_std"]}, 1, 100)
 
 
 def _diagnostic(row: dict[str, Any]) -> str:
