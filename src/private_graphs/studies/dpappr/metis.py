@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from private_graphs.report.columns import plain
-from private_graphs.report.words import guarantee, missing, privacy_notes, score
+from private_graphs.report.columns import lookup, plain
+from private_graphs.report.words import guarantee, privacy_notes, score
 from private_graphs.running.exhibit import Block, Column, Exhibit, Table
 from private_graphs.studies.dpappr.points import points
 
@@ -21,13 +21,12 @@ def build(results: Any) -> list[Block]:
     """Return a row per dataset and method, next to its accuracy on uniformly drawn test nodes."""
     frame = points(results)
     mask = frame["group"] == _GROUP
-    rows, drawn = frame[mask].to_dict("records"), frame[~mask].to_dict("records")
-    if not rows:
+    uniform, frame = lookup(frame[~mask], _SAME), frame[mask]
+    if frame.empty:
         return [_NOT_RUN]
-    uniform = {_key(row): row["mean"] for row in drawn}
-    frame = frame[mask].assign(
-        largest_class=[_largest_class(results, row["job"]) for row in rows],
-        uniform=[uniform.get(_key(row)) for row in rows],
+    frame = frame.assign(
+        largest_class=[_largest_class(results, job) for job in frame["job"]],
+        uniform=[(uniform(row) or {}).get("mean") for row in frame.to_dict("records")],
     )
     columns = [
         *plain("dataset", {"rows": "title", "ε": "epsilon"}),
@@ -48,10 +47,6 @@ def build(results: Any) -> list[Block]:
 def _largest_class(results: Any, job: str) -> float:
     labels = np.ravel(results.answers(f"{results.study.id}/{_GROUP}/{job}").labels)
     return float(np.bincount(labels[labels >= 0]).max() / (labels >= 0).sum())
-
-
-def _key(row: dict[str, Any]) -> tuple[Any, ...]:
-    return tuple(None if missing(row[name]) else row[name] for name in _SAME)
 
 
 EXHIBIT = Exhibit(

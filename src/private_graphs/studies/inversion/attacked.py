@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from private_graphs.report.columns import plain
+from private_graphs.report.columns import lookup, plain
 from private_graphs.report.layout import LayoutColumn, laid_out, naming, rows_of, score_lines, short
 from private_graphs.report.words import guarantee, number, privacy_notes, score_of
 from private_graphs.running import exhibit
@@ -106,7 +106,7 @@ def distance_table(
         return ["No attack on a model without DP has been run."]
     keys = ["dataset", "target", "protocol", "attack_words"]
     frame = frame.groupby(keys, as_index=False)[["distance", "no_model", "black"]].mean()
-    at = {tuple(row[name] for name in keys): row for row in frame.to_dict("records")}
+    at = lookup(frame, keys)
     printed = {
         (row["pictures"], int(row["target"]) - (row["pictures"] in FACES)): row
         for row in results.published(published).to_dict("records")
@@ -124,28 +124,22 @@ def distance_table(
 
         return exhibit.Column(kind, show, "printed")
 
-    def ours(protocol: str, attack: str) -> exhibit.Column:
-        def show(row: dict[str, Any]) -> str:
-            entry = at.get((row["dataset"], row["target"], protocol, attack), {})
-            return number(entry.get("distance"), 3)
-
-        return exhibit.Column(attack, show, protocol)
-
-    def line(protocol: str, name: str, head: str) -> exhibit.Column:
-        def show(row: dict[str, Any]) -> str:
-            entry = at.get((row["dataset"], row["target"], protocol, names[0]), {})
-            return number(entry.get(name), 3)
-
-        return exhibit.Column(head, show, protocol)
+    def ours(row: dict[str, Any], protocol: str, attack: str, name: str) -> str:
+        entry = at(row, protocol=protocol, attack_words=attack) or {}
+        return number(entry.get(name), 3)
 
     columns = [
         exhibit.Column("dataset", lambda row: row["dataset"]),
         exhibit.Column("target", lambda row: target_words(row["dataset"], int(row["target"]))),
         theirs("original"), theirs("enhanced"),
     ]  # fmt: skip
-    for protocol in subset.protocols:
-        columns += [ours(protocol, name) for name in names]
-        columns += [line(protocol, "black", "all black"), line(protocol, "no_model", "no model")]
+    scores = [(name, name, "distance") for name in names]
+    scores += [("all black", names[0], "black"), ("no model", names[0], "no_model")]
+    columns += [
+        exhibit.Column(head, partial(ours, protocol=protocol, attack=attack, name=name), protocol)
+        for protocol in subset.protocols
+        for head, attack, name in scores
+    ]
     notes = [LINE_NOTE, COMPARED_NOTE]
     layout = _distance_layout(results.published(published), frame)
     return [exhibit.Table(title, frame, columns, notes, "dataset", lines, layout=layout)]

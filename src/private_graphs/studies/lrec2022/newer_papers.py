@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.report.columns import plain
-from private_graphs.report.words import enumeration, missing, number, printed, score
+from private_graphs.report.words import enumeration, missing, number, printed, score_of
 from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Table
 from private_graphs.studies.lrec2022.gcns import score_cell
 
@@ -133,7 +133,7 @@ def _table(frame: pd.DataFrame) -> Table:
         head = {"panel": panel, "paper": f"Ours: {OURS[unit][0]}", "proves": Cell()}
         rows = part.to_dict("records")
         for name, words in (("draws", "all draws"), ("alone", "texts alone")):
-            lines.append(head | {row["epsilon"]: _mean(row, name) for row in rows}
+            lines.append(head | {row["epsilon"]: score_of(row, name) for row in rows}
                          | {"method": words})  # fmt: skip
         same = {row["epsilon"]: score_cell(row) for row in rows if not missing(row["statement_id"])}
         lines += [head | same | {"method": "split of DPDGC"}] if same else []
@@ -167,10 +167,6 @@ def _printed(row: dict[str, Any]) -> Cell:
     cell = printed(row["printed"])
     around = "" if missing(row["spread"]) else f" ± {row['spread']:.3f}"
     return Cell(f"{cell.text}{around}", tone=cell.tone)
-
-
-def _mean(row: dict[str, Any], name: str) -> Cell:
-    return score({"mean": row[name], "std": row[f"{name}_std"]})
 
 
 EXHIBIT = Exhibit(

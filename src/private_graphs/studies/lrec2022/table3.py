@@ -11,6 +11,7 @@ from private_graphs.methods import gcn_protocols
 from private_graphs.privacy.accountants import gdp_epsilon
 from private_graphs.privacy.gradient_prices import sensitivity
 from private_graphs.privacy.moments import moments_epsilon
+from private_graphs.report.columns import beside, lookup
 from private_graphs.report.words import OPTIMIZERS, VACUOUS, budget, missing, number, strength
 from private_graphs.running.exhibit import NOTHING, Cell, Column, Exhibit, Table
 from private_graphs.training.gcn_protocol import GcnProtocol
@@ -55,14 +56,14 @@ def build(results: Any) -> list[Table]:
     paper = {
         round(row["epsilon"], 2): row for row in results.published("table3").to_dict("records")
     }
-    at = {(*(row[name] for name in KEY), row["protocol"]): row for row in frame.to_dict("records")}
-
-    def ours(row: dict[str, Any], protocol: str) -> dict[str, Any]:
-        return at[*(row[name] for name in KEY), protocol]
+    at = lookup(frame, [*KEY, "protocol"])
 
     def printed(row: dict[str, Any], name: str) -> float | None:
-        formula = ours(row, "paper")["epsilon_formula"]
+        formula = at(row, protocol="paper")["epsilon_formula"]
         return paper.get(round(formula, 2), {}).get(name)
+
+    shows = {"noise": lambda row: number(row["noise_multiplier"]), "ε, formula": formula,
+             "ε proved": proved}  # fmt: skip
 
     columns = [
         Column("ε", lambda row: number(row["epsilon"])),
@@ -70,15 +71,8 @@ def build(results: Any) -> list[Table]:
         Column("epochs", lambda row: number(row["epochs"])),
         Column("ε", lambda row: number(printed(row, "epsilon"), 2), "published"),
         Column("noise", lambda row: number(printed(row, f"noise_{row['optimizer']}")), "published"),
+        *beside(frame, KEY, "protocol", gcn_protocols.PROTOCOLS, shows, ("ε, formula",)),
     ]
-    for name in gcn_protocols.PROTOCOLS:
-        columns += [
-            Column(
-                "noise", lambda row, name=name: number(ours(row, name)["noise_multiplier"]), name
-            ),
-            Column("ε, formula", lambda row, name=name: formula(ours(row, name)), name, under=True),
-            Column("ε proved", lambda row, name=name: proved(ours(row, name)), name),
-        ]
     notes = (
         *(f"{protocol.name}: {protocol.summary}." for protocol in gcn_protocols.PROTOCOLS.values()),
         "ε, formula: the paper's moments accountant, q = 1; in brackets what the authors' float64 "

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
 from private_graphs.methods import method_named
-from private_graphs.report.columns import plain
+from private_graphs.report.columns import beside, plain
 from private_graphs.report.words import (
     budget,
     guarantee,
@@ -50,10 +50,8 @@ NOTES = (
 def build(results: Any) -> list[Table]:
     """Return one table: a row per minibatch size and noise, columns by protocol and branch."""
     runs = results.runs
-    if BRANCH not in runs:
-        runs = runs.assign(**{BRANCH: None})
-    runs = runs.assign(**{BRANCH: runs[BRANCH].fillna("")})
-    by = [*KEY, "protocol", BRANCH]
+    branches = runs[BRANCH].fillna("") if BRANCH in runs else ""
+    runs, by = runs.assign(**{BRANCH: branches}), [*KEY, "protocol", BRANCH]
     points = results.with_rows(runs).points(by)
     epochs = runs.groupby(by)["epochs"].agg(["min", "max"])
     points["epochs_fewest"], points["epochs_most"] = epochs.loc[
@@ -62,7 +60,6 @@ def build(results: Any) -> list[Table]:
     also = [results.statement(name)["also_proved"] for name in points["statement_id"]]
     points["epsilon_vanishing"] = [a[0]["epsilon"] if a else None for a in also]
     points["relation_vanishing"] = [a[0]["relation"] if a else "" for a in also]
-    at = {(*_key(row), row["protocol"], row[BRANCH]): row for row in points.to_dict("records")}
     paper = {_key(row)[2:]: row for row in results.published("table4").to_dict("records")}
     formula = points.groupby(KEY)["epsilon_claimed"].first().to_dict()
     lines = (
@@ -71,13 +68,6 @@ def build(results: Any) -> list[Table]:
         .sort_values(KEY, ascending=[True, True, True, False], ignore_index=True)
     )
 
-    def of(
-        head: str, protocol: str, branch: str, show: Callable[[Mapping[str, Any] | None], Cell]
-    ) -> Column:
-        pair, under = (protocol, branch), show is not score
-        group = f"{protocol}{BRANCHES[branch]}"
-        return Column(head, lambda row: show(at.get((*_key(row), *pair))), group, under)
-
     columns = [
         *plain("dataset", {"lot": "lot_size"}),
         Column("noise", lambda row: NOTHING if math.isinf(row["epsilon"]) else number(row[KEY[2]])),
@@ -85,13 +75,13 @@ def build(results: Any) -> list[Table]:
         Column("ε", lambda row: number(row["epsilon"]), "printed for MNIST"),
         Column("F1", lambda row: _printed(paper.get(_key(row)[2:])), "printed for MNIST"),
     ]
-    present = set(points[["protocol", BRANCH]].itertuples(index=False, name=None))
-    places = [(name, branch) for name in results.protocols for branch in BRANCHES]
-    for pair in [pair for pair in places if pair in present]:
-        stops = method_named("mlp_records").protocols[pair[0]].stops_on_test is not None
-        columns += [of("F1", *pair, score)]
-        columns += [of("epochs", *pair, _epochs)] * stops
-        columns += [of("ε proved", *pair, _proved)]
+    for protocol in results.protocols:
+        part = points[points["protocol"] == protocol]
+        stops = method_named("mlp_records").protocols[protocol].stops_on_test is not None
+        shows = {"F1": score, **({"epochs": _epochs} if stops else {}), "ε proved": _proved}
+        branches = {name: f"{protocol}{words}" for name, words in BRANCHES.items()
+                    if name in set(part[BRANCH])}  # fmt: skip
+        columns += beside(part, KEY, BRANCH, branches, shows, [*shows][1:], branches.__getitem__)
     notes = (*NOTES, *results.protocol_notes(), *privacy_notes(points))
     title = "Table 4. Micro-F1 on the test images: mean ± standard deviation over the seeds"
     return [Table(title, points, columns, notes, panel="dataset", lines=lines)]
@@ -108,16 +98,14 @@ def _printed(row: Mapping[str, Any] | None) -> Cell:
     return Cell(f"{cell.text} ± {number(row['f1_std'], 2)}", tone=cell.tone)
 
 
-def _epochs(point: Mapping[str, Any] | None) -> Cell:
-    if point is None:
-        return Cell()
+def _epochs(point: Mapping[str, Any]) -> Cell:
     fewest, most = number(point["epochs_fewest"]), number(point["epochs_most"])
     return Cell(fewest if fewest == most else f"{fewest} to {most}")
 
 
-def _proved(point: Mapping[str, Any] | None) -> Cell:
+def _proved(point: Mapping[str, Any]) -> Cell:
     cell = guarantee(point)
-    if point is None or missing(point["epsilon_vanishing"]):
+    if missing(point["epsilon_vanishing"]):
         return cell
     words = f"{budget(point['epsilon_vanishing'])} {RELATIONS[point['relation_vanishing']]}"
     return Cell(f"{cell.text}; {words}", cell.statement, cell.tone)
