@@ -146,6 +146,10 @@ class Results:
                 same &= (self.runs[name] == value).to_numpy(bool)
         return same
 
+    def at(self, **where: Any) -> pd.DataFrame:
+        """Return the runs with the values ``where`` in their columns (``mask``)."""
+        return self.runs[self.mask(**where)]
+
     def scores(self, score: str = "test_accuracy", **where: Any) -> pd.Series:
         """Return a column of the runs at ``where`` by seed; empty without runs or column."""
         if score not in self.runs:
