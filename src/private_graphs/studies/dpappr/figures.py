@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from private_graphs.report import leaks
+from private_graphs.report.leaks import leak_exhibit
 from private_graphs.running.exhibit import Exhibit
 from private_graphs.studies.dpappr.points import swept
 
@@ -55,13 +55,8 @@ FIGURE12 = Exhibit(
     "are clipped the clip does not matter: a flat line is no robustness.",
 )
 
-WHAT_LEAKS = Exhibit(
-    "what_leaks",
-    "What leaks in practice",
-    groups=("leaks_printed", "leaks_proved"),
-    build=leaks.blocks,
-    numbers=leaks.numbers,
-    meaning="An attacker guesses who was a training node, beside the printed and the proved ε. "
-    "Where few nodes are drawn into the sample that a model learns from, the model never saw most "
-    "members. These are examples of attacks; stronger ones may exist.",
+WHAT_LEAKS = leak_exhibit(
+    ("leaks_printed", "leaks_proved"),
+    "An attacker guesses who was a training node, beside the printed and the proved ε. Where few "
+    "nodes are drawn into the sample that a model learns from, the model never saw most members.",
 )

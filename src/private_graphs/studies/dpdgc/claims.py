@@ -74,7 +74,7 @@ def more_neighbours(results: Results, case: Place) -> Measured | None:
     """Smallest of the differences N_1 - N_5, N_5 - N_25, N_25 - node, in points."""
     steps = [accuracies(results, GROUPS["n1"], "dpdgc", neighbours=k) for k in (1, 5, 25)]
     steps.append(accuracies(results, GROUPS["node"], "dpdgc"))
-    return lowest([more - fewer for more, fewer in pairwise(steps)])
+    return lowest([one - next_one for one, next_one in pairwise(steps)])
 
 
 def accuracy(level: str, results: Results, case: Place) -> Measured | None:

@@ -96,7 +96,7 @@ def target_words(dataset: str, target: int) -> str:
 
 
 def distance_table(
-    results: Any, published: str, title: str, datasets: Sequence[str]
+    results: Any, published: str, noun: str, datasets: Sequence[str]
 ) -> list[exhibit.Block]:
     """Return a table: a row per target of models without DP, printed and ours by attack."""
     subset = attacks(results)
@@ -142,6 +142,8 @@ def distance_table(
     ]
     notes = [LINE_NOTE, COMPARED_NOTE]
     layout = _distance_layout(results.published(published), frame)
+    label = published.removeprefix("table").replace("_", ".")
+    title = f"Table {label}. Distances of {noun}, no DP"
     return [exhibit.Table(title, frame, columns, notes, "dataset", lines, layout=layout)]
 
 

@@ -27,6 +27,10 @@ NOTES = {
     "public": "Means of public pictures: every training picture belongs to the nearest of them, "
     "and none is shown.",
 }
+FACE_ATTACKS = ("faces_plain_attacks", "faces_record_attacks", "faces_class_attacks",
+                "faces_class_sound_attacks")  # fmt: skip
+DIGIT_ATTACKS = ("mnist_plain_attacks", "mnist_record_attacks", "mnist_subclass_attacks")
+"""Run groups of attacks on models without DP and with it."""
 PARTS_NOTE = (
     "At δ = 1e-3 nothing can be proved for 1,000 parts in all or more: δ times the number of units "
     "is then at least 1."
@@ -36,12 +40,7 @@ TABLE4_1 = Exhibit(
     "table4_1",
     "Attacks on a classifier of digits without DP",
     ("mnist_plain_attacks",),
-    partial(
-        distance_table,
-        published="table4_1",
-        title="Table 4.1. Distances of digits, no DP",
-        datasets=("mnist", "digits"),
-    ),
+    partial(distance_table, published="table4_1", noun="digits", datasets=("mnist", "digits")),
     meaning="Do attacks come nearer to the training pictures than a guess without access to the "
     "model?",
 )
@@ -49,7 +48,7 @@ TABLE4_1 = Exhibit(
 
 def _table4_2(results: Any) -> list[Block]:
     """Return the table, a panel per dataset."""
-    blocks = distance_table(results, "table4_2", "Table 4.2. Distances of faces, no DP", FACES)
+    blocks = distance_table(results, "table4_2", "faces", FACES)
     return [*blocks, STAND_IN_NOTE]
 
 
@@ -112,10 +111,7 @@ FIGURE4_3 = Exhibit(
 FIGURE4_4 = Exhibit(
     "figure4_4",
     "Digits, without DP and with record-DP",
-    (
-        "mnist_plain_attacks",
-        "mnist_record_attacks",
-    ),
+    ("mnist_plain_attacks", "mnist_record_attacks"),
     partial(grids, title="Figure 4.4", attack="enhanced, mean ℓ1"),
     meaning="Can the attack recover digits from models with record-level DP?",
 )
@@ -123,10 +119,7 @@ FIGURE4_4 = Exhibit(
 FIGURE4_5 = Exhibit(
     "figure4_5",
     "Digits, without DP and with subclass-DP",
-    (
-        "mnist_plain_attacks",
-        "mnist_subclass_attacks",
-    ),
+    ("mnist_plain_attacks", "mnist_subclass_attacks"),
     partial(grids, title="Figure 4.5", attack="enhanced, mean ℓ1"),
     meaning="Can the attack recover digits from models with subclass-level DP?",
 )
@@ -134,11 +127,7 @@ FIGURE4_5 = Exhibit(
 FIGURE4_6 = Exhibit(
     "figure4_6",
     "Distances of digits without DP and with it",
-    (
-        "mnist_plain_attacks",
-        "mnist_record_attacks",
-        "mnist_subclass_attacks",
-    ),
+    DIGIT_ATTACKS,
     partial(target_charts, title="Figure 4.6"),
     meaning="Distances by digit without DP, with record-level and with subclass-level DP.",
 )
@@ -192,12 +181,7 @@ FIGURE4_9 = Exhibit(
 FIGURE4_10 = Exhibit(
     "figure4_10",
     "Faces by the enhanced attack, without DP and with it",
-    (
-        "faces_plain_attacks",
-        "faces_record_attacks",
-        "faces_class_attacks",
-        "faces_class_sound_attacks",
-    ),
+    FACE_ATTACKS,
     partial(grids, title="Figure 4.10", attack="enhanced"),
     meaning="Can the attack recover faces?",
 )
@@ -205,12 +189,7 @@ FIGURE4_10 = Exhibit(
 FIGURE4_11 = Exhibit(
     "figure4_11",
     "Distances of faces without DP and with it",
-    (
-        "faces_plain_attacks",
-        "faces_record_attacks",
-        "faces_class_attacks",
-        "faces_class_sound_attacks",
-    ),
+    FACE_ATTACKS,
     partial(target_charts, title="Figure 4.11"),
     meaning="Distances by person: private models without any use have the largest.",
 )
@@ -226,10 +205,7 @@ FIGURE4_12 = Exhibit(
 FIGURE4_13 = Exhibit(
     "figure4_13",
     "Faces, class-DP: accuracy, distance and recognition against ε",
-    (
-        "faces_class_attacks",
-        "faces_class_sound_attacks",
-    ),
+    ("faces_class_attacks", "faces_class_sound_attacks"),
     partial(budget_charts, title="Figure 4.13"),
     meaning="Does class-level noise leave anything to learn or to attack?",
 )
@@ -237,11 +213,7 @@ FIGURE4_13 = Exhibit(
 ATTACK_SCORES = Exhibit(
     "attack_scores",
     "What attacks get from models, by four measures",
-    (
-        "faces_plain_attacks", "faces_record_attacks", "faces_class_attacks",
-        "faces_class_sound_attacks", "mnist_plain_attacks", "mnist_record_attacks",
-        "mnist_record_between_attacks", "mnist_subclass_attacks",
-    ),
+    (*FACE_ATTACKS, *DIGIT_ATTACKS, "mnist_record_between_attacks"),
     lambda results: [leakage_table(results, "What attacks get from models")],
     meaning="The people who can be recognised show that a model gives its classes away. The "
     "printed distance does not: it ranks the emptiest picture best.",

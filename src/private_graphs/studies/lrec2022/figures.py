@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report import leaks
+from private_graphs.report.leaks import leak_exhibit
 from private_graphs.running.exhibit import Block, Exhibit
 from private_graphs.studies.lrec2022 import curves, hard
 
@@ -105,17 +105,12 @@ FIGURE6 = Exhibit(
     "all wrong nodes stands beside it.",
 )
 
-WHAT_LEAKS = Exhibit(
-    "what_leaks",
-    "What leaks in practice",
-    groups=(
+WHAT_LEAKS = leak_exhibit(
+    (
         "leaks_without_dp", "leaks_unlabelled", "leaks_pubmed", "leaks_refuted", "leaks_private",
         "leaks_sgd", "leaks_proved", "leaks_links", "leaks_edges", "leaks_noisy_graph",
         "leaks_words",
     ),
-    build=leaks.blocks,
-    numbers=leaks.numbers,
-    meaning="An attacker guesses who was a training node, which edges there are, and who used a "
-    "rare word, beside the printed and the proved ε. These are examples of attacks; stronger ones "
-    "may exist.",
+    "An attacker guesses who was a training node, which edges there are, and who used a rare word, "
+    "beside the printed and the proved ε.",
 )  # fmt: skip

@@ -107,18 +107,18 @@ def network_note(results: Any) -> str:
 
 
 def score_table(
-    results: Any, title: str, frame: pd.DataFrame, name: str, shown: Sequence[str], over: str,
+    results: Any, title: str, frame: pd.DataFrame, name: str, listed: Sequence[str], over: str,
     *, headings: Sequence[str] | None = None, more: Sequence[Column] = (),
     placed: pd.DataFrame | None = None, notes: Sequence[str] = NOTES,
 ) -> Table:  # fmt: skip
     """Return students beside the numbers that are printed under ``name``, in two forms.
 
-    Long: a line for each value of dataset and ``shown``, with ``more`` columns, and protocols side
-    by side. As in the thesis: a row for each value of dataset and ``shown`` but ``over``, of which
+    Long: a line for each value of dataset and ``listed``, with ``more`` columns, and protocols side
+    by side. As in the thesis: a row for each value of dataset and ``listed`` but ``over``, of which
     each value is a column; rows are named by ``headings``, by default all of them. ``placed`` are
     the points of this form, by default those of the other.
     """
-    key = ["dataset", *shown]
+    key = ["dataset", *listed]
     paper = results.published(name)
     paper = paper.assign(line=paper["framework"].map(FRAMEWORKS))
     printed = {tuple(row[k] for k in key): row["accuracy_percent"] / 100
@@ -130,7 +130,7 @@ def score_table(
     columns = [
         *plain("dataset"),
         *(Column(SYMBOLS.get(name, name), lambda row, name=name: _text(row, name))
-          for name in shown),
+          for name in listed),
         *more,
         Column("printed", lambda row: in_percent(row["published"])),
         *beside(frame, key, "protocol", results.protocols, shows),

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.datasets.protocols import PROTOCOLS
-from private_graphs.report import leaks
 from private_graphs.report.columns import percent, plain
+from private_graphs.report.leaks import leak_exhibit
 from private_graphs.report.words import guarantee, number, privacy_notes
 from private_graphs.running.exhibit import Block, Cell, Chart, Column, Exhibit, Table
 from private_graphs.studies.progap.scores import (
@@ -160,13 +160,8 @@ FIGURE4 = Exhibit(
     meaning="Are deeper models better at a large budget, and shallower ones at a small budget?",
 )
 
-WHAT_LEAKS = Exhibit(
-    "what_leaks",
-    "What leaks in practice",
-    groups=("leaks_lists", "leaks_lists_without_dp", "leaks_friendships"),
-    build=leaks.blocks,
-    numbers=leaks.numbers,
-    meaning="An attacker guesses who was a training node; another, who knows all other "
-    "friendships, guesses one of them; the printed and the proved ε stand beside them. These are "
-    "examples of attacks; stronger ones may exist.",
+WHAT_LEAKS = leak_exhibit(
+    ("leaks_lists", "leaks_lists_without_dp", "leaks_friendships"),
+    "An attacker guesses who was a training node; another, who knows all other friendships, "
+    "guesses one of them; the printed and the proved ε stand beside them.",
 )
