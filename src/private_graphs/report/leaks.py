@@ -405,10 +405,10 @@ def _exposed(noun: str, parts: pd.DataFrame, results: Any) -> Table:
     return Table(f"{noun}: who is exposed", frame, columns, notes, panel="of", unfolded=0)
 
 
-def leak_exhibit(groups: Sequence[str], meaning: str) -> Exhibit:
+def leak_exhibit(name: str, groups: Sequence[str], meaning: str) -> Exhibit:
     """Return the exhibit of a study on what its models leak, by the attacks of ``groups``."""
     return Exhibit(
-        "what_leaks",
+        name,
         "What leaks in practice",
         groups=groups,
         build=blocks,

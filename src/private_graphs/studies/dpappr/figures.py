@@ -56,6 +56,7 @@ FIGURE12 = Exhibit(
 )
 
 WHAT_LEAKS = leak_exhibit(
+    "what_leaks",
     ("leaks_printed", "leaks_proved"),
     "An attacker guesses who was a training node, beside the printed and the proved ε. Where few "
     "nodes are drawn into the sample that a model learns from, the model never saw most members.",

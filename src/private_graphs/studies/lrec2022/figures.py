@@ -106,6 +106,7 @@ FIGURE6 = Exhibit(
 )
 
 WHAT_LEAKS = leak_exhibit(
+    "what_leaks",
     (
         "leaks_without_dp", "leaks_unlabelled", "leaks_pubmed", "leaks_refuted", "leaks_private",
         "leaks_sgd", "leaks_proved", "leaks_links", "leaks_edges", "leaks_noisy_graph",

@@ -161,6 +161,7 @@ FIGURE4 = Exhibit(
 )
 
 WHAT_LEAKS = leak_exhibit(
+    "what_leaks",
     ("leaks_lists", "leaks_lists_without_dp", "leaks_friendships"),
     "An attacker guesses who was a training node; another, who knows all other friendships, "
     "guesses one of them; the printed and the proved ε stand beside them.",
