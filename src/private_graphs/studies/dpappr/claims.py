@@ -29,7 +29,7 @@ from private_graphs.report.claims import (
 )
 from private_graphs.report.results import Results
 from private_graphs.studies.dpappr.points import ROWS
-from private_graphs.studies.dpappr.sampled_rows import edges_left
+from private_graphs.studies.dpappr.tables import edges_left
 
 GAUSSIAN, CHOSEN, VALUES = ROWS
 _LEVEL = 0.05
