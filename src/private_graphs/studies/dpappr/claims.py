@@ -78,8 +78,9 @@ def _gap(runs: Results, one: tuple[str, int], base: tuple[str, int]) -> pd.Serie
     """Return the mean by seed, over all panels, of the difference of two points: each a method,
     and the number of its budget."""
     return _mean(
-        _at(runs, one[0], *panel, rows[one[1]]) - _at(runs, base[0], *panel, rows[base[1]])
-        for *panel, rows in _budgets(runs)
+        _at(runs, one[0], top, training, rows[one[1]])
+        - _at(runs, base[0], top, training, rows[base[1]])
+        for top, training, rows in _budgets(runs)
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -230,49 +229,25 @@ _EDGES = "What private edges of training nodes add"
 _PLACE = ["dataset", "features", "group", "job", "epsilon", "validation_labels"]
 
 
-@dataclass(frozen=True)
-class Try:
-    """A proved use of private edges, and the same without them."""
-
-    use: str
-    reads: dict[str, Any]
-    """Column values of the rows that read the edges."""
-    beside: str
-    without: dict[str, Any]
-    """Column values of the rows that do not."""
-
-
-_NO_LABELS = {"validation_labels": 0}
+_BESIDE = {"group": "appr_beside", "method": "class_sums", "validation_labels": 0}
 TRIES = (
-    Try(
-        "edges to public nodes, in the row of the training node, and edges among public nodes "
-        "(class sums)",
-        {"group": "appr_beside", "method": "class_sums", "scenario": "graph"} | _NO_LABELS,
-        "class sums of texts alone",
-        {"group": "appr_beside", "method": "class_sums", "scenario": "text"} | _NO_LABELS,
-    ),
-    *(
-        Try(
-            f"labels sent along lists of {degree} (label sums)",
-            {"group": "appr_edges", "method": "label_sums", "degree": degree},
-            "the same network without sums",
-            {"group": "appr_edges", "method": "mlp_steps"},
-        )
-        for degree in (1, 4)
-    ),
-    Try(
-        "noisy rows of PageRank, anchored in their root (GM on the sample)",
-        {"group": "appr_proved", "method": "appr_gaussian", "anchor": 0.9},
-        "FEATURES on the whole sample",
-        {"group": "appr_proved", "method": "appr_features"},
-    ),
-)
-"""One use of each kind."""
+    ("edges to public nodes, in the row of the training node, and edges among public nodes (class "
+     "sums)", _BESIDE | {"scenario": "graph"},
+     "class sums of texts alone", _BESIDE | {"scenario": "text"}),
+    *((f"labels sent along lists of {degree} (label sums)",
+       {"group": "appr_edges", "method": "label_sums", "degree": degree},
+       "the same network without sums", {"group": "appr_edges", "method": "mlp_steps"})
+      for degree in (1, 4)),
+    ("noisy rows of PageRank, anchored in their root (GM on the sample)",
+     {"group": "appr_proved", "method": "appr_gaussian", "anchor": 0.9},
+     "FEATURES on the whole sample", {"group": "appr_proved", "method": "appr_features"}),
+)  # fmt: skip
+"""One proved use of each kind, with the values of its rows; the same without edges, with its."""
 
 
 def _private_edges(results: Any) -> list[Table]:
     """Return a row per dataset, use and ε, next to the runs that read no private edge."""
-    gains = compared(results.runs)
+    gains = compared(results)
     if gains.empty:
         return []
     frame = results.points(_PLACE, score="test_accuracy").merge(gains, on=_PLACE)
@@ -297,24 +272,16 @@ def _private_edges(results: Any) -> list[Table]:
     return [Table(_EDGES, frame.drop(columns="rank"), columns, notes, "dataset")]
 
 
-def compared(runs: pd.DataFrame) -> pd.DataFrame:
+def compared(results: Any) -> pd.DataFrame:
     """Return the uses in ``TRIES`` that read edges, by ``_PLACE``, with their gain."""
     rows = []
-    for rank, trial in enumerate(TRIES):
-        baseline = _of(runs, trial.without)
-        for key, part in _of(runs, trial.reads).groupby(_PLACE):
+    for rank, (use, reads, rival, without) in enumerate(TRIES):
+        for key, part in results.at(**reads).groupby(_PLACE):
             row = dict(zip(_PLACE, key, strict=True))
-            row |= {"rank": rank, "use": trial.use, "beside": trial.beside}
-            filters = {name: row[name] for name in ("dataset", "features", "epsilon")}
-            rows.append(row | gain(part, _of(baseline, filters)))
+            row |= {"rank": rank, "use": use, "beside": rival}
+            same = {name: row[name] for name in ("dataset", "features", "epsilon")}
+            rows.append(row | gain(part, results.at(**without, **same)))
     return pd.DataFrame(rows)
-
-
-def _of(rows: pd.DataFrame, columns: dict[str, Any]) -> pd.DataFrame:
-    """Return those of ``rows`` with these values; none if a column is missing."""
-    for name, value in columns.items():
-        rows = rows[rows[name] == value] if name in rows else rows.iloc[:0]
-    return rows
 
 
 PRIVATE_EDGES = Exhibit(

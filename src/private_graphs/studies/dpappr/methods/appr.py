@@ -244,8 +244,8 @@ class Side:
         from private_graphs.graphs.pagerank import with_loops
         from private_graphs.graphs.sample import induced_subgraph
 
-        nodes = np.flatnonzero(mask)
-        walk = with_loops(induced_subgraph(*data.task.graph.edge_index, mask), len(nodes))
+        nodes, edges = np.flatnonzero(mask), data.task.graph.edge_index
+        walk = with_loops(induced_subgraph(edges[0], edges[1], mask), len(nodes))
         mean = scipy.sparse.diags(1 / np.maximum(walk.sum(axis=1).A1, 1)) @ walk
         scored = np.flatnonzero(data.task.graph.labels[nodes] >= 0)
         return cls(data.features[nodes], scipy.sparse.csr_matrix(mean), scored)
