@@ -14,11 +14,12 @@ from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.report.columns import plain
 from private_graphs.report.leaks import leak_exhibit
 from private_graphs.report.words import missing, number
-from private_graphs.running.exhibit import Block, Chart, Column, Exhibit, Pictures, Table
+from private_graphs.running.exhibit import Block, Column, Exhibit, Pictures, Table
 from private_graphs.studies.dpappr.methods.appr_attack import SIDE
 from private_graphs.studies.dpappr.points import (
     ROWS,
     beside,
+    chart,
     majority,
     numbers,
     points,
@@ -77,18 +78,7 @@ def _published(results: Any, title: str, part: pd.DataFrame) -> list[Block]:
         order=drawn["protocol"].map([*PROTOCOLS].index),
     ).sort_values(["top", "order", "at", "title", "rows_epsilon"])
     return [
-        Chart(
-            title,
-            drawn,
-            x="rows_epsilon",
-            line="title",
-            row="row",
-            column="column",
-            references=references(drawn),
-            x_label="ε of the rows",
-            y_label="test accuracy",
-            steps=True,
-        )
+        chart(title, drawn, "rows_epsilon", "ε of the rows", row="row", column="column", steps=True)
     ]
 
 
@@ -105,19 +95,9 @@ def _proved(results: Any, title: str, part: pd.DataFrame) -> list[Block]:
         return []
     drawn = pd.concat(panels).drop_duplicates(["row", "column", "line", "epsilon"])
     drawn = majority(results, drawn).sort_values(["line", "epsilon"], kind="stable")
+    label = "ε proved, of rows and training together"
     return [
-        Chart(
-            title,
-            drawn,
-            x="epsilon",
-            line="line",
-            row="row",
-            column="column",
-            references=references(drawn),
-            x_label="ε proved, of rows and training together",
-            y_label="test accuracy",
-            steps=True,
-        )
+        chart(title, drawn, "epsilon", label, line="line", row="row", column="column", steps=True)
     ]
 
 
@@ -161,20 +141,12 @@ def _degrees(results: Any) -> list[Block]:
         drawn = pd.concat(panels) if panels else drawn.assign(column="")
         for dataset, part in drawn.groupby("dataset"):
             lines = {"one number for all": "one"} if "one" in part else references(part)
-            blocks.append(
-                Chart(
-                    f"{_DEGREES}, {name}: {results.title_of(dataset)}",
-                    part.sort_values(["protocol", "title", "epsilon"], kind="stable"),
-                    x="epsilon",
-                    line="title",
-                    row="protocol",
-                    column="column",
-                    references=lines,
-                    x_label="ε claimed",
-                    y_label=label,
-                    steps=True,
-                )
-            )
+            blocks.append(chart(
+                f"{_DEGREES}, {name}: {results.title_of(dataset)}",
+                part.sort_values(["protocol", "title", "epsilon"], kind="stable"),
+                "epsilon", "ε claimed", row="protocol", column="column", references=lines,
+                y_label=label, steps=True,
+            ))  # fmt: skip
     return [*blocks, _degree_table(frame)]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.report.claims import Measured, interval
-from private_graphs.report.columns import plain
+from private_graphs.report.columns import lookup, plain
 from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
 from private_graphs.running.exhibit import Block, Cell, Chart, Column, Table
 
@@ -47,14 +47,10 @@ def title_of(results: Any, row: Mapping[str, Any]) -> str:
 
 def beside(frame: pd.DataFrame, rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Return ``frame`` with columns for the mean of each title in ``rows``, joined on ``names``."""
+    points = frame.to_dict("records")
     for title, part in rows.groupby("title"):
-        means = part.set_index(list(names))["mean"]
-        keys = pd.MultiIndex.from_frame(frame[list(names)])
-        if len(names) == 1:
-            keys = pd.Index(frame[names[0]])
-        frame = frame.assign(
-            **{f"at {title}": means[~means.index.duplicated()].reindex(keys).array}
-        )
+        at = lookup(part.drop_duplicates(names), names)
+        frame[f"at {title}"] = [(at(row) or {}).get("mean", math.nan) for row in points]
     return frame
 
 
@@ -65,6 +61,12 @@ def references(frame: pd.DataFrame) -> dict[str, str]:
         for name in frame
         if name.startswith("at ") and frame[name].notna().any()
     }
+
+
+def chart(title: str, frame: pd.DataFrame, x: str, x_label: str, **fields: Any) -> Chart:
+    """Return accuracies against ``x`` by title, with all references of the frame."""
+    shared = {"line": "title", "y_label": "test accuracy", "references": references(frame)}
+    return Chart(title, frame, x=x, x_label=x_label, **shared | fields)
 
 
 def majority(results: Any, frame: pd.DataFrame) -> pd.DataFrame:
@@ -137,11 +139,8 @@ def swept(results: Any, title: str, x: str, x_label: str, log_x: bool = False) -
         drawn = beside(drawn, fixed, ["dataset", "protocol"])
     drawn = majority(results, drawn).sort_values(["dataset", "protocol", "title", "x"])
     facets = drawn.assign(facet=drawn["dataset"].map(results.title_of))
-    chart = Chart(
-        title, facets, x="x", line="title", row="facet", column="protocol",
-        references=references(drawn), x_label=x_label, y_label="test accuracy", log_x=log_x,
-    )  # fmt: skip
-    return [chart, numbers(results, title, drawn)]
+    picture = chart(title, facets, "x", x_label, row="facet", column="protocol", log_x=log_x)
+    return [picture, numbers(results, title, drawn)]
 
 
 def _x(row: Mapping[str, Any], name: str) -> float:

@@ -13,7 +13,6 @@ from private_graphs.report.layout import LayoutColumn, laid_out, naming, rows_of
 from private_graphs.report.words import budget, guarantee, missing, number, privacy_notes, score
 from private_graphs.running.exhibit import (
     Block,
-    Chart,
     Column,
     Exhibit,
     Layout,
@@ -24,6 +23,7 @@ from private_graphs.running.exhibit import (
 from private_graphs.studies.dpappr.points import (
     ROWS,
     SAMPLE_NOTE,
+    chart,
     difference,
     gain,
     points,
@@ -412,17 +412,10 @@ def _vanilla(results: Any) -> list[Block]:
         vanilla=drawn["dataset"].map(best),
     ).sort_values(["dataset", "line", "epsilon"])
     drawn = drawn.assign(lead=drawn["mean"] - drawn["vanilla"])
-    chart = Chart(
-        _VANILLA,
-        drawn.assign(facet=drawn["dataset"].map(results.title_of)),
-        x="epsilon",
-        line="line",
-        column="facet",
-        references={"VANILLA": "vanilla"} if drawn["vanilla"].notna().any() else {},
-        x_label="ε proved",
-        y_label="test accuracy",
-        steps=True,
-    )
+    facets = drawn.assign(facet=drawn["dataset"].map(results.title_of))
+    lines = {"VANILLA": "vanilla"} if drawn["vanilla"].notna().any() else {}
+    picture = chart(_VANILLA, facets, "epsilon", "ε proved", line="line", column="facet",
+                    references=lines, steps=True)  # fmt: skip
     columns = [
         *plain("dataset", {"method": "line", "ε": "epsilon"}),
         Column("accuracy", score),
@@ -438,7 +431,7 @@ def _vanilla(results: Any) -> list[Block]:
         SAMPLE_NOTE,
         *privacy_notes(drawn),
     )
-    return [chart, Table(f"{_VANILLA}: the numbers", drawn, columns, notes, "dataset")]
+    return [picture, Table(f"{_VANILLA}: the numbers", drawn, columns, notes, "dataset")]
 
 
 def _line(row: dict[str, Any]) -> str:
