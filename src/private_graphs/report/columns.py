@@ -78,3 +78,13 @@ def along(
         replace(column, head=column.group, group=group)
         for column in beside(points, line, over, values, {"": show}, words=words)
     ]
+
+
+def arranged(frame: pd.DataFrame, by: Sequence[str], **orders: Iterable[Any]) -> pd.DataFrame:
+    """Return the rows sorted by several columns; ``orders`` lists the values of some in order."""
+    ranks = {name: {value: i for i, value in enumerate(order)} for name, order in orders.items()}
+
+    def rank(column: pd.Series) -> pd.Series:
+        return column.map(ranks[str(column.name)]) if column.name in ranks else column
+
+    return frame.sort_values(list(by), key=rank, ignore_index=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.columns import beside, percent, plain
+from private_graphs.report.columns import arranged, beside, percent, plain
 from private_graphs.report.layout import by_level
 from private_graphs.report.words import guarantee, missing, number, privacy_notes
 from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Layout, Table
@@ -70,9 +70,8 @@ def build(results: Any) -> list[Block]:
     percent = [
         paper.get(key_of(row), {}).get("accuracy_percent") for row in frame.to_dict("records")
     ]
-    frame = frame.assign(published=pd.Series(percent, frame.index, float) / 100,
-                         order=frame["level"].map(list(LEVELS).index))  # fmt: skip
-    frame = frame.sort_values(["dataset", "order", "title", "protocol"], kind="stable")
+    frame = frame.assign(published=pd.Series(percent, frame.index, float) / 100)
+    frame = arranged(frame, ["dataset", "level", "title", "protocol"], level=LEVELS)
 
     def printed(row: dict[str, Any]) -> Cell:
         if (entry := paper.get(key_of(row))) is None:
@@ -88,9 +87,8 @@ def build(results: Any) -> list[Block]:
         *beside(frame, LINE, "protocol", results.protocols, SHOWS),
     ]
     notes = (*results.protocol_notes(), *NOTES, *privacy_notes(frame))
-    lines = frame.drop_duplicates(LINE)
-    long, layout = frame.drop(columns="order"), _layout(results, frame)
-    return [Table("Table 2. Test accuracy", long, columns, notes, "dataset", lines, layout=layout)]
+    return [Table("Table 2. Test accuracy", frame, columns, notes, "dataset",
+                  frame.drop_duplicates(LINE), layout=_layout(results, frame))]  # fmt: skip
 
 
 def _layout(results: Any, frame: pd.DataFrame) -> Layout:

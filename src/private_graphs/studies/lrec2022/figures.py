@@ -12,7 +12,7 @@ import pandas as pd
 
 from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.report import words
-from private_graphs.report.columns import along, plain
+from private_graphs.report.columns import along, arranged, plain
 from private_graphs.report.leaks import leak_exhibit
 from private_graphs.report.results import Results
 from private_graphs.report.words import OPTIMIZERS
@@ -89,11 +89,8 @@ def curve_points(
     )  # fmt: skip
     points = points[np.isfinite(points["epsilon"]) == private]
     points = points.merge(printed(results, figure), how="left", on=CURVE_PLACE)
-    points["protocol"] = pd.Categorical(points["protocol"], list(PROTOCOLS))
-    points["optimizer"] = pd.Categorical(points["optimizer"], list(OPTIMIZERS))
-    order = ["dataset", "protocol", "optimizer", "epsilon", "splits", "train_fraction"]
-    points = points.sort_values(order, ignore_index=True)
-    return points.astype({"protocol": "object", "optimizer": "object"})
+    by = ["dataset", "protocol", "optimizer", "epsilon", "splits", "train_fraction"]
+    return arranged(points, by, protocol=PROTOCOLS, optimizer=OPTIMIZERS)
 
 
 def _with_privacy(rows: pd.DataFrame) -> pd.DataFrame:
@@ -211,9 +208,7 @@ def hard_cases(results: Results, figure: str, group: str, x: str) -> list[Block]
     points = points.merge(means.reset_index(), on=POINT)
     points = points.assign(error=100 * (1 - points.pop("mean")), error_std=100 * points.pop("std"))
     points["published"] = _printed(results, figure, points)
-    rank = points["protocol"].map(list(PROTOCOLS).index)
-    points = points.assign(rank=rank).sort_values(["dataset", "rank", x], ignore_index=True)
-    points = points.drop(columns="rank")
+    points = arranged(points, ["dataset", "protocol", x], protocol=PROTOCOLS)
     return [_hard_chart(results, points, figure, x), _hard_table(points, results, x)]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.report.claims import interval
-from private_graphs.report.columns import beside, percent, plain
+from private_graphs.report.columns import arranged, beside, percent, plain
 from private_graphs.report.layout import LayoutColumn, laid_out, naming, rows_of, score_lines
 from private_graphs.report.words import guarantee, missing, number, privacy_notes, score_of
 from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Layout, LayoutCell, Table
@@ -206,12 +206,10 @@ AROUND_NOTES = (
 
 def _table3_1(results: Any) -> list[Block]:
     """Return the frameworks and their baselines."""
-    frame = points(results)
-    order = frame["framework"].map(list(FRAMEWORKS).index)
-    frame = frame.assign(order=order).sort_values(["dataset", "epsilon", "order", "tau"])
+    by = ["dataset", "epsilon", "framework", "tau"]
+    frame = arranged(points(results), by, framework=FRAMEWORKS)
     title = "Table 3.1. Test accuracy of the student"
     # At 5.04 the thesis prints no τ: the printed number is next to the main one.
-    frame = frame.drop(columns="order")
     return [
         score_table(results, title, frame, "table3_1", ["epsilon", "line"], "line"),
         _around(results),
@@ -227,8 +225,7 @@ def _around(results: Any) -> Table:
     means = runs.groupby(by)[names].mean().reset_index()
     frame = frame.drop(columns="noise_multiplier").merge(means, on=by)
     frame["line"] = frame["group"].map(LINES)
-    frame = frame.assign(order=frame["group"].map(list(LINES).index))
-    frame = frame.sort_values(["dataset", "order", "epsilon", "protocol"]).drop(columns="order")
+    frame = arranged(frame, ["dataset", "group", "epsilon", "protocol"], group=LINES)
     columns = [
         *plain("dataset", {"what": "line"}),
         Column("protocol", lambda row: "" if row["group"] in ("teachers", "clean")
@@ -367,8 +364,7 @@ def _table3_4(results: Any) -> list[Block]:
     """Return the table of runs if there are any, else of printed numbers."""
     frame = points(results)
     frame["line"] = frame["framework"].map(FRAMEWORKS)
-    order = frame["framework"].map(list(FRAMEWORKS).index)
-    frame = frame.assign(order=order).sort_values(["epsilon", "order"]).drop(columns="order")
+    frame = arranged(frame, ["epsilon", "framework"], framework=FRAMEWORKS)
     notes = (TEST_NOTE, *LABEL_NOTES, SOURCES_NOTE, PRICE_NOTE)
     table = score_table(results, SVHN_TITLE, frame, "table3_4", ["epsilon", "line"], "line",
                         notes=notes)  # fmt: skip

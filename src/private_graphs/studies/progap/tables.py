@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.columns import beside, percent, plain
+from private_graphs.report.columns import arranged, beside, percent, plain
 from private_graphs.report.layout import by_level
 from private_graphs.report.words import guarantee, number, privacy_notes
 from private_graphs.running.exhibit import Block, Column, Exhibit, Layout, Table
@@ -104,9 +104,8 @@ UNIT_NOTES = (
 
 def _table2(results: Any) -> list[Block]:
     """Return the table; with all columns, a panel per dataset."""
-    frame = scores.points(results)
-    frame = frame.assign(order=frame["level"].map(list(scores.LEVELS).index))
-    frame = frame.sort_values(["dataset", "order", "epsilon", "title", "settings"])
+    by = ["dataset", "level", "epsilon", "title", "settings"]
+    frame = arranged(scores.points(results), by, level=scores.LEVELS)
     paper = scores.printed(results, "table2")
     frame = scores.with_printed(frame, paper)
     columns = [
@@ -118,9 +117,8 @@ def _table2(results: Any) -> list[Block]:
         *beside(frame, LINE, "protocol", results.protocols, SHOWS),
     ]
     notes = (*results.protocol_notes(), *UNIT_NOTES, scores.STAND_IN_NOTE, *privacy_notes(frame))
-    lines = frame.drop_duplicates(LINE)
-    long, layout = frame.drop(columns="order"), _layout(results, frame)
-    return [Table("Table 2. Test accuracy", long, columns, notes, "dataset", lines, layout=layout)]
+    return [Table("Table 2. Test accuracy", frame, columns, notes, "dataset",
+                  frame.drop_duplicates(LINE), layout=_layout(results, frame))]  # fmt: skip
 
 
 def _layout(results: Any, frame: pd.DataFrame) -> Layout:
