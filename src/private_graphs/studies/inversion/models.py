@@ -16,7 +16,7 @@ from private_graphs.privacy.audits import Errors, rate_upper_bound, two_point_ep
 from private_graphs.report.columns import plain
 from private_graphs.report.words import bound, guarantee, number, privacy_notes, score
 from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Table
-from private_graphs.studies.inversion.attacked import LEVELS, MODEL, STAND_IN_NOTE, model_words
+from private_graphs.studies.inversion.figures import LEVELS, MODEL, STAND_IN_NOTE, model_words
 
 # --- the trained models ---
 
