@@ -372,24 +372,8 @@ TABLE4_2 = Exhibit(
     "model?",
 )
 
-FIGURE4_1 = Exhibit(
-    "figure4_1",
-    "Digits that attacks make of a model without DP",
-    ("mnist_plain_attacks",),
-    partial(grids, title="Figure 4.1"),
-    meaning="Can the attack recover digits? The printed distance prefers blank images.",
-)
 
-FIGURE4_2 = Exhibit(
-    "figure4_2",
-    "Faces that attacks make of a model without DP",
-    ("faces_plain_attacks",),
-    partial(grids, title="Figure 4.2"),
-    meaning="Can the attack recover faces from a model without DP?",
-)
-
-
-def _examples(results: Any) -> list[Block]:
+def _examples(results: Any, title: str) -> list[Block]:
     """Return a grid per dataset and protocol: a row per digit, a column per part."""
     rows = results.runs
     rows = rows.assign(examples=results.artifacts(rows, "examples"))
@@ -401,7 +385,7 @@ def _examples(results: Any) -> list[Block]:
         pictures, n_parts = examples[:, :SHOWN], examples.shape[1]
         blocks.append(
             Pictures(
-                f"Figure 4.3: {dataset}, {protocol}", pictures,
+                f"{title}: {dataset}, {protocol}", pictures,
                 [str(label) for label in range(len(pictures))], [""] * pictures.shape[1],
                 [NOTES[protocols[protocol].parts],
                  f"The first {pictures.shape[1]} of {n_parts} parts of each digit."],
@@ -410,57 +394,7 @@ def _examples(results: Any) -> list[Block]:
     return blocks or ["No picture of a part has been kept."]
 
 
-FIGURE4_3 = Exhibit(
-    "figure4_3",
-    "Examples of subclasses",
-    ("mnist_examples",),
-    _examples,
-    meaning="Subclass-level DP protects everything that looks like one of these pictures. The "
-    "thesis's rule follows private pictures; the corrected one is defined by public pictures.",
-)
-
-FIGURE4_4 = Exhibit(
-    "figure4_4",
-    "Digits, without DP and with record-DP",
-    ("mnist_plain_attacks", "mnist_record_attacks"),
-    partial(grids, title="Figure 4.4", attack="enhanced, mean ℓ1"),
-    meaning="Can the attack recover digits from models with record-level DP?",
-)
-
-FIGURE4_5 = Exhibit(
-    "figure4_5",
-    "Digits, without DP and with subclass-DP",
-    ("mnist_plain_attacks", "mnist_subclass_attacks"),
-    partial(grids, title="Figure 4.5", attack="enhanced, mean ℓ1"),
-    meaning="Can the attack recover digits from models with subclass-level DP?",
-)
-
-FIGURE4_6 = Exhibit(
-    "figure4_6",
-    "Distances of digits without DP and with it",
-    DIGIT_ATTACKS,
-    partial(target_charts, title="Figure 4.6"),
-    meaning="Distances by digit without DP, with record-level and with subclass-level DP.",
-)
-
-FIGURE4_7 = Exhibit(
-    "figure4_7",
-    "Digits, record-DP: accuracy, distance and recognition against ε",
-    ("mnist_record_attacks", "mnist_record_between_attacks"),
-    partial(budget_charts, title="Figure 4.7"),
-    meaning="Does record-level noise keep an attack from showing digits?",
-)
-
-FIGURE4_8 = Exhibit(
-    "figure4_8",
-    "Digits, subclass-DP: accuracy, distance and recognition against ε",
-    ("mnist_subclass_attacks",),
-    partial(budget_charts, title="Figure 4.8"),
-    meaning="Does subclass-level noise leave anything to learn or to attack?",
-)
-
-
-def _by_parts(results: Any) -> list[Block]:
+def _by_parts(results: Any, title: str) -> list[Block]:
     """Return two charts per dataset: accuracy of models, and distance of an attack on them."""
     blocks: list[Block] = []
     for method, score, words in (
@@ -473,7 +407,7 @@ def _by_parts(results: Any) -> list[Block]:
         points = subset.points(["dataset", "protocol", "parts", "epsilon", "job"], score=score)
         blocks += [
             Chart(
-                f"Figure 4.9: {words}, {dataset}", part, x="parts", line="protocol", steps=True,
+                f"{title}: {words}, {dataset}", part, x="parts", line="protocol", steps=True,
                 x_label="parts of a class", y_label=words, notes=[PARTS_NOTE],
             )
             for dataset, part in points.groupby("dataset")
@@ -481,45 +415,49 @@ def _by_parts(results: Any) -> list[Block]:
     return blocks
 
 
-FIGURE4_9 = Exhibit(
-    "figure4_9",
-    "Digits, subclass-DP: accuracy and distance against the number of parts",
-    ("mnist_parts", "mnist_parts_attacks"),
-    _by_parts,
-    meaning="More parts of a class are more units that learn, each protected by itself.",
-)
-
-FIGURE4_10 = Exhibit(
-    "figure4_10",
-    "Faces by the enhanced attack, without DP and with it",
-    FACE_ATTACKS,
-    partial(grids, title="Figure 4.10", attack="enhanced"),
-    meaning="Can the attack recover faces?",
-)
-
-FIGURE4_11 = Exhibit(
-    "figure4_11",
-    "Distances of faces without DP and with it",
-    FACE_ATTACKS,
-    partial(target_charts, title="Figure 4.11"),
-    meaning="Distances by person: private models without any use have the largest.",
-)
-
-FIGURE4_12 = Exhibit(
-    "figure4_12",
-    "Faces, record-DP: accuracy, distance and recognition against ε",
-    ("faces_record_attacks",),
-    partial(budget_charts, title="Figure 4.12"),
-    meaning="Does record-level noise keep an attack from recognising people?",
-)
-
-FIGURE4_13 = Exhibit(
-    "figure4_13",
-    "Faces, class-DP: accuracy, distance and recognition against ε",
-    ("faces_class_attacks", "faces_class_sound_attacks"),
-    partial(budget_charts, title="Figure 4.13"),
-    meaning="Does class-level noise leave anything to learn or to attack?",
-)
+FIGURES = tuple(
+    Exhibit(f"figure4_{number}", name, groups, partial(build, title=f"Figure 4.{number}"),
+            meaning=meaning)
+    for number, name, groups, build, meaning in (
+        (1, "Digits that attacks make of a model without DP", DIGIT_ATTACKS[:1], grids,
+         "Can the attack recover digits? The printed distance prefers blank images."),
+        (2, "Faces that attacks make of a model without DP", FACE_ATTACKS[:1], grids,
+         "Can the attack recover faces from a model without DP?"),
+        (3, "Examples of subclasses", ("mnist_examples",), _examples,
+         "Subclass-level DP protects everything that looks like one of these pictures. The "
+         "thesis's rule follows private pictures; the corrected one is defined by public "
+         "pictures."),
+        (4, "Digits, without DP and with record-DP", ("mnist_plain_attacks",
+                                                      "mnist_record_attacks"),
+         partial(grids, attack="enhanced, mean ℓ1"),
+         "Can the attack recover digits from models with record-level DP?"),
+        (5, "Digits, without DP and with subclass-DP", ("mnist_plain_attacks",
+                                                        "mnist_subclass_attacks"),
+         partial(grids, attack="enhanced, mean ℓ1"),
+         "Can the attack recover digits from models with subclass-level DP?"),
+        (6, "Distances of digits without DP and with it", DIGIT_ATTACKS, target_charts,
+         "Distances by digit without DP, with record-level and with subclass-level DP."),
+        (7, "Digits, record-DP: accuracy, distance and recognition against ε",
+         ("mnist_record_attacks", "mnist_record_between_attacks"), budget_charts,
+         "Does record-level noise keep an attack from showing digits?"),
+        (8, "Digits, subclass-DP: accuracy, distance and recognition against ε",
+         ("mnist_subclass_attacks",), budget_charts,
+         "Does subclass-level noise leave anything to learn or to attack?"),
+        (9, "Digits, subclass-DP: accuracy and distance against the number of parts",
+         ("mnist_parts", "mnist_parts_attacks"), _by_parts,
+         "More parts of a class are more units that learn, each protected by itself."),
+        (10, "Faces by the enhanced attack, without DP and with it", FACE_ATTACKS,
+         partial(grids, attack="enhanced"), "Can the attack recover faces?"),
+        (11, "Distances of faces without DP and with it", FACE_ATTACKS, target_charts,
+         "Distances by person: private models without any use have the largest."),
+        (12, "Faces, record-DP: accuracy, distance and recognition against ε",
+         ("faces_record_attacks",), budget_charts,
+         "Does record-level noise keep an attack from recognising people?"),
+        (13, "Faces, class-DP: accuracy, distance and recognition against ε",
+         ("faces_class_attacks", "faces_class_sound_attacks"), budget_charts,
+         "Does class-level noise leave anything to learn or to attack?"),
+    )
+)  # fmt: skip
 
 ATTACK_SCORES = Exhibit(
     "attack_scores",

@@ -278,50 +278,29 @@ def _hard_table(points: pd.DataFrame, results: Results, x: str) -> Table:
     )  # fmt: skip
 
 
-FIGURE1 = Exhibit(
-    "figure1",
-    "Without DP, by share of the training nodes",
-    groups=("A",),
-    build=partial(curves, figure="figure1", group="A", x="train_fraction", private=False),
-    meaning="How much training data does a graph convolutional network need when nothing is "
-    "private? SGD and Adam train on random shares of the training nodes.",
-)
-
-FIGURE2 = Exhibit(
-    "figure2",
-    "With DP, by share of the training nodes",
-    groups=("B",),
-    build=partial(curves, figure="figure2", group="B", x="train_fraction", private=True),
-    meaning="Does more training data help under DP, on the full graph?",
-)
-
-FIGURE2_AT_2 = Exhibit(
-    "figure2_at_2",
-    "With DP at ε = 2 on larger graphs",
-    groups=("B_at_2",),
-    build=partial(curves, figure="figure2", group="B_at_2", x="train_fraction", private=True),
-    meaning="Does more training data of a larger graph help under DP?",
-    label="Figure 2 at ε = 2",
-)
-
-FIGURE3 = Exhibit(
-    "figure3",
-    "Without DP, by number of random splits",
-    groups=("C",),
-    build=partial(curves, figure="figure3", group="C", x="splits", private=False),
-    meaning="How much accuracy does training on random splits cost, compared with the full graph "
-    "(1 split)?",
-)
-
-FIGURE3_WITHOUT_DP = Exhibit(
-    "figure3_without_dp",
-    "SGD on random splits of larger graphs",
-    groups=("C_without_dp",),
-    build=partial(curves, figure="figure3", group="C_without_dp", x="splits", private=False),
-    meaning="PubMed in Figure 3, as the text describes it: SGD without DP on the full graph and on "
-    "random splits.",
-    label="Figure 3, SGD",
-)
+CURVES = tuple(
+    Exhibit(
+        name, title, (group,),
+        partial(curves, figure=name.partition("_")[0], group=group, x=x, private=private),
+        label, meaning,
+    )
+    for name, title, label, group, x, private, meaning in (
+        ("figure1", "Without DP, by share of the training nodes", "", "A", "train_fraction", False,
+         "How much training data does a graph convolutional network need when nothing is private? "
+         "SGD and Adam train on random shares of the training nodes."),
+        ("figure2", "With DP, by share of the training nodes", "", "B", "train_fraction", True,
+         "Does more training data help under DP, on the full graph?"),
+        ("figure2_at_2", "With DP at ε = 2 on larger graphs", "Figure 2 at ε = 2", "B_at_2",
+         "train_fraction", True, "Does more training data of a larger graph help under DP?"),
+        ("figure3", "Without DP, by number of random splits", "", "C", "splits", False,
+         "How much accuracy does training on random splits cost, compared with the full graph (1 "
+         "split)?"),
+        ("figure3_without_dp", "SGD on random splits of larger graphs", "Figure 3, SGD",
+         "C_without_dp", "splits", False,
+         "PubMed in Figure 3, as the text describes it: SGD without DP on the full graph and on "
+         "random splits."),
+    )
+)  # fmt: skip
 
 
 def _figure4(results: Any) -> list[Block]:
