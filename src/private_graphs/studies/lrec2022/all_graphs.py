@@ -11,8 +11,7 @@ import pandas as pd
 from private_graphs.report.columns import plain
 from private_graphs.report.words import missing, number, printed, score, tone
 from private_graphs.running.exhibit import Block, Cell, Chart, Column, Exhibit, Table
-from private_graphs.studies.lrec2022.gcns import printed_gcns, trained_gcns
-from private_graphs.studies.lrec2022.proved import proved_points
+from private_graphs.studies.lrec2022.points import printed_gcns, proved_points, trained_gcns
 
 EPSILON = 1.0
 METHODS = {

@@ -28,7 +28,7 @@ from private_graphs.report.results import Results
 from private_graphs.report.words import missing
 from private_graphs.studies.lrec2022.confusion import confusion
 from private_graphs.studies.lrec2022.figures import hard_shares, wrong_nodes
-from private_graphs.studies.lrec2022.table3 import noise_row
+from private_graphs.studies.lrec2022.tables import noise_row
 
 POINTS = 0.02
 """Largest difference of scores that count as equal: two points."""

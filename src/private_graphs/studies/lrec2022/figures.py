@@ -17,7 +17,7 @@ from private_graphs.report.leaks import leak_exhibit
 from private_graphs.report.results import Results
 from private_graphs.report.words import OPTIMIZERS
 from private_graphs.running.exhibit import Block, Cell, Chart, Column, Exhibit, Table
-from private_graphs.studies.lrec2022.gcns import parts_words, printed_gcns, score_cell, scored
+from private_graphs.studies.lrec2022.points import parts_words, printed_gcns, score_cell, scored
 
 # --- Figures 1 to 4: micro-F1 by share of the training nodes, or by splits (Section 5) ---
 
@@ -333,22 +333,24 @@ FIGURE4 = Exhibit(
     meaning="Does training on random splits help under DP? 1 split is the full graph.",
 )
 
-FIGURE5 = Exhibit(
-    "figure5",
-    "Hard cases, by share of the training nodes",
-    groups=("A",),
-    build=partial(hard_cases, figure="figure5", group="A", x="train_fraction"),
-    meaning="Do the same test nodes stay wrong when SGD has fewer training nodes? The share of "
-    "all wrong nodes stands beside it.",
-)
 
-FIGURE6 = Exhibit(
-    "figure6",
-    "Hard cases under DP, by ε",
-    groups=("A", "B"),
-    build=partial(hard_cases, figure="figure6", group="B", x="epsilon"),
-    meaning="Do the test nodes that SGD gets wrong without DP stay wrong under it? The share of "
-    "all wrong nodes stands beside it.",
+def hard_exhibits(names: tuple[str, str], study: str = "", more: str = "") -> tuple[Exhibit, ...]:
+    """Return the exhibits of hard cases by share of the training nodes, and by ε."""
+    groups = (f"{study}A", f"{study}B")
+    by_share = partial(hard_cases, figure=names[0], group="A", x="train_fraction")
+    by_budget = partial(hard_cases, figure=names[1], group="B", x="epsilon")
+    return (
+        Exhibit(names[0], "Hard cases, by share of the training nodes", groups[:1], by_share,
+                meaning="Do the same test nodes stay wrong when SGD has fewer training nodes?"
+                f"{more}"),
+        Exhibit(names[1], "Hard cases under DP, by ε", groups, by_budget,
+                meaning="Do the test nodes that SGD gets wrong without DP stay wrong under it?"
+                f"{more}"),
+    )  # fmt: skip
+
+
+HARD_CASES = hard_exhibits(
+    ("figure5", "figure6"), more=" The share of all wrong nodes stands beside it."
 )
 
 WHAT_LEAKS = leak_exhibit(

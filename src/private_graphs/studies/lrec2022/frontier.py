@@ -10,14 +10,17 @@ import pandas as pd
 from private_graphs.report.columns import along, plain
 from private_graphs.report.words import budget, number
 from private_graphs.running.exhibit import Block, Cell, Chart, Exhibit, Table
-from private_graphs.studies.lrec2022 import proved
-from private_graphs.studies.lrec2022.gcns import printed_gcns, score_cell, trained_gcns
-from private_graphs.studies.lrec2022.proved import (
+from private_graphs.studies.lrec2022.points import (
     HEADS,
     PLACE,
+    chosen,
+    printed_gcns,
     proved_points,
     public_row,
+    score_cell,
     seed_notes,
+    trained_gcns,
+    verdict,
 )
 
 # --- micro-F1 against ε for every proved method, with its baselines ---
@@ -101,7 +104,7 @@ FRONTIER = Exhibit(
 
 EPSILONS = (0.0, 1.0, 2.0, 4.0)
 """Budgets; 0: methods that read no private data."""
-BUDGET_LINE = [*proved.PLACE, "method", "epsilon"]
+BUDGET_LINE = [*PLACE, "method", "epsilon"]
 LABEL_NOTES = (
     "*: a private row above the one that reads nothing private (ε = 0) with the same public "
     "labels, by more than a standard error of the difference.",
@@ -113,10 +116,10 @@ LABEL_NOTES = (
 
 def _labels(results: Any) -> list[Block]:
     """Return a chart per dataset over the number of public labels, and the table of all methods."""
-    points = proved.proved_points(results)
+    points = proved_points(results)
     points = with_labels(compared(points[points["epsilon"].isin(EPSILONS)]))
     points["note"] = "(" + points["title"] + ")"
-    several = points.groupby(proved.PLACE)["labels"].transform("nunique") > 1
+    several = points.groupby(PLACE)["labels"].transform("nunique") > 1
     charts = [
         Chart(
             f"Fewer public labels: {results.title_of(dataset)}", rows, x="labels", line="epsilon",
@@ -126,12 +129,12 @@ def _labels(results: Any) -> list[Block]:
         for dataset, rows in points[points["chosen"] & several].groupby("dataset", sort=False)
     ]  # fmt: skip
     title = "Test micro-F1 by number of public labels: mean ± standard deviation over the draws"
-    return [*charts, label_table(points, title, (*LABEL_NOTES, *proved.seed_notes(points)))]
+    return [*charts, label_table(points, title, (*LABEL_NOTES, *seed_notes(points)))]
 
 
 def compared(points: pd.DataFrame) -> pd.DataFrame:
     """Return the points, whether each is drawn, and its comparison with public data."""
-    return pd.concat(_compared(rows) for _, rows in points.groupby(proved.PLACE, sort=False))
+    return pd.concat(_compared(rows) for _, rows in points.groupby(PLACE, sort=False))
 
 
 def with_labels(points: pd.DataFrame) -> pd.DataFrame:
@@ -144,10 +147,10 @@ def with_labels(points: pd.DataFrame) -> pd.DataFrame:
 
 def _compared(rows: pd.DataFrame) -> pd.DataFrame:
     """Return the points of a place, whether each is drawn, and its comparison with public data."""
-    best = rows["epsilon"].map(proved.chosen(rows))
-    public = {count: proved.public_row(rows, count) for count in rows["validation_labels"].unique()}
+    best = rows["epsilon"].map(chosen(rows))
+    public = {count: public_row(rows, count) for count in rows["validation_labels"].unique()}
     against = [
-        proved.verdict(row, public[row["validation_labels"]]) if row["private"] else ""
+        verdict(row, public[row["validation_labels"]]) if row["private"] else ""
         for row in rows.to_dict("records")
     ]
     drawn = (rows["method"] == best) | (rows["epsilon"] == 0)
@@ -158,7 +161,7 @@ def label_table(points: pd.DataFrame, title: str, notes: tuple[str, ...]) -> Tab
     """Return the numbers: a row per method and ε, a column per number of public labels."""
     names = reversed(points["labels"].cat.categories)
     columns = [
-        *proved.HEADS,
+        *HEADS,
         *plain({"ε": "epsilon"}),
         *along(points, BUDGET_LINE, "labels", names, _label_cell, "public validation labels"),
     ]

@@ -9,7 +9,7 @@ import pandas as pd
 from private_graphs.report.columns import plain
 from private_graphs.report.words import enumeration, missing, number, printed, score_of
 from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Table
-from private_graphs.studies.lrec2022.gcns import score_cell
+from private_graphs.studies.lrec2022.points import score_cell
 
 PRINTED = ["paper", "model", "relation", "delta", "split", "place", "printed", "spread", "proves"]
 PAPER = ["paper", "relation", "split", "place"]

@@ -24,13 +24,14 @@ from private_graphs.report.words import (
     score,
 )
 from private_graphs.running import exhibit
-from private_graphs.studies.lrec2022.gcns import printed_gcns, trained_gcns
-from private_graphs.studies.lrec2022.proved import (
+from private_graphs.studies.lrec2022.points import (
     chosen,
     compose,
     of_statement,
+    printed_gcns,
     proved_points,
     public_row,
+    trained_gcns,
     verdict,
 )
 from private_graphs.tasks.tasks import SCENARIOS

@@ -137,15 +137,17 @@ _OF_THE_PAPER = ("progap", "gap")
 """Methods whose curves the paper prints."""
 
 
-def _curve_blocks(
-    results: Any, name: str, title: str, x: str, x_label: str, line: str, line_label: str = ""
-) -> list[Block]:
+_X_LABELS = {"epsilon": "ε asked for", "hops": "K, noisy sums along edges"}
+
+
+def _curve_blocks(results: Any, name: str, title: str, x: str) -> list[Block]:
     """Return a grid for each level, of graphs and protocols, and the numbers.
 
-    Graphs on which methods of this project alone ran have a grid of their own. ``line`` is the
-    column with the name of a line, ``line_label`` the legend title; ``x`` is epsilon or hops. The
-    paper's numbers are next to points of the same dataset.
+    Graphs on which methods of this project alone ran have a grid of their own. ``x`` is epsilon,
+    with a line for each method, or hops, with one for each ε. The paper's numbers are next to
+    points of the same dataset.
     """
+    line = "title" if x == "epsilon" else "epsilon"
     frame = points(choose_depth(results) if x == "epsilon" else results)
     without = frame[(frame["level"] == "none") & (frame["method"] == "progap")]
     reference = without.groupby("dataset")["mean"].max()
@@ -174,12 +176,12 @@ def _curve_blocks(
             x=x,
             y="percent",
             line=line,
-            line_label=line_label,
+            line_label="" if x == "epsilon" else "ε asked for:",
             row="graph",
             column="" if group else "protocol",
             printed="percent_printed",
             references={"ProGAP without DP": "without"} if part["without"].notna().any() else {},
-            x_label=x_label,
+            x_label=_X_LABELS[x],
             y_label="test accuracy, %",
             steps=True,
         )
@@ -225,14 +227,7 @@ FIGURE2 = Exhibit(
     "figure2",
     "Accuracy against ε",
     groups=("friendship_budgets", "list_budgets", "read_lists", "no_noise"),
-    build=partial(
-        _curve_blocks,
-        name="figure2",
-        title="Figure 2. Accuracy against ε",
-        x="epsilon",
-        x_label="ε asked for",
-        line="title",
-    ),
+    build=partial(_curve_blocks, name="figure2", title="Figure 2. Accuracy against ε", x="epsilon"),
     meaning="How much accuracy does a budget buy, under the published accounting and where ε is "
     "proved?",
 )
@@ -241,15 +236,7 @@ FIGURE4 = Exhibit(
     "figure4",
     "Accuracy against the number of noisy sums",
     groups=("friendship_hops", "list_hops"),
-    build=partial(
-        _curve_blocks,
-        name="figure4",
-        title="Figure 4. Accuracy against K",
-        x="hops",
-        x_label="K, noisy sums along edges",
-        line="epsilon",
-        line_label="ε asked for:",
-    ),
+    build=partial(_curve_blocks, name="figure4", title="Figure 4. Accuracy against K", x="hops"),
     numbers=best_depths,
     meaning="Are deeper models better at a large budget, and shallower ones at a small budget?",
 )

@@ -311,10 +311,10 @@ def classified(
 
     pool = pool_of(task, labels, context.device)
     student = train_supervised(training_of(settings), pool, task.shape, task.n_classes, generator)
-    return answered(task, student, pool, context, **fields)
+    return outcome_of(task, student, pool, context, **fields)
 
 
-def answered(
+def outcome_of(
     task: ImageTask, student: Student, pool: Pool, context: method.Context, **fields: Any
 ) -> method.Outcome:
     """Return what a student answers on the test images, the public ones and those asked for."""

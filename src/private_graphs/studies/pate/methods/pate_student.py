@@ -22,9 +22,9 @@ from private_graphs.studies.pate.methods.pate_labels import (
     PROTOCOLS,
     PateSettings,
     TeacherStage,
-    answered,
     noise_of,
     one_by_one,
+    outcome_of,
     pool_of,
     training_of,
 )
@@ -99,7 +99,7 @@ def _answer(stage: TeacherStage, request: Request) -> Outcome:
         pool = pool.without(removed)
     student = trained(pool)
     noise = noise_of(task, request)
-    return answered(
+    return outcome_of(
         task,
         student,
         pool,
