@@ -23,17 +23,17 @@ def _text(value: Any, decimals: int | None = None) -> str:
     return value if isinstance(value, str) else number(value, decimals)
 
 
+def _shown(row: Mapping[str, Any], name: str, decimals: int | None = None) -> str:
+    return _text(row[name], decimals)
+
+
 def plain(*values: str | Mapping[str, str], decimals: int | None = None) -> list[Column]:
     """Return columns with values of a row as they are: texts, and numbers with ``decimals``.
 
     A text names a value, and is its head; a mapping is from other heads to names.
     """
-
-    def shown(row: dict[str, Any], name: str) -> str:
-        return _text(row[name], decimals)
-
     heads = [{value: value} if isinstance(value, str) else value for value in values]
-    return [Column(head, partial(shown, name=name))
+    return [Column(head, partial(_shown, name=name, decimals=decimals))
             for part in heads for head, name in part.items()]  # fmt: skip
 
 
@@ -88,3 +88,12 @@ def arranged(frame: pd.DataFrame, by: Sequence[str], **orders: Iterable[Any]) ->
         return column.map(ranks[str(column.name)]) if column.name in ranks else column
 
     return frame.sort_values(list(by), key=rank, ignore_index=True)
+
+
+def size_columns(names: Mapping[str, str], source: str = "printed") -> list[Column]:
+    """Return, for each size, what a source prints (``<source>_<name>``), and ours below it."""
+    return [
+        Column(head, partial(_shown, name=f"{prefix}{name}"), words, under=not prefix)
+        for name, words in names.items()
+        for head, prefix in ((source, f"{source}_"), ("ours", ""))
+    ]

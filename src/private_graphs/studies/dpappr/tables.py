@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from private_graphs.report.columns import lookup, plain
+from private_graphs.report.columns import lookup, plain, size_columns
 from private_graphs.report.layout import LayoutColumn, laid_out, naming, rows_of
 from private_graphs.report.words import budget, guarantee, missing, number, privacy_notes, score
 from private_graphs.running.exhibit import (
@@ -53,13 +53,7 @@ def _sizes(results: Any) -> list[Table]:
         stored = None if one_way is None else 2 * entry["edges"] - one_way
         rows.append({"dataset": entry["name"], "synthetic": entry["synthetic"], "entries": stored}
                     | sizes | printed)  # fmt: skip
-    columns = [Column("dataset", lambda row: row["dataset"])]
-    for name, words in SIZES.items():
-        columns += [
-            Column("printed", lambda row, name=f"printed_{name}": number(row[name]), words),
-            Column("ours", lambda row, name=name: number(row[name]), words, under=True),
-        ]
-    columns.append(Column("entries stored", lambda row: number(row["entries"])))
+    columns = [*plain("dataset"), *size_columns(SIZES), *plain({"entries stored": "entries"})]
     note = (
         "entries stored: directed ones of the raw adjacency. The thesis's 8416 edges of Cora-ML "
         "are these: its file has most edges in one direction alone; its code uses them as stored, "

@@ -13,7 +13,7 @@ from private_graphs.methods import gcn_protocols, method_named
 from private_graphs.privacy.accountants import gdp_epsilon
 from private_graphs.privacy.gradient_prices import sensitivity
 from private_graphs.privacy.moments import moments_epsilon
-from private_graphs.report.columns import beside, lookup, plain
+from private_graphs.report.columns import beside, lookup, plain, size_columns
 from private_graphs.report.words import (
     OPTIMIZERS,
     VACUOUS,
@@ -250,16 +250,13 @@ def _table5(results: Any) -> list[Table]:
         for row in rows
     ]
     frame = pd.DataFrame(rows)
-    columns = [Column("dataset", lambda row: row["dataset"]), Column("data", _data)]
-    for name, words in SIZES.items():
-        columns += [
-            Column("published", lambda row, name=f"published_{name}": number(row[name]), words),
-            Column("ours", lambda row, name=name: number(row[name]), words, under=True),
-        ]
-    columns += [
-        Column("nodes", lambda row: number(row["nodes"])),
+    columns = [
+        *plain("dataset"),
+        Column("data", _data),
+        *size_columns(SIZES, "published"),
+        *plain("nodes"),
         Column("edges", _edges),
-        Column("features", lambda row: number(row["features"])),
+        *plain("features"),
         Column("majority share", lambda row: number(row["majority_share"], 3)),
     ]
     notes = [

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.columns import arranged, beside, percent, plain
+from private_graphs.report.columns import arranged, beside, percent, plain, size_columns
 from private_graphs.report.layout import by_level
 from private_graphs.report.words import guarantee, missing, number, privacy_notes
 from private_graphs.running.exhibit import NOTHING, Block, Cell, Column, Exhibit, Layout, Table
@@ -153,15 +153,7 @@ def _sizes(results: Any) -> list[Table]:
         paper = at.get(row["name"], {})
         row |= {f"printed_{name}": paper.get(_PRINTED.get(name, name)) for name in SIZES}
     frame = pd.DataFrame(rows).sort_values(["name", "view"], ignore_index=True)
-    columns = [
-        Column("dataset", lambda row: row["name"]),
-        Column("data", _data),
-    ]
-    for name, words in SIZES.items():
-        columns += [
-            Column("printed", lambda row, name=f"printed_{name}": number(row[name]), words),
-            Column("ours", lambda row, name=name: number(row[name]), words, under=True),
-        ]
+    columns = [*plain({"dataset": "name"}), Column("data", _data), *size_columns(SIZES)]
     notes = [
         "directed edges: both directions of every friendship are stored.",
         STAND_IN_NOTE,
