@@ -53,8 +53,8 @@ from private_graphs.running.plan import Plan
 from private_graphs.running.study import Run, load_study, study_ids, write_schemas
 from private_graphs.site.record import CLAIMS
 from private_graphs.site.site import StudyEntry
-from private_graphs.studies.dpdgc.edges_read import WORDS as DPDGC_DEGREES
-from private_graphs.studies.dpdgc.edges_read import counts as dpdgc_counts
+from private_graphs.studies.dpdgc.tables import WORDS as DPDGC_DEGREES
+from private_graphs.studies.dpdgc.tables import counts as dpdgc_counts
 from private_graphs.workflow.cost import Costs, duration_on, recorded_times
 
 ROOT = Path(__file__).resolve().parents[1]

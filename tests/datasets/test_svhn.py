@@ -20,7 +20,7 @@ from private_graphs.running.store import tidy
 from private_graphs.running.study import Run, group_jobs, load_study
 from private_graphs.studies.pate.claims import CLAIMS
 from private_graphs.studies.pate.readers import svhn
-from private_graphs.studies.pate.table3_4 import ABSENT, EXHIBIT
+from private_graphs.studies.pate.tables import ABSENT, TABLE3_4
 
 N_TRAIN, N_TEST, TEACHERS = 30, 90, 250
 
@@ -133,7 +133,7 @@ def table_rows(dataset: ImageDataset) -> Results:
 
 def test_table_3_4_is_made_of_the_files(dataset: ImageDataset):
     results = table_rows(dataset)
-    (table,) = results.build(EXHIBIT)
+    (table,) = results.build(TABLE3_4)
     texts = [
         [getattr(cell, "text", cell) for cell in (column.show(row) for column in table.columns)]
         for row in table.lines.to_dict("records")

@@ -9,7 +9,7 @@ import pytest
 from small_results import results_with
 
 from private_graphs.studies.inversion import claims
-from private_graphs.studies.inversion.class_reports import needed
+from private_graphs.studies.inversion.models import needed
 
 
 def runs(*rows: dict):

@@ -12,7 +12,7 @@ import pytest
 from private_graphs.report.results import Results
 from private_graphs.running.store import Answers
 from private_graphs.studies.lrec2022.confusion import confusion, pairs, shares
-from private_graphs.studies.lrec2022.hard import hard_shares
+from private_graphs.studies.lrec2022.figures import hard_shares
 
 LABELS = np.array([0, 0, 1, 1, 2, -1])
 """The last node has no label: it counts nowhere."""

@@ -14,7 +14,6 @@ from private_graphs.core.streams import Streams
 from private_graphs.methods import unit_gradients
 from private_graphs.studies.inversion.methods import model_inversion
 from private_graphs.studies.inversion.methods.reconstruct import (
-    InversionAttack,
     UncorrectedAdam,
     attack,
     doubt,
@@ -90,9 +89,10 @@ def test_every_model_of_a_batch_is_attacked_as_if_alone():
     parameters = RNG.normal(0, 1, (3, net.n_parameters)).astype(np.float32)
     public = RNG.random((9, 144)), np.arange(9) % 3
     for kind in ("original", "enhanced", "prior"):
-        chosen = InversionAttack(kind, 30, 0.05, "btv" if kind == "enhanced" else "none", 0.001)
-        together = attack(net, parameters, chosen, public)
-        alone = [attack(net, each[None], chosen, public)[0] for each in parameters]
+        penalty = "btv" if kind == "enhanced" else "none"
+        settings = model_inversion.InversionSettings(attack=kind, attack_steps=30, penalty=penalty)
+        together = attack(net, parameters, settings, public)
+        alone = [attack(net, each[None], settings, public)[0] for each in parameters]
         np.testing.assert_allclose(together, alone, atol=1e-4)
 
 

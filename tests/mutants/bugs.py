@@ -222,7 +222,7 @@ BUGS = (
         (replay("gap", "links"),)),
     Bug("34", "DP-GNN: the epoch that is kept is chosen by validation scores under sound too",
         "studies/progap/methods/dp_gnn.py",
-        '            epoch="last",', '            epoch="best_validation",',
+        '        epoch="last",', '        epoch="best_validation",',
         (replay("dp_gnn", "lists"),)),
     Bug("35", "a run may release less than its plan says", "mechanisms/door.py",
         "missing = self.uses[query] < _count(query) and query not in self.capped",
@@ -539,11 +539,11 @@ BUGS = (
         (replay("unit_gradients", "records"),)),
     Bug("S2", "means of parts: a file is as large as the number of images with a label",
         "studies/inversion/methods/part_means.py",
-        "    outcomes = []\n    for request in requests:\n",
+        "    outcomes = []\n    for request in context.in_turn(requests):\n",
         "    outcomes = []\n"
         "    with open('labelled', 'wb') as file:\n"
         "        file.write(bytes(int((task.train_labels >= 0).sum())))\n"
-        "    for request in requests:\n",
+        "    for request in context.in_turn(requests):\n",
         (replay("part_means", "subclasses"),)),
     Bug("S3", "list means: the number of nodes with a label is printed", "methods/list_means.py",
         "    block, length = lists[train],",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from private_graphs.datasets.image_dataset import ParsedImages
+from private_graphs.datasets.spec import DatasetSpec, GraphSize
 from private_graphs.datasets.views import DataView
 
 _SEED = 20214
@@ -77,3 +80,16 @@ def split(photographs: np.ndarray, view: DataView, copies: int) -> ParsedImages:
         test_mask=test,
         preprocessing=(_SPLIT["after" if view.copies == "split" else "never"],),
     )
+
+
+def people_spec(
+    name: str, title: str, raw: str, shape: tuple[int, int, int, int], **fields: Any
+) -> DatasetSpec:
+    """Return the dataset of photographs of ``shape`` (people, m, h, w); four fifths train."""
+    people, m, height, width = shape
+    n, pixels = people * m, height * width
+    return DatasetSpec(
+        name, title, raw, tuple(f"person {person}" for person in range(1, people + 1)),
+        GraphSize(n, 0, n * pixels, pixels, people, 4 * n // 5),
+        views=("released", "paper", "sound"), data="images", **fields,
+    )  # fmt: skip

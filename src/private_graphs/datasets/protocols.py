@@ -7,9 +7,9 @@ A study's methods extend ``Protocol`` with further fields and have their own val
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
-from private_graphs.datasets import views
+from private_graphs.datasets.views import VIEWS, DataView
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,9 +19,6 @@ class Protocol:
     name: Literal["released", "paper", "sound"]
     summary: str
     """One-line summary for readers of a table."""
-
-    data: views.DataView
-    """View of raw files that leave a choice: profiles, texts, a fixed sample (§4.6)."""
 
     calibration: Literal["published", "proved"] = "proved"
     """Noise from the paper's formula, or from the proof: with the latter the requested ε holds."""
@@ -43,6 +40,11 @@ class Protocol:
     """Preprocessing of features beyond the method's, as a sentence for the privacy statement."""
 
     @property
+    def data(self) -> DataView:
+        """View of raw files that leave a choice: profiles, texts, a fixed sample (§4.6)."""
+        return VIEWS[self.name]
+
+    @property
     def title(self) -> str:
         """Name on pages; files and commands have ``name``."""
         return _TITLES[self.name]
@@ -52,21 +54,27 @@ _TITLES = {
     "released": "authors’ code", "paper": "as described", "sound": "corrected",
 }  # fmt: skip
 
+_Own = TypeVar("_Own", bound=Protocol)
+
+
+def by_name(*protocols: _Own) -> dict[str, _Own]:
+    """Return the protocols of a method by name."""
+    return {protocol.name: protocol for protocol in protocols}
+
+
 RELEASED = Protocol(
     name="released",
     summary="what the authors' published code does, defects included",
-    data=views.RELEASED,
     calibration="published",
     inference="leaks",
 )
 PAPER = Protocol(
     name="paper",
     summary="what the paper's text says, with the paper's accounting",
-    data=views.PAPER,
     calibration="published",
     inference="leaks",
 )
-SOUND = Protocol(name="sound", summary="what can be proved", data=views.SOUND)
+SOUND = Protocol(name="sound", summary="what can be proved")
 
-PROTOCOLS: dict[str, Protocol] = {protocol.name: protocol for protocol in (RELEASED, PAPER, SOUND)}
+PROTOCOLS = by_name(RELEASED, PAPER, SOUND)
 """Protocols by name, in the order of tables; a study's own methods define theirs in their files."""

@@ -13,7 +13,6 @@ from typing import Any, Literal
 from pydantic import Field
 
 from private_graphs.core.errors import UsageError
-from private_graphs.datasets import views
 from private_graphs.privacy.accountants import price
 from private_graphs.privacy.calibration import gdp_noise, pld_noise
 from private_graphs.privacy.events import FullBatch, NoisyGradients, Poisson, Sampling, Shuffled
@@ -35,7 +34,6 @@ RELEASED = GcnProtocol(
     subsampling="stratified",
     random_baseline="without_last_class",
     inference="leaks",
-    data=views.RELEASED,
 )
 
 PAPER = GcnProtocol(
@@ -53,7 +51,6 @@ PAPER = GcnProtocol(
     subsampling="stratified",
     random_baseline="all_classes",
     inference="leaks",
-    data=views.PAPER,
 )
 
 SOUND = GcnProtocol(
@@ -71,7 +68,6 @@ SOUND = GcnProtocol(
     subsampling="keyed_coin",
     random_baseline="all_classes",
     inference="inductive_disjoint",
-    data=views.SOUND,
 )
 
 SOUND_POISSON = replace(

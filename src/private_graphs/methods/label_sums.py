@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,18 +24,17 @@ from private_graphs.methods.noisy_sums import (
     Budget,
     SumsData,
     SumsSettings,
-    answer_alike,
     budget_of,
     layer,
-    memory,
     norms,
     planned,
     started,
     stated_by,
+    sums_method,
 )
 from private_graphs.privacy.events import Event
 from private_graphs.privacy.queries import GaussianQuery, PoissonSums
-from private_graphs.tasks.method import Method, Outcome, Request
+from private_graphs.tasks.method import Outcome, Request
 from private_graphs.tasks.tasks import NodeTask
 
 if TYPE_CHECKING:
@@ -160,16 +158,14 @@ def _train(data: SumsData, requests: Sequence[Request], door: Door) -> list[Outc
 
 
 METHODS = (
-    Method(
+    sums_method(
         "label_sums",
         "label sums",
-        partial(answer_alike, _train),
+        _train,
         ("lists",),
         settings=LabelSettings,
         protocols={"sound": PROTOCOLS["sound"]},
-        prepares="features are used as they are",
         stated=stated_by(_budget),
-        memory=memory,
         summary="Noisy sums of the neighbours’ labels, then a small network on them by DP-SGD.",
     ),
 )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -20,9 +20,8 @@ import scipy.sparse
 from pydantic import Field
 
 from private_graphs.core.streams import Streams
-from private_graphs.datasets import views
 from private_graphs.datasets.graph_dataset import GraphDataset
-from private_graphs.datasets.protocols import Protocol
+from private_graphs.datasets.protocols import Protocol, by_name
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import gdp_noise
@@ -38,6 +37,7 @@ from private_graphs.privacy.renyi import (
 )
 from private_graphs.tasks.method import (
     Context,
+    Method,
     Outcome,
     PrintedEpsilon,
     Request,
@@ -86,38 +86,32 @@ class SumsProtocol(Protocol):
     """Epoch whose parameters are kept under ``lists``, where validation nodes are private."""
 
 
-PROTOCOLS: dict[str, SumsProtocol] = {
-    protocol.name: protocol
-    for protocol in (
-        SumsProtocol(
-            name="released",
-            summary="what the authors' code does: a directed edge is the unit, though every "
-            "friendship is stored both ways; lists are drawn once for a run",
-            data=views.RELEASED,
-            calibration="published",
-            accountant="tight",
-            unit_rows=True,
-            epoch_of_lists="best_validation",
-        ),
-        SumsProtocol(
-            name="paper",
-            summary="what the paper's text says, with the accounting of its theorems",
-            data=views.PAPER,
-            calibration="published",
-            accountant="theorems",
-            unit_rows=False,
-            epoch_of_lists="best_validation",
-        ),
-        SumsProtocol(
-            name="sound",
-            summary="what can be proved: an undirected edge, or a node with the list that it owns",
-            data=views.SOUND,
-            accountant="proved",
-            unit_rows=True,
-            epoch_of_lists="last",
-        ),
-    )
-}
+PROTOCOLS = by_name(
+    SumsProtocol(
+        name="released",
+        summary="what the authors' code does: a directed edge is the unit, though every "
+        "friendship is stored both ways; lists are drawn once for a run",
+        calibration="published",
+        accountant="tight",
+        unit_rows=True,
+        epoch_of_lists="best_validation",
+    ),
+    SumsProtocol(
+        name="paper",
+        summary="what the paper's text says, with the accounting of its theorems",
+        calibration="published",
+        accountant="theorems",
+        unit_rows=False,
+        epoch_of_lists="best_validation",
+    ),
+    SumsProtocol(
+        name="sound",
+        summary="what can be proved: an undirected edge, or a node with the list that it owns",
+        accountant="proved",
+        unit_rows=True,
+        epoch_of_lists="last",
+    ),
+)
 
 VALIDATION_READ = (
     "the epoch that is kept was chosen on the validation nodes, whose features and labels are not "
@@ -596,3 +590,13 @@ def answer_alike(
         return outcomes
 
     return in_batches(requests, door, context, but_rate, answered)
+
+
+def sums_method(
+    name: str, title: str, answer: Answer, scenarios: tuple[str, ...], **fields: Any
+) -> Method:
+    """Return a method whose ``answer`` trains chunks of alike requests."""
+    shared: dict[str, Any] = {
+        "protocols": PROTOCOLS, "memory": memory, "prepares": "features are used as they are",
+    }  # fmt: skip
+    return Method(name, title, partial(answer_alike, answer), scenarios, **shared | fields)

@@ -18,8 +18,7 @@ import numpy as np
 from pydantic import Field
 
 from private_graphs.core.errors import UserError
-from private_graphs.datasets import views
-from private_graphs.datasets.protocols import Protocol
+from private_graphs.datasets.protocols import Protocol, by_name
 from private_graphs.mechanisms.door import Door
 from private_graphs.privacy.assumptions import HIDDEN_DRAWS
 from private_graphs.privacy.calibration import pld_noise, refuse_large_delta
@@ -98,7 +97,6 @@ PROTOCOLS = (
     UnitProtocol(
         name="paper",
         summary="what the thesis says: its noise, its accountant, k-means on private images",
-        data=views.PAPER,
         calibration="published",
         standardise=False,
         makes_copies=False,
@@ -107,7 +105,6 @@ PROTOCOLS = (
     UnitProtocol(
         name="sound",
         summary="what can be proved: noise for the ε that is asked, parts by a public rule",
-        data=views.SOUND,
         standardise=True,
         makes_copies=True,
         parts="public",
@@ -512,7 +509,7 @@ METHODS = (
         run,
         ("records", "classes", "subclasses"),
         settings=UnitSettings,
-        protocols={protocol.name: protocol for protocol in PROTOCOLS},
+        protocols=by_name(*PROTOCOLS),
         data="images",
         memory=picture_memory,
         stated=stated,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,7 +27,7 @@ from private_graphs.report.link_leaks import (
     wide,
 )
 from private_graphs.report.words import bound, budget, missing, number
-from private_graphs.running.exhibit import Block, Chart, Column, Table
+from private_graphs.running.exhibit import Block, Chart, Column, Exhibit, Table
 from private_graphs.running.jobs import Job
 from private_graphs.running.run import settings_text
 from private_graphs.tasks.tasks import SCENARIOS
@@ -403,3 +403,15 @@ def _exposed(noun: str, parts: pd.DataFrame, results: Any) -> Table:
     notes = ("One threshold for all nodes. Single nodes are chosen on the even-numbered models and "
              "measured on the odd ones.",)  # fmt: skip
     return Table(f"{noun}: who is exposed", frame, columns, notes, panel="of", unfolded=0)
+
+
+def leak_exhibit(name: str, groups: Sequence[str], meaning: str) -> Exhibit:
+    """Return the exhibit of a study on what its models leak, by the attacks of ``groups``."""
+    return Exhibit(
+        name,
+        "What leaks in practice",
+        groups=groups,
+        build=blocks,
+        numbers=numbers,
+        meaning=f"{meaning} These are examples of attacks; stronger ones may exist.",
+    )

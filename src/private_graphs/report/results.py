@@ -146,6 +146,10 @@ class Results:
                 same &= (self.runs[name] == value).to_numpy(bool)
         return same
 
+    def at(self, **where: Any) -> pd.DataFrame:
+        """Return the runs with the values ``where`` in their columns (``mask``)."""
+        return self.runs[self.mask(**where)]
+
     def scores(self, score: str = "test_accuracy", **where: Any) -> pd.Series:
         """Return a column of the runs at ``where`` by seed; empty without runs or column."""
         if score not in self.runs:
@@ -190,19 +194,22 @@ class Results:
         return self.statements[statement_id]
 
     def points(
-        self, by: Sequence[str], score: str = "test_micro_f1", spread: str = "std"
+        self, by: Sequence[str], score: str = "test_micro_f1", spread: str = "std", **also: str
     ) -> pd.DataFrame:
         """Return one row per combination of ``by``: keys, ``POINT_COLUMNS`` and the spread.
 
-        Runs with selected settings alone count; ``mean`` is NaN where none has the score, so that
-        the points of two scores are in one order. ``spread`` over the runs is ``std`` (n - 1; NaN
-        for one run) or ``ci95``, half of Student's 95 % interval of the mean. The runs of equal
+        Runs with selected settings alone count; ``mean`` is NaN where none has the score.
+        ``spread`` over the runs is ``std`` (n - 1; NaN for one run) or ``ci95``, half of Student's
+        95 % interval of the mean. ``also`` names columns with the means of further scores,
+        or with their deviations if a name ends with ``_std``. A column of ``by`` that is not there
+        has no value. The runs of equal
         jobs of other run groups count too, unless ``by`` tells seeds apart: a column
         ``pooled_with`` then names these groups. Raises UserError where the runs of a point are of
         several jobs or statements, or repeat a seed: ``by`` then lacks a column, or finished jobs
         contradict each other.
         """
         rows = self.runs[self.runs["selected"].fillna(True).astype(bool)]
+        rows = rows.assign(**{name: None for name in by if name not in rows})
         columns = [*by, *(name for name in (*POINT_COLUMNS, spread) if name not in by)]
         if rows.empty:
             return pd.DataFrame(columns=columns)
@@ -233,7 +240,11 @@ class Results:
         if "noise_multiplier" not in by:
             private = frame["status"] != "not_private"
             frame["noise_multiplier"] = frame["noise_multiplier"].where(private)
-        return frame[columns]
+        frame = frame[columns]
+        for name, column in also.items():
+            moments = _moments(runs[column], runs["point"], "std")
+            frame = frame.assign(**{name: moments["std" if name.endswith("_std") else "mean"]})
+        return frame
 
     def equal_runs(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Return the runs of equal jobs that are not among ``rows``, of each ``point`` of these."""

@@ -139,6 +139,15 @@ def score(point: Mapping[str, Any] | None, decimals: int = 3, times: float = 1) 
     return Cell(text, accuracy=accuracy(point))
 
 
+def score_of(
+    point: Mapping[str, Any] | None, name: str, decimals: int = 3, times: float = 1
+) -> Cell:
+    """Format another score of a point, with its spread ``<name>_std`` (``Results.points``)."""
+    return Cell() if point is None else score(
+        {"mean": point[name], "std": point[f"{name}_std"]}, decimals, times
+    )  # fmt: skip
+
+
 def accuracy(point: Mapping[str, Any]) -> tuple[str, float] | None:
     """Return dataset and mean of a point (``Cell.accuracy``)."""
     return (point["dataset"], point["mean"]) if "dataset" in point else None

@@ -20,7 +20,8 @@ _FOLDER = Path(__file__).resolve().parents[1] / "studies"
 
 
 def exhibits_by_name(study_id: str) -> dict[str, Exhibit]:
-    """Return the exhibits of a study by name: every ``Exhibit`` of its modules."""
+    """Return the exhibits of a study by name: every ``Exhibit`` of its modules, and of
+    their tuples."""
     return {name: exhibit for name, (_, exhibit) in _exhibits(study_id).items()}
 
 
@@ -36,7 +37,8 @@ def _exhibits(study_id: str) -> dict[str, tuple[str, Exhibit]]:
     values = [
         (module, value)
         for module in modules_of([study_id])
-        for value in vars(importlib.import_module(module)).values()
+        for values in vars(importlib.import_module(module)).values()
+        for value in (values if isinstance(values, tuple) else (values,))
     ]
     pairs = {value.name: (module, value) for module, value in values if isinstance(value, Exhibit)}
     return dict(sorted(pairs.items()))

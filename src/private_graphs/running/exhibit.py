@@ -1,6 +1,7 @@
 """Exhibits: a table or figure is a value over a tidy frame; one function draws all of a kind.
 
-Modules of ``studies/<study>`` define them as ``NAME = Exhibit(...)``; no list elsewhere names one.
+Modules of ``studies/<study>`` define them as ``NAME = Exhibit(...)``, or several
+of a kind as a tuple; no list elsewhere names one.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -89,6 +89,12 @@ class Context:
         """Pass progress on, if there is a callback."""
         if self.progress is not None:
             self.progress(done, total)
+
+    def in_turn(self, requests: Sequence[Request]) -> Iterator[Request]:
+        """Yield the requests, and pass on after each that it was answered."""
+        for done, request in enumerate(requests, 1):
+            yield request
+            self.report(done, len(requests))
 
     def after(self, done: int, total: int) -> Context:
         """Return the context of a part of the work: ``done`` of ``total`` came before it."""

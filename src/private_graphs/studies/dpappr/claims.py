@@ -29,7 +29,7 @@ from private_graphs.report.claims import (
 )
 from private_graphs.report.results import Results
 from private_graphs.studies.dpappr.points import ROWS
-from private_graphs.studies.dpappr.sampled_rows import edges_left
+from private_graphs.studies.dpappr.tables import edges_left
 
 GAUSSIAN, CHOSEN, VALUES = ROWS
 _LEVEL = 0.05
@@ -74,18 +74,18 @@ def _mean(series: Iterable[pd.Series]) -> pd.Series:
     return pd.concat(parts, axis=1).mean(axis=1, skipna=False) if parts else pd.Series(dtype=float)
 
 
-def _over_panels(runs: Results, difference: Callable[..., pd.Series]) -> pd.Series:
-    """Return the mean by seed, over all panels, of a difference (K, training ε, rows' ε)."""
-    return _mean(difference(*panel) for panel in _budgets(runs))
+def _gap(runs: Results, one: tuple[str, int], base: tuple[str, int]) -> pd.Series:
+    """Return the mean by seed, over all panels, of the difference of two points: each a method,
+    and the number of its budget."""
+    return _mean(
+        _at(runs, one[0], top, training, rows[one[1]])
+        - _at(runs, base[0], top, training, rows[base[1]])
+        for top, training, rows in _budgets(runs)
+    )
 
 
 def _rise(runs: Results, method: str) -> pd.Series:
-    return _over_panels(
-        runs,
-        lambda top, training, rows: (
-            _at(runs, method, top, training, rows[-1]) - _at(runs, method, top, training, rows[0])
-        ),
-    )
+    return _gap(runs, (method, -1), (method, 0))
 
 
 def rise(runs: Results) -> Parts:
@@ -94,24 +94,15 @@ def rise(runs: Results) -> Parts:
     return [*up, *(growth - _rise(runs, CHOSEN) for growth in up)]
 
 
-def _gap(runs: Results, one: str, base: str, index: int) -> pd.Series:
-    return _over_panels(
-        runs,
-        lambda top, training, rows: (
-            _at(runs, one, top, training, rows[index]) - _at(runs, base, top, training, rows[index])
-        ),
-    )
-
-
 def small_budgets(runs: Results) -> Parts:
     """Claim 2."""
     pairs = ((CHOSEN, GAUSSIAN), (CHOSEN, VALUES), (VALUES, GAUSSIAN))
-    return [_gap(runs, *pair, 0) for pair in pairs]
+    return [_gap(runs, (one, 0), (base, 0)) for one, base in pairs]
 
 
 def large_budgets(runs: Results) -> Parts:
     """Claim 3."""
-    return [_gap(runs, GAUSSIAN, base, -1) for base in (CHOSEN, VALUES)]
+    return [_gap(runs, (GAUSSIAN, -1), (base, -1)) for base in (CHOSEN, VALUES)]
 
 
 def above_dpsgd(runs: Results) -> Parts:
@@ -186,16 +177,18 @@ def classes_separate(runs: Results) -> Parts:
         return []
     return [
         _mean(
-            _scores(runs, group, method, "silhouette", top=top, epsilon=budgets[-1])
-            - _scores(runs, group, method, "silhouette", top=top, epsilon=budgets[0])
+            _ends(runs, group, method, "epsilon", budgets[0], budgets[-1], "silhouette", top=top)
             for top in _values(runs, group, "top")
         )
         for method in (GAUSSIAN, VALUES)
     ]
 
 
-def _ends(runs: Results, group: str, method: str, name: str, low: float, high: float) -> pd.Series:
-    lower, upper = (_scores(runs, group, method, **{name: end}) for end in (low, high))
+def _ends(
+    runs: Results, group: str, method: str, name: str, low: float, high: float,
+    value: str = "test_accuracy", **at: float,
+) -> pd.Series:  # fmt: skip
+    lower, upper = (_scores(runs, group, method, value, **at, **{name: end}) for end in (low, high))
     return upper - lower
 
 
@@ -327,8 +320,7 @@ def most_on_pubmed(results: Results, case: Place) -> Measured | None:
 
 def noise_of_batch(results: Results, case: Place) -> Measured | None:
     """Exponent of the growth of noise with the batch size, from smallest to largest batch."""
-    rows = results.runs[results.runs["method"] == GAUSSIAN]
-    rows = rows[(rows["group"] == "appr_batches") & rows["noise_multiplier"].notna()]
+    rows = results.at(method=GAUSSIAN, group="appr_batches").dropna(subset=["noise_multiplier"])
     noise = rows.groupby("batch")["noise_multiplier"].first() if len(rows) else rows
     if len(noise) < 2:
         return None
@@ -358,7 +350,7 @@ def amplification(results: Results, case: Place) -> Measured | None:
 
 def small_delta(results: Results, case: Place) -> Measured | None:
     """δ of the published rows times the number of training nodes."""
-    rows = results.runs[results.runs["group"] == "appr_budgets"].dropna(subset=["delta"])
+    rows = results.at(group="appr_budgets").dropna(subset=["delta"])
     if rows.empty:
         return None
     statement = results.statement(rows["statement_id"].iloc[0])
@@ -367,7 +359,7 @@ def small_delta(results: Results, case: Place) -> Measured | None:
 
 def edges_per_node(results: Results, case: Place) -> Measured | None:
     """Edges of the sample divided by its nodes."""
-    rows = results.runs[results.runs["group"] == "appr_budgets"]
+    rows = results.at(group="appr_budgets")
     if "edges_left" not in rows or rows["edges_left"].isna().all():
         return None
     sizes = edges_left(rows)

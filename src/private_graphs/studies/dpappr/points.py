@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.report.claims import Measured, interval
+from private_graphs.report.columns import lookup, plain
 from private_graphs.report.words import guarantee, missing, number, privacy_notes, score
 from private_graphs.running.exhibit import Block, Cell, Chart, Column, Table
 
@@ -27,17 +28,12 @@ SAMPLE_NOTE = (
 )
 
 
-def points(results: Any, value: str = "test_accuracy") -> pd.DataFrame:
+def points(results: Any, value: str = "test_accuracy", **also: str) -> pd.DataFrame:
     """Return a row per dataset, job, known labels and ε, with ``title`` and all settings."""
-    names = [name for name in SETTINGS if name in results.rows]
     by = ["dataset", "features", "group", "method", "scenario", "protocol", "job", "epsilon",
-          "validation_labels", *names]  # fmt: skip
-    frame = results.points(by, score=value)
-    titles = [title_of(results, row) for row in frame.to_dict("records")]
-    for name in SETTINGS:
-        if name not in frame:
-            frame[name] = None
-    return frame.assign(title=titles)
+          "validation_labels", *SETTINGS]  # fmt: skip
+    frame = results.points(by, value, **also)
+    return frame.assign(title=[title_of(results, row) for row in frame.to_dict("records")])
 
 
 def title_of(results: Any, row: Mapping[str, Any]) -> str:
@@ -51,14 +47,10 @@ def title_of(results: Any, row: Mapping[str, Any]) -> str:
 
 def beside(frame: pd.DataFrame, rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Return ``frame`` with columns for the mean of each title in ``rows``, joined on ``names``."""
+    points = frame.to_dict("records")
     for title, part in rows.groupby("title"):
-        means = part.set_index(list(names))["mean"]
-        keys = pd.MultiIndex.from_frame(frame[list(names)])
-        if len(names) == 1:
-            keys = pd.Index(frame[names[0]])
-        frame = frame.assign(
-            **{f"at {title}": means[~means.index.duplicated()].reindex(keys).array}
-        )
+        at = lookup(part.drop_duplicates(names), names)
+        frame[f"at {title}"] = [(at(row) or {}).get("mean", math.nan) for row in points]
     return frame
 
 
@@ -69,6 +61,12 @@ def references(frame: pd.DataFrame) -> dict[str, str]:
         for name in frame
         if name.startswith("at ") and frame[name].notna().any()
     }
+
+
+def chart(title: str, frame: pd.DataFrame, x: str, x_label: str, **fields: Any) -> Chart:
+    """Return accuracies against ``x`` by title, with all references of the frame."""
+    shared = {"line": "title", "y_label": "test accuracy", "references": references(frame)}
+    return Chart(title, frame, x=x, x_label=x_label, **shared | fields)
 
 
 def majority(results: Any, frame: pd.DataFrame) -> pd.DataFrame:
@@ -94,9 +92,7 @@ def numbers(results: Any, title: str, frame: pd.DataFrame, extra: Sequence[Colum
     if any(map(truncated, frame.to_dict("records"))):
         used.append(Column("R", lambda row: number(row["others"] if truncated(row) else None)))
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("protocol", lambda row: row["protocol"]),
-        Column("rows", lambda row: row["title"]),
+        *plain("dataset", "protocol", {"rows": "title"}),
         *used,
         *extra,
         Column("ε", lambda row: number(row["epsilon"])),
@@ -143,11 +139,8 @@ def swept(results: Any, title: str, x: str, x_label: str, log_x: bool = False) -
         drawn = beside(drawn, fixed, ["dataset", "protocol"])
     drawn = majority(results, drawn).sort_values(["dataset", "protocol", "title", "x"])
     facets = drawn.assign(facet=drawn["dataset"].map(results.title_of))
-    chart = Chart(
-        title, facets, x="x", line="title", row="facet", column="protocol",
-        references=references(drawn), x_label=x_label, y_label="test accuracy", log_x=log_x,
-    )  # fmt: skip
-    return [chart, numbers(results, title, drawn)]
+    picture = chart(title, facets, "x", x_label, row="facet", column="protocol", log_x=log_x)
+    return [picture, numbers(results, title, drawn)]
 
 
 def _x(row: Mapping[str, Any], name: str) -> float:

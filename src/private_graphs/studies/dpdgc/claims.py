@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -49,13 +50,7 @@ NO_NOISE = "As released the adjacency is read without noise that counts."
 
 def accuracies(results: Results, group: str, method: str, **where: Any) -> pd.Series:
     """Return test accuracy in percent by seed."""
-    rows = results.runs
-    same = (rows["study"] == "dpdgc") & (rows["group"] == group) & (rows["method"] == method)
-    for name, value in where.items():
-        if name not in rows:
-            return pd.Series(dtype=float)
-        same &= rows[name] == value
-    return 100 * rows[same].set_index("seed")["test_accuracy"]
+    return 100 * results.scores(study="dpdgc", group=group, method=method, **where)
 
 
 def above(level: str, rival: str, results: Results, case: Place) -> Measured | None:
@@ -72,16 +67,14 @@ def above(level: str, rival: str, results: Results, case: Place) -> Measured | N
 def below_perceptron(results: Results, case: Place) -> Measured | None:
     """Accuracy of the perceptron by DP-SGD minus DPDGC's, in points."""
     scores, rivals = (accuracies(results, GROUPS["node"], name) for name in ("dpdgc", "mlp_steps"))
-    return interval((rivals - scores).dropna())
+    return interval(rivals - scores)
 
 
 def more_neighbours(results: Results, case: Place) -> Measured | None:
     """Smallest of the differences N_1 - N_5, N_5 - N_25, N_25 - node, in points."""
     steps = [accuracies(results, GROUPS["n1"], "dpdgc", neighbours=k) for k in (1, 5, 25)]
     steps.append(accuracies(results, GROUPS["node"], "dpdgc"))
-    if any(step.empty for step in steps):
-        return None
-    return lowest([(a - b).dropna() for a, b in zip(steps, steps[1:], strict=False)])
+    return lowest([one - next_one for one, next_one in pairwise(steps)])
 
 
 def accuracy(level: str, results: Results, case: Place) -> Measured | None:
@@ -95,9 +88,8 @@ def epsilon_of(level: str, results: Results, case: Place) -> Measured | None:
     Who has the weights sees a friendship move the embedding by ``edge_shift`` standard deviations,
     which is exactly Gaussian.
     """
-    rows = results.runs
-    rows = rows[(rows["group"] == GROUPS[level]) & (rows["method"] == "dpdgc")
-                & (rows["epsilon"] == case.said["epsilon"])]  # fmt: skip
+    at = {"group": GROUPS[level], "method": "dpdgc", "epsilon": case.said["epsilon"]}
+    rows = results.at(**at)
     if rows.empty:
         return None
     statement, shift = results.statement(rows["statement_id"].iloc[0]), rows["edge_shift"].min()

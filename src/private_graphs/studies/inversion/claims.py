@@ -47,7 +47,7 @@ _FACES94, _FACES94_DELTA = 153, 1e-2
 
 def _rows_of(results: Results, method: str, **where: Any) -> pd.DataFrame:
     """Return the rows of a method with all columns that rules read, even if nothing was run."""
-    rows = results.runs[results.mask(method=method, **where)]
+    rows = results.at(method=method, **where)
     rows = rows[~rows["group"].isin(_APART)]
     return rows.reindex(columns=[*dict.fromkeys([*rows, *_READ])])
 
@@ -200,7 +200,7 @@ def _by_pairs(
 
 def more_parts(results: Results, case: Place, group: str, column: str) -> Measured | None:
     """Spearman's correlation of the number of parts and a column, by seed."""
-    rows = results.runs[results.mask(group=group)]
+    rows = results.at(group=group)
     return None if rows.empty else _by_seed(rows, "parts", column)
 
 

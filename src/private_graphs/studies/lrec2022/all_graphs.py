@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
+from private_graphs.report.columns import plain
 from private_graphs.report.words import missing, number, printed, score, tone
 from private_graphs.running.exhibit import Block, Cell, Chart, Column, Exhibit, Table
-from private_graphs.studies.lrec2022.gcns import printed_gcns, trained_gcns
-from private_graphs.studies.lrec2022.proved import proved_points
+from private_graphs.studies.lrec2022.points import printed_gcns, proved_points, trained_gcns
 
 EPSILON = 1.0
 METHODS = {
@@ -116,8 +116,7 @@ def _chart(frame: pd.DataFrame) -> Chart:
 
 def _table(frame: pd.DataFrame) -> Table:
     columns = [
-        Column("graph", lambda row: row["graph"]),
-        Column("protects", lambda row: row["protects"]),
+        *plain("graph", "protects"),
         Column("printed", _printed),
         Column("proved", _proved),
         Column("by", lambda row: row["title"]),

@@ -7,6 +7,7 @@ from typing import Any
 
 from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.methods import all_methods
+from private_graphs.report.columns import arranged, plain
 from private_graphs.report.words import bound, budget, missing, number
 from private_graphs.running.exhibit import Cell, Column, Exhibit, Table
 
@@ -42,15 +43,13 @@ def build(results: Any) -> list[Table]:
     """Return one row per audit."""
     rows = results.audits.assign(
         attacked=[attacked(row, results) for row in results.audits.to_dict("records")],
-        of_protocol=results.audits["protocol"].map(list(PROTOCOLS).index),
-        of_method=results.audits["method"].map([*all_methods()].index).where(
-            results.audits["visits"].isna(), -1
-        ),
-    ).sort_values(["epsilon", "of_protocol", "of_method", "scenario", "splits", "job"])  # fmt: skip
-    frame = rows.dropna(axis=1, how="all").drop(columns=["of_protocol", "of_method", "source"])
+        training=results.audits["visits"].isna(),
+    )  # fmt: skip
+    by = ["epsilon", "protocol", "training", "method", "scenario", "splits", "job"]
+    rows = arranged(rows, by, protocol=PROTOCOLS, method=all_methods())
+    frame = rows.dropna(axis=1, how="all").drop(columns=["training", "source"])
     columns = [
-        Column("protocol", lambda row: row["protocol"]),
-        Column("training", lambda row: row["attacked"]),
+        *plain("protocol", {"training": "attacked"}),
         Column("noise", lambda row: f"{row['noise_multiplier']:.4g}"),
         Column("ε claimed", lambda row: number(row["epsilon"])),
         Column("ε proved", proved),

@@ -10,6 +10,7 @@ import pandas as pd
 
 from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.report import words
+from private_graphs.report.columns import arranged, plain
 from private_graphs.report.results import Results
 from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Heatmap, Table
 
@@ -59,11 +60,8 @@ def shares(results: Results) -> pd.DataFrame:
                 "std": matrix[:, true, predicted].std(ddof=1) if len(matrix) > 1 else np.nan,
                 "same_class": common, "statement_id": group["statement_id"].iloc[0],
             })  # fmt: skip
-    frame = pd.DataFrame(records)
-    rank = frame["protocol"].map(list(PROTOCOLS).index)
-    frame = frame.assign(rank=rank, dp=frame["epsilon"] < math.inf)
-    order = ["dataset", "features", "rank", "dp", "true", "predicted"]
-    return frame.sort_values(order, ignore_index=True).drop(columns=["rank", "dp"])
+    by = [*PLACE, "true", "predicted"]
+    return arranged(pd.DataFrame(records), by, protocol=PROTOCOLS, epsilon=EPSILONS)
 
 
 def pairs(matrix: pd.DataFrame) -> list[str]:
@@ -92,8 +90,7 @@ def build(results: Results) -> list[Block]:
         point = points.merge(pd.DataFrame([row])).to_dict("records")[0]
         lines.append(point | {"pairs": pairs(matrix), "same_class": matrix["same_class"].iloc[0]})
     columns = [
-        Column("dataset", lambda row: row["dataset"]),
-        Column("protocol", lambda row: row["protocol"]),
+        *plain("dataset", "protocol"),
         Column("ε", lambda row: words.number(row["epsilon"])),
         Column("F1", words.score),
         Column("same class", lambda row: f"{row['same_class']:.0f} %"),

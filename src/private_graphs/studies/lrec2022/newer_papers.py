@@ -6,9 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from private_graphs.report.words import enumeration, missing, number, printed, score
+from private_graphs.report.columns import plain
+from private_graphs.report.words import enumeration, missing, number, printed, score_of
 from private_graphs.running.exhibit import Block, Cell, Column, Exhibit, Table
-from private_graphs.studies.lrec2022.gcns import score_cell
+from private_graphs.studies.lrec2022.points import score_cell
 
 PRINTED = ["paper", "model", "relation", "delta", "split", "place", "printed", "spread", "proves"]
 PAPER = ["paper", "relation", "split", "place"]
@@ -132,7 +133,7 @@ def _table(frame: pd.DataFrame) -> Table:
         head = {"panel": panel, "paper": f"Ours: {OURS[unit][0]}", "proves": Cell()}
         rows = part.to_dict("records")
         for name, words in (("draws", "all draws"), ("alone", "texts alone")):
-            lines.append(head | {row["epsilon"]: _mean(row, name) for row in rows}
+            lines.append(head | {row["epsilon"]: score_of(row, name) for row in rows}
                          | {"method": words})  # fmt: skip
         same = {row["epsilon"]: score_cell(row) for row in rows if not missing(row["statement_id"])}
         lines += [head | same | {"method": "split of DPDGC"}] if same else []
@@ -153,8 +154,7 @@ def _table(frame: pd.DataFrame) -> Table:
     lines.sort(key=lambda line: order.index((line["panel"], line["paper"])))
     columns = [
         Column("paper", lambda row: row["paper"], above=True),
-        Column("panel", lambda row: row["panel"]),
-        Column("method", lambda row: row["method"]),
+        *plain("panel", "method"),
         Column("its code proves", lambda row: row["proves"], under=True),
         *(Column(f"ε = {number(at)}", lambda row, at=at: Cell() if missing(row[at]) else row[at],
                  sparse=True)
@@ -167,10 +167,6 @@ def _printed(row: dict[str, Any]) -> Cell:
     cell = printed(row["printed"])
     around = "" if missing(row["spread"]) else f" ± {row['spread']:.3f}"
     return Cell(f"{cell.text}{around}", tone=cell.tone)
-
-
-def _mean(row: dict[str, Any], name: str) -> Cell:
-    return score({"mean": row[name], "std": row[f"{name}_std"]})
 
 
 EXHIBIT = Exhibit(

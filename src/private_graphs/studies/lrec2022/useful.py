@@ -11,6 +11,7 @@ import pandas as pd
 
 from private_graphs.core.errors import counted
 from private_graphs.datasets.protocols import PROTOCOLS
+from private_graphs.report.columns import beside, plain
 from private_graphs.report.words import (
     POOLED_WITH,
     bound,
@@ -23,13 +24,14 @@ from private_graphs.report.words import (
     score,
 )
 from private_graphs.running import exhibit
-from private_graphs.studies.lrec2022.gcns import across, printed_gcns, trained_gcns
-from private_graphs.studies.lrec2022.proved import (
+from private_graphs.studies.lrec2022.points import (
     chosen,
     compose,
     of_statement,
+    printed_gcns,
     proved_points,
     public_row,
+    trained_gcns,
     verdict,
 )
 from private_graphs.tasks.tasks import SCENARIOS
@@ -282,14 +284,9 @@ covers all ``runs_compared`` among which the row was chosen, at ``delta_all_runs
 
 def _table(frame: pd.DataFrame) -> exhibit.Table:
     """Return the numbers: a row per source, columns by ε."""
-    columns = [
-        exhibit.Column(name, lambda row, name=name: row[name]) for name in ("dataset", "source")
-    ]
-    for epsilon in EPSILONS:
-        for head, show in SHOWN.items():
-            at = across(frame, LINE, "asked", show)
-            below = head in ("to published", "public data")
-            columns.append(exhibit.Column(head, at(epsilon), f"ε = {number(epsilon)}", under=below))
+    under, words = ("to published", "public data"), "ε = {:g}".format
+    columns = plain("dataset", "source")
+    columns += beside(frame, LINE, "asked", EPSILONS, SHOWN, under, words)
     title = "Test micro-F1: mean ± standard deviation over the draws, and what is proved"
     used = [name for name in WHERE if (frame["scenario"] == name).any()]
     scenarios = (f"{WHERE[name]}: {SCENARIOS[name].title}." for name in used)

@@ -35,15 +35,19 @@ LAST = 400
 
 def budgets(results: Results, groups: Sequence[str] = ("plus", "students")) -> list[float]:
     """Return the budgets of the students of some run groups, in ascending order."""
-    runs = results.runs
-    private = runs.loc[runs["group"].isin(groups), "epsilon"]
-    return sorted(value for value in private.unique() if math.isfinite(value))
+    private = results.scores("epsilon", group=tuple(groups)).unique()
+    return sorted(value for value in private if math.isfinite(value))
 
 
 def scores(results: Results, framework: str, epsilon: float, **where: Any) -> pd.Series:
     """Return accuracies in percent by seed of a framework at a budget."""
     at = {"group": STUDENTS, "framework": framework, "epsilon": epsilon, **MAIN, **where}
     return 100 * results.scores(**at)
+
+
+def gains(results: Results, epsilon: float, base: str = "pate", **where: Any) -> pd.Series:
+    """Return accuracies of PATE++ at a budget minus those of another framework, by seed."""
+    return scores(results, "pate_plus_plus", epsilon, **where) - scores(results, base, epsilon)
 
 
 def gain(index: int, framework: str = "pate_plus_plus", base: str = "pate"):
@@ -62,7 +66,7 @@ def gain(index: int, framework: str = "pate_plus_plus", base: str = "pate"):
 def best(results: Results, _: Place) -> Measured | None:
     """Smallest paired difference of PATE++ to another framework, over the budgets."""
     return lowest([
-        scores(results, "pate_plus_plus", epsilon) - scores(results, rival, epsilon)
+        gains(results, epsilon, rival)
         for epsilon in budgets(results)
         for rival in ("pate", "pate_coteaching", "pate_plus")
     ])  # fmt: skip
@@ -73,9 +77,7 @@ def gain_order(results: Results, _: Place) -> Measured | None:
     known = budgets(results)
     if len(known) < 2:
         return None
-    small, large = (
-        scores(results, "pate_plus_plus", eps) - scores(results, "pate", eps) for eps in known
-    )
+    small, large = (gains(results, epsilon) for epsilon in known)
     return interval(small - large)
 
 
@@ -110,10 +112,7 @@ def removal_best(results: Results, _: Place) -> Measured | None:
 def svhn_gain(results: Results, _: Place) -> Measured | None:
     """Paired difference of PATE++ and PATE on SVHN at the smaller budget, in points."""
     known = budgets(results, SVHN)
-    if not known:
-        return None
-    accuracy = scores(results, "pate_plus_plus", known[0], tau=SVHN_TAU)
-    return interval(accuracy - scores(results, "pate", known[0]))
+    return interval(gains(results, known[0], tau=SVHN_TAU)) if known else None
 
 
 def svhn_plus_below(results: Results, _: Place) -> Measured | None:
@@ -159,11 +158,8 @@ def few_disagree(results: Results, _: Place) -> Measured | None:
 
 def wrong_share(results: Results, _: Place) -> Measured | None:
     """Share of wrong labels among disagreements of the last epochs, minus that among all labels."""
-    runs = results.runs[results.runs["method"] == "pate_student"]
-    if runs.empty:
-        return None
-    runs = runs[(runs["framework"] == "pate_plus") & (runs["beta"] == MAIN["beta"])]
-    runs = runs[(runs["group"] == "plus") & (runs["epsilon"] == runs["epsilon"].min())]
+    runs = results.at(group="plus", framework="pate_plus", beta=MAIN["beta"])
+    runs = runs[runs["epsilon"] == runs["epsilon"].min()]
     gaps = []
     for row in runs.to_dict("records"):
         last = pd.DataFrame(json.loads(row["curve"])).iloc[-10:]
@@ -195,7 +191,7 @@ def label_noise(group: str) -> Callable[[Results, Place], Measured | None]:
     """Return the rule of the share of wrong labels at the smaller budget, in percent."""
 
     def measure(results: Results, _: Place) -> Measured | None:
-        runs = results.runs[results.runs["group"] == group]
+        runs = results.at(group=group)
         runs = runs[runs["epsilon"] == runs["epsilon"].min()]
         return interval(100 * (1 - runs["label_accuracy"])) if len(runs) else None
 

@@ -6,7 +6,7 @@ from functools import partial
 
 from private_graphs.report.results import Results
 from private_graphs.running.exhibit import Block, Exhibit
-from private_graphs.studies.lrec2022 import curves, hard
+from private_graphs.studies.lrec2022.figures import curves, hard_exhibits
 from private_graphs.studies.preprint2021.table2 import UNTUNED_NOTE, printed_points
 
 FIGURE1 = Exhibit(
@@ -14,7 +14,7 @@ FIGURE1 = Exhibit(
     "Without DP, by share of the training nodes",
     groups=("lrec2022.A",),
     build=partial(
-        curves.build, figure="figure1", group="A", x="train_fraction", private=False,
+        curves, figure="figure1", group="A", x="train_fraction", private=False,
         printed=printed_points,
     ),
     meaning="How much training data does a graph convolutional network need when nothing is "
@@ -26,7 +26,7 @@ def _figure2(results: Results) -> list[Block]:
     """Return the figure: SGD of the second version's experiment B, and untuned Adam."""
     rows = results.rows
     tuned = (rows["group"] == "B") & (rows["optimizer"] == "adam")
-    blocks = curves.build(
+    blocks = curves(
         results.with_rows(rows[~tuned]), "figure2", "B,untuned", "train_fraction", True,
         printed_points,
     )  # fmt: skip
@@ -41,18 +41,4 @@ FIGURE2 = Exhibit(
     meaning="Does more training data help under DP, with an untuned learning rate?",
 )
 
-FIGURE3 = Exhibit(
-    "figure3",
-    "Hard cases, by share of the training nodes",
-    groups=("lrec2022.A",),
-    build=partial(hard.build, figure="figure3", group="A", x="train_fraction"),
-    meaning="Do the same test nodes stay wrong when SGD has fewer training nodes?",
-)
-
-FIGURE4 = Exhibit(
-    "figure4",
-    "Hard cases under DP, by ε",
-    groups=("lrec2022.A", "lrec2022.B"),
-    build=partial(hard.build, figure="figure4", group="B", x="epsilon"),
-    meaning="Do the test nodes that SGD gets wrong without DP stay wrong under it?",
-)
+HARD_CASES = hard_exhibits(("figure3", "figure4"), "lrec2022.")

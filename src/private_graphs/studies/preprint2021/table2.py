@@ -8,7 +8,7 @@ import pandas as pd
 
 from private_graphs.report.results import Results
 from private_graphs.running.exhibit import Block, Exhibit
-from private_graphs.studies.lrec2022.table1 import places, score_table
+from private_graphs.studies.lrec2022.scores import places, score_table
 
 UNTUNED_NOTE = (
     "Under DP Adam trains at its learning rate without DP, .01, as in the first version of the "

@@ -129,22 +129,16 @@ def printed_above_gap(results: Results, case: Place) -> Measured | None:
 
     Both were read off a picture: the tolerance is that of both together.
     """
-    printed = results.published("figure2")
-    keys = ["level", "dataset", "epsilon"]
-    progap, gap = (
-        printed[printed["method"] == name].set_index(keys)["accuracy_percent"]
-        for name in ("progap", "gap")
+    figure = results.published("figure2").pivot_table(
+        "accuracy_percent", ["level", "dataset", "epsilon"], "method"
     )
-    return exact(float((progap - gap).dropna().min()), 2 * READ_OFF)
+    return exact(float((figure["progap"] - figure["gap"]).min()), 2 * READ_OFF)
 
 
 def by_depth(level: str, one: int, base: int, results: Results, case: Place) -> pd.Series:
     """Return the accuracy with ``one`` sums minus that with another number, in points by seed."""
-    points = [
-        accuracies(results, HOPS[level], "progap", epsilon=case.said["epsilon"], hops=hops)
-        for hops in (one, base)
-    ]
-    return (points[0] - points[1]).dropna()
+    at = partial(accuracies, results, HOPS[level], "progap", epsilon=case.said["epsilon"])
+    return at(hops=one) - at(hops=base)
 
 
 def deeper(level: str, one: int, base: int, results: Results, case: Place) -> Measured | None:
@@ -155,12 +149,12 @@ def deeper(level: str, one: int, base: int, results: Results, case: Place) -> Me
 def diminishing(results: Results, case: Place) -> Measured | None:
     """Gain from the second sum minus the gain from the fifth."""
     second, fifth = (by_depth("edge", hops, hops - 1, results, case) for hops in (2, 5))
-    return interval((second - fifth).dropna())
+    return interval(second - fifth)
 
 
 def ahead(level: str, results: Results, case: Place) -> Measured | None:
     """Training minus validation accuracy after the last epoch, in points, over the runs."""
-    rows = results.runs[results.mask(group=EPOCHS[level])]
+    rows = results.at(group=EPOCHS[level])
     sides = (results.artifacts(rows, f"{side}_accuracy") for side in ("training", "validation"))
     gaps = [100 * (t[-1] - v[-1]) for t, v in zip(*sides, strict=True) if t is not None]
     return interval(gaps)
@@ -259,18 +253,15 @@ def both_directions(results: Results, case: Place) -> Measured | None:
 def features_without_noise(results: Results, case: Place) -> Measured | None:
     """Printed accuracy of the perceptron minus the same under DP, in points, at its smallest."""
     printed = published_rows(results.study)
-    printed = printed[printed["group"] == "table2"]
-    without, under = (
-        printed[printed["method"] == name].set_index("dataset")["accuracy_percent"]
-        for name in ("mlp", "dp_mlp")
-    )
-    return exact(float((without - under).min()))
+    table = printed[printed["group"] == "table2"].set_index("dataset")
+    scores = dict(iter(table.groupby("method")["accuracy_percent"]))
+    return exact(float((scores["mlp"] - scores["dp_mlp"]).min()))
 
 
 def longer_training(results: Results, case: Place) -> Measured | None:
     """Accuracy of the perceptron after 500 steps minus that after 100, in points."""
     long, short = (accuracies(results, "friendships", "mlp", epochs=n) for n in (500, 100))
-    return interval((long - short).dropna())
+    return interval(long - short)
 
 
 def missing_years(results: Results, case: Place) -> Measured | None:

@@ -242,12 +242,10 @@ class Side:
     def of(cls, data: ApprData, mask: np.ndarray) -> Side:
         """Induce the graph of the nodes of ``mask``, with self-loops."""
         from private_graphs.graphs.pagerank import with_loops
+        from private_graphs.graphs.sample import induced_subgraph
 
-        nodes = np.flatnonzero(mask)
-        positions = np.full(len(mask), -1)
-        positions[nodes] = np.arange(len(nodes))
-        ends = positions[data.task.graph.edge_index]
-        walk = with_loops(ends[:, (ends >= 0).all(axis=0)], len(nodes))
+        nodes, edges = np.flatnonzero(mask), data.task.graph.edge_index
+        walk = with_loops(induced_subgraph(edges[0], edges[1], mask), len(nodes))
         mean = scipy.sparse.diags(1 / np.maximum(walk.sum(axis=1).A1, 1)) @ walk
         scored = np.flatnonzero(data.task.graph.labels[nodes] >= 0)
         return cls(data.features[nodes], scipy.sparse.csr_matrix(mean), scored)
@@ -599,9 +597,10 @@ def run(
     return outcomes
 
 
-def _method(name: str, title: str, kind: Kind, summary: str) -> Method:
-    return Method(
-        name,
+# Exact rows, hidden by the noise of the steps; without DP they are the source's VANILLA.
+METHODS = tuple(
+    Method(
+        f"appr_{name}",
         title,
         partial(run, kind),
         ("nodes",),
@@ -613,44 +612,18 @@ def _method(name: str, title: str, kind: Kind, summary: str) -> Method:
         prepares="features are used as they are, unless the settings say unit_rows",
         summary=summary,
     )
-
-
-METHODS = (
-    _method(
-        "appr_gaussian",
-        "GM",
-        "gaussian",
-        "DP-APPR: Gaussian noise on every entry of a row of PageRank; the largest are kept.",
-    ),
-    _method(
-        "appr_chosen",
-        "EM-v0",
-        "chosen",
-        "DP-APPR: the exponential mechanism chooses entries of a row; all weigh the same.",
-    ),
-    _method(
-        "appr_chosen_values",
-        "EM-v1",
-        "chosen_values",
-        "DP-APPR: the exponential mechanism chooses entries of a row; their values get noise.",
-    ),
-    _method(
-        "appr_features",
-        "FEATURES",
-        "one_hot",
-        "Baseline: the same network on each node’s own features; no edge is read.",
-    ),
-    _method(
-        "appr_random",
-        "RANDOM",
-        "random",
-        "Baseline: the same network with random neighbours; no edge is read.",
-    ),
-    # Exact rows, hidden by the noise of the steps; without DP it is the source's VANILLA.
-    _method(
-        "appr_exact",
-        "DPSGD",
-        "exact",
-        "The same network on exact rows of PageRank, which noise in training has to hide.",
-    ),
-)
+    for name, title, kind, summary in (
+        ("gaussian", "GM", "gaussian",
+         "DP-APPR: Gaussian noise on every entry of a row of PageRank; the largest are kept."),
+        ("chosen", "EM-v0", "chosen",
+         "DP-APPR: the exponential mechanism chooses entries of a row; all weigh the same."),
+        ("chosen_values", "EM-v1", "chosen_values",
+         "DP-APPR: the exponential mechanism chooses entries of a row; their values get noise."),
+        ("features", "FEATURES", "one_hot",
+         "Baseline: the same network on each node’s own features; no edge is read."),
+        ("random", "RANDOM", "random",
+         "Baseline: the same network with random neighbours; no edge is read."),
+        ("exact", "DPSGD", "exact",
+         "The same network on exact rows of PageRank, which noise in training has to hide."),
+    )
+)  # fmt: skip

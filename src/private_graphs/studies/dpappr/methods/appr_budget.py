@@ -14,8 +14,7 @@ from typing import Literal
 
 from scipy.optimize import brentq
 
-from private_graphs.datasets import views
-from private_graphs.datasets.protocols import Protocol
+from private_graphs.datasets.protocols import Protocol, by_name
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.events import Event, SecretSample
 from private_graphs.privacy.queries import (
@@ -61,52 +60,46 @@ class ApprProtocol(Protocol):
     members."""
 
 
-PROTOCOLS: dict[str, ApprProtocol] = {
-    protocol.name: protocol
-    for protocol in (
-        ApprProtocol(
-            name="released",
-            summary="what the authors' later code does: batches that never change, sampled nodes "
-            "beyond the roots as one-hot rows, columns normalised, dropout at prediction; test "
-            "nodes are the text's uniform ones, but where METIS is named",
-            data=views.RELEASED,
-            calibration="published",
-            inference="leaks",
-            unrooted="one_hot",
-            columns="normalise",
-            batches="fixed_cycle",
-            dropout=0.1,
-            truncates=False,
-            shows_sample=True,
-        ),
-        ApprProtocol(
-            name="paper",
-            summary="Algorithm 9 as written, with the thesis's accounting; Adam, without which "
-            "nothing is learned at its learning rate",
-            data=views.PAPER,
-            calibration="published",
-            inference="leaks",
-            unrooted="absent",
-            columns="clip",
-            batches="shuffled",
-            dropout=0.0,
-            truncates=False,
-            shows_sample=True,
-        ),
-        ApprProtocol(
-            name="sound",
-            summary="what can be proved: a node stays in few rows, every step reads all roots, the "
-            "secret sample amplifies rows and training together, once",
-            data=views.SOUND,
-            unrooted="absent",
-            columns="clip",
-            batches="full",
-            dropout=0.0,
-            truncates=True,
-            shows_sample=False,
-        ),
-    )
-}
+PROTOCOLS = by_name(
+    ApprProtocol(
+        name="released",
+        summary="what the authors' later code does: batches that never change, sampled nodes "
+        "beyond the roots as one-hot rows, columns normalised, dropout at prediction; test "
+        "nodes are the text's uniform ones, but where METIS is named",
+        calibration="published",
+        inference="leaks",
+        unrooted="one_hot",
+        columns="normalise",
+        batches="fixed_cycle",
+        dropout=0.1,
+        truncates=False,
+        shows_sample=True,
+    ),
+    ApprProtocol(
+        name="paper",
+        summary="Algorithm 9 as written, with the thesis's accounting; Adam, without which "
+        "nothing is learned at its learning rate",
+        calibration="published",
+        inference="leaks",
+        unrooted="absent",
+        columns="clip",
+        batches="shuffled",
+        dropout=0.0,
+        truncates=False,
+        shows_sample=True,
+    ),
+    ApprProtocol(
+        name="sound",
+        summary="what can be proved: a node stays in few rows, every step reads all roots, the "
+        "secret sample amplifies rows and training together, once",
+        unrooted="absent",
+        columns="clip",
+        batches="full",
+        dropout=0.0,
+        truncates=True,
+        shows_sample=False,
+    ),
+)
 
 
 @dataclass(frozen=True)

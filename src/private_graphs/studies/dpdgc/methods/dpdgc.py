@@ -19,8 +19,7 @@ import scipy.sparse
 from pydantic import Field
 
 from private_graphs.core.streams import PublicStreams
-from private_graphs.datasets import views
-from private_graphs.datasets.protocols import Protocol
+from private_graphs.datasets.protocols import Protocol, by_name
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.noisy_sums import (
     VALIDATION_READ,
@@ -94,43 +93,37 @@ class DpdgcProtocol(Protocol):
     """Epoch of the classifier that is kept under ``lists``, where validation nodes are private."""
 
 
-PROTOCOLS: dict[str, DpdgcProtocol] = {
-    protocol.name: protocol
-    for protocol in (
-        DpdgcProtocol(
-            name="released",
-            summary="what the authors' code does: the scaling of the encoder's weights, for which "
-            "the noise is made, changes a copy that is thrown away",
-            data=views.RELEASED,
-            calibration="published",
-            weights="trained",
-            lots="fixed",
-            encoder_epoch="best_validation",
-            epoch_of_lists="best_validation",
-        ),
-        DpdgcProtocol(
-            name="paper",
-            summary="the code with the weights scaled, to norm 1; minibatches by coins, and the "
-            "encoder's last epoch, so that they can be priced. The paper's text was not read",
-            data=views.PAPER,
-            calibration="published",
-            weights="scaled",
-            lots="poisson",
-            encoder_epoch="last",
-            epoch_of_lists="best_validation",
-        ),
-        DpdgcProtocol(
-            name="sound",
-            summary="what can be proved: public random weights, and all noise in one release of "
-            "the embedding; an undirected edge, or a node with the list that it owns",
-            data=views.SOUND,
-            weights="random",
-            lots="poisson",
-            encoder_epoch="last",
-            epoch_of_lists="last",
-        ),
-    )
-}
+PROTOCOLS = by_name(
+    DpdgcProtocol(
+        name="released",
+        summary="what the authors' code does: the scaling of the encoder's weights, for which "
+        "the noise is made, changes a copy that is thrown away",
+        calibration="published",
+        weights="trained",
+        lots="fixed",
+        encoder_epoch="best_validation",
+        epoch_of_lists="best_validation",
+    ),
+    DpdgcProtocol(
+        name="paper",
+        summary="the code with the weights scaled, to norm 1; minibatches by coins, and the "
+        "encoder's last epoch, so that they can be priced. The paper's text was not read",
+        calibration="published",
+        weights="scaled",
+        lots="poisson",
+        encoder_epoch="last",
+        epoch_of_lists="best_validation",
+    ),
+    DpdgcProtocol(
+        name="sound",
+        summary="what can be proved: public random weights, and all noise in one release of "
+        "the embedding; an undirected edge, or a node with the list that it owns",
+        weights="random",
+        lots="poisson",
+        encoder_epoch="last",
+        epoch_of_lists="last",
+    ),
+)
 
 _SUPPOSED = (
     "the noise is made for weights of norm 1e-8, and the weights are not scaled to it: one edge "

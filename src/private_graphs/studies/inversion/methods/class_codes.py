@@ -81,7 +81,7 @@ def run(
         for features in map(book.features, (task.train_pixels, task.validation_pixels))
     )
     outcomes = []
-    for request in requests:
+    for request in context.in_turn(requests):
         rows, labels = rows_of[request.settings.release], task.train_labels
         if request.settings.replaced:
             public = public_of[request.settings.release], task.validation_labels
@@ -91,7 +91,6 @@ def run(
         cells = _released(task, request, book, rows, labels, lane, query)
         classes = nearness[:, cells].argmax(axis=1)
         outcomes.append(Outcome.of(task, classes, measured={"noise_multiplier": _noise(query)}))
-        context.report(len(outcomes), len(requests))
     return outcomes
 
 

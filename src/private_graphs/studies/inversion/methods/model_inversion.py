@@ -15,8 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from private_graphs.core.errors import UserError
-from private_graphs.datasets import views
-from private_graphs.datasets.protocols import Protocol
+from private_graphs.datasets.protocols import Protocol, by_name
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.unit_gradients import TrainedModel, models
 from private_graphs.tasks.image_task import ImageTask
@@ -54,7 +53,9 @@ class InversionSettings(Settings):
     step: float = Field(default=0.05, gt=0)
     penalty: Literal["none", "l1_sum", "l1_mean", "btv"] = "btv"
     weight: float = Field(default=0.001, ge=0)
+    """λ of the penalty."""
     box: bool = True
+    """Whether pixels are ½(tanh w + 1), which keeps them in [0, 1]; otherwise any number."""
     metric: Literal["euclidean", "ssim"] = "ssim"
     parts: int | None = Field(default=None, ge=1)
     """Parts of a class in the attacked model, if the needed group has several; the attack does
@@ -72,14 +73,12 @@ PROTOCOLS = (
     InversionProtocol(
         name="paper",
         summary="distances to private training images, as printed: an evaluation, not private",
-        data=views.PAPER,
         calibration="published",
         compared="training",
     ),
     InversionProtocol(
         name="sound",
         summary="distances to public images of the class that no model has seen",
-        data=views.SOUND,
         compared="held out",
     ),
 )
@@ -155,21 +154,13 @@ def _attacked(
     task: ImageTask, requests: Sequence[Request], attacked: Sequence[TrainedModel], scale: _Scale
 ) -> list[Outcome]:
     """Attack some models as one batch; all requests have equal settings."""
-    from private_graphs.studies.inversion.methods.reconstruct import (
-        InversionAttack,
-        attack,
-        sureness,
-    )
+    from private_graphs.studies.inversion.methods.reconstruct import attack, sureness
 
     settings: InversionSettings = requests[0].settings
     net = attacked[0].net
     parameters = np.stack([model.parameters for model in attacked])
-    chosen = InversionAttack(
-        settings.attack, settings.attack_steps, settings.step, settings.penalty, settings.weight,
-        settings.box,
-    )  # fmt: skip
     public = task.validation_pixels.astype(np.float32) / 255, task.validation_labels
-    pictures = attack(net, parameters, chosen, public)
+    pictures = attack(net, parameters, settings, public)
     sure = sureness(net, parameters, pictures)
     outcomes = []
     for model, images, confidence in zip(attacked, pictures, sure, strict=True):
@@ -280,7 +271,7 @@ METHODS = (
         run,
         ("records", "classes", "subclasses"),
         settings=InversionSettings,
-        protocols={protocol.name: protocol for protocol in PROTOCOLS},
+        protocols=by_name(*PROTOCOLS),
         data="images",
         memory=picture_memory,
         stated=stated,

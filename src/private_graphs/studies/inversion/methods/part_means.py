@@ -66,7 +66,7 @@ def run(
         for parts in {request.settings.parts for request in requests}
     }
     outcomes = []
-    for request in requests:
+    for request in context.in_turn(requests):
         chosen = {"norm": bound, "rank": rows.shape[1]}
         fields = stated(task, request, context, chosen)
         sums, events = sums_of[request.settings.parts], fields["events"]
@@ -85,7 +85,6 @@ def run(
                 measured={"noise_multiplier": sum(e.noise_std / bound for e in events)},
             )
         )
-        context.report(len(outcomes), len(requests))
     return outcomes
 
 

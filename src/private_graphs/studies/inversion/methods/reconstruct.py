@@ -9,13 +9,14 @@ attacked as one batch, and nothing is random.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.fft import irfft2, rfft2
 from scipy.special import log_softmax, softmax
 
 if TYPE_CHECKING:
+    from private_graphs.studies.inversion.methods.model_inversion import InversionSettings
     from private_graphs.training.picture_nets import PictureNet
 
 _ENOUGH = 0.01
@@ -27,20 +28,6 @@ _REACH, _DECAY = 2, 0.9
 """p and α of the bilateral total variation."""
 _CONTRAST = 2.0
 """Contrast of a picture of the attack with a prior, in units of the public pictures' contrast."""
-
-
-@dataclass(frozen=True)
-class InversionAttack:
-    """Kind of attack, and its parameters."""
-
-    kind: Literal["original", "enhanced", "prior"]
-    steps: int
-    step: float
-    penalty: Literal["none", "l1_sum", "l1_mean", "btv"] = "none"
-    weight: float = 0.0
-    """λ of the penalty."""
-    box: bool = True
-    """Whether pixels are ½(tanh w + 1), which keeps them in [0, 1]; otherwise any number."""
 
 
 def variation(
@@ -100,7 +87,7 @@ def surprise(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def attack(
     net: PictureNet,
     parameters: np.ndarray,
-    chosen: InversionAttack,
+    settings: InversionSettings,
     public: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> np.ndarray:
     """Return (R, K, h, w) float32 pictures in [0, 1]: of every class by each of R models.
@@ -108,23 +95,23 @@ def attack(
     ``parameters`` (R, P). ``public`` are (n, d) pictures and (n,) labels, which ``prior`` needs.
     """
     flat = np.ascontiguousarray(parameters, np.float32)
-    if chosen.kind == "original":
-        pictures = _original(net, flat, chosen)
-    elif chosen.kind == "enhanced":
-        pictures = _enhanced(net, flat, chosen)
+    if settings.attack == "original":
+        pictures = _original(net, flat, settings)
+    elif settings.attack == "enhanced":
+        pictures = _enhanced(net, flat, settings)
     else:
-        pictures = _prior(net, flat, chosen, public)
+        pictures = _prior(net, flat, settings, public)
     shape = (len(parameters), net.n_classes, net.height, net.width)
     return pictures.clip(0, 1).reshape(shape)
 
 
-def _original(net: PictureNet, parameters: np.ndarray, chosen: InversionAttack) -> np.ndarray:
+def _original(net: PictureNet, parameters: np.ndarray, settings: InversionSettings) -> np.ndarray:
     """Gradient descent on 1 - p from a black picture; returns the best picture of each descent."""
     pictures = np.zeros((len(parameters), net.n_classes, net.pixels), np.float32)
     best, least = pictures.copy(), np.full(pictures.shape[:2], np.inf, np.float32)
     earlier = np.full((_PATIENCE, *pictures.shape[:2]), np.inf, np.float32)
     stopped = np.zeros(pictures.shape[:2], dtype=bool)
-    for step in range(chosen.steps):
+    for step in range(settings.attack_steps):
         at = np.flatnonzero(~stopped.all(axis=1))
         if not len(at):
             break
@@ -135,7 +122,7 @@ def _original(net: PictureNet, parameters: np.ndarray, chosen: InversionAttack) 
         slot = step % _PATIENCE
         stopped[at] |= (least[at] <= _ENOUGH) | (cost >= earlier[slot, at])
         earlier[slot, at] = cost
-        moved = (pictures[at] - np.float32(chosen.step) * gradient).clip(0, 1)
+        moved = (pictures[at] - np.float32(settings.step) * gradient).clip(0, 1)
         pictures[at] = np.where(stopped[at][..., None], pictures[at], moved)
     return best
 
@@ -161,30 +148,30 @@ class UncorrectedAdam:
         return -self.step * self.mean / np.sqrt(self.square + _TAU)
 
 
-def _enhanced(net: PictureNet, parameters: np.ndarray, chosen: InversionAttack) -> np.ndarray:
+def _enhanced(net: PictureNet, parameters: np.ndarray, settings: InversionSettings) -> np.ndarray:
     """Adam on 1 - p + λ penalty; the gradient is by w, through the box."""
     variables = np.zeros((len(parameters), net.n_classes, net.pixels), np.float32)
-    if not chosen.box:
+    if not settings.box:
         variables += 0.5
-    adam = UncorrectedAdam.of(variables, chosen.step)
-    for _ in range(chosen.steps):
-        pictures = (np.tanh(variables) + 1) / 2 if chosen.box else variables
+    adam = UncorrectedAdam.of(variables, settings.step)
+    for _ in range(settings.attack_steps):
+        pictures = (np.tanh(variables) + 1) / 2 if settings.box else variables
         _, gradient = net.pulled(parameters, pictures, doubt)
-        if chosen.penalty != "none":
+        if settings.penalty != "none":
             gradient = (
                 gradient
-                + chosen.weight * penalty(chosen.penalty, pictures, net.height, net.width)[1]
+                + settings.weight * penalty(settings.penalty, pictures, net.height, net.width)[1]
             )
-        if chosen.box:
+        if settings.box:
             gradient = gradient * 2 * pictures * (1 - pictures)  # derivative of the box
         variables += adam.move(gradient)
-    return (np.tanh(variables) + 1) / 2 if chosen.box else variables
+    return (np.tanh(variables) + 1) / 2 if settings.box else variables
 
 
 def _prior(
     net: PictureNet,
     parameters: np.ndarray,
-    chosen: InversionAttack,
+    settings: InversionSettings,
     public: tuple[np.ndarray, np.ndarray],
 ) -> np.ndarray:
     """Adam on -log p + λ‖z‖² / 2, where a picture is a public mean plus smooth detail.
@@ -214,11 +201,11 @@ def _prior(
         return irfft2(fourier * spectrum, shape).reshape(z.shape)
 
     variables = np.zeros((len(parameters), net.n_classes, net.pixels), np.float32)
-    adam = UncorrectedAdam.of(variables, chosen.step)
-    for _ in range(chosen.steps):
+    adam = UncorrectedAdam.of(variables, settings.step)
+    for _ in range(settings.attack_steps):
         pictures = mean + shaped(variables)
         _, gradient = net.pulled(parameters, pictures, surprise)
-        variables += adam.move(shaped(gradient) + chosen.weight * variables)
+        variables += adam.move(shaped(gradient) + settings.weight * variables)
     detail = shaped(variables)
     spread = detail.std(-1, keepdims=True)
     return mean + _CONTRAST * contrast[:, None] * detail / np.where(spread > 0, spread, 1)

@@ -11,8 +11,7 @@ import numpy as np
 
 from private_graphs.core.errors import UserError
 from private_graphs.datasets.image_dataset import ParsedImages
-from private_graphs.datasets.photographs import split
-from private_graphs.datasets.spec import DatasetSpec, GraphSize
+from private_graphs.datasets.photographs import people_spec, split
 from private_graphs.datasets.views import DataView
 
 _PEOPLE, _PHOTOGRAPHS, _WIDTH, _HEIGHT = 40, 10, 92, 112
@@ -48,17 +47,7 @@ def read_faces(folder: Path, view: DataView) -> ParsedImages:
     return split(halved.astype(np.uint8), view, _COPIES)
 
 
-_PIXELS = _WIDTH * _HEIGHT // 4
-_IMAGES = _PEOPLE * _PHOTOGRAPHS
+_SHAPE = (_PEOPLE, _PHOTOGRAPHS, _HEIGHT // 2, _WIDTH // 2)
 DATASETS = (
-    DatasetSpec(
-        "att-faces",
-        "AT&T (ORL) faces, 40 people",
-        "att-faces",
-        tuple(f"person {person}" for person in range(1, _PEOPLE + 1)),
-        GraphSize(_IMAGES, 0, _IMAGES * _PIXELS, _PIXELS, _PEOPLE, 320),
-        views=("released", "paper", "sound"),
-        data="images",
-        read=read_faces,
-    ),
+    people_spec("att-faces", "AT&T (ORL) faces, 40 people", "att-faces", _SHAPE, read=read_faces),
 )

@@ -14,8 +14,7 @@ import numpy as np
 from private_graphs.core.files import atomic_path
 from private_graphs.datasets.idx import idx_bytes, read_idx
 from private_graphs.datasets.image_dataset import ParsedImages
-from private_graphs.datasets.photographs import split
-from private_graphs.datasets.spec import DatasetSpec, GraphSize
+from private_graphs.datasets.photographs import people_spec, split
 from private_graphs.datasets.views import DataView
 
 _SEED = 20215
@@ -79,27 +78,11 @@ def write_faces(raw_dir: Path) -> list[Path]:
 def read(folder: Path, view: DataView) -> ParsedImages:
     """Read the photographs of a folder; those of a person are adjacent."""
     images = read_idx(folder / _NAME, 3)
-    return split(images.reshape(_PEOPLE, _PHOTOGRAPHS, _HEIGHT, _WIDTH), view, _COPIES)
+    return split(images.reshape(_SHAPE), view, _COPIES)
 
 
+_SHAPE = (_PEOPLE, _PHOTOGRAPHS, _HEIGHT, _WIDTH)
 DATASETS = (
-    DatasetSpec(
-        "faces",
-        "Synthetic faces of twelve people",
-        "faces",
-        tuple(f"person {person}" for person in range(1, _PEOPLE + 1)),
-        GraphSize(
-            _PEOPLE * _PHOTOGRAPHS,
-            0,
-            _PEOPLE * _PHOTOGRAPHS * _HEIGHT * _WIDTH,
-            _HEIGHT * _WIDTH,
-            _PEOPLE,
-            288,
-        ),
-        synthetic=True,
-        views=("released", "paper", "sound"),
-        data="images",
-        read=read,
-        write=write_faces,
-    ),
-)
+    people_spec("faces", "Synthetic faces of twelve people", "faces", _SHAPE, synthetic=True,
+                read=read, write=write_faces),
+)  # fmt: skip

@@ -15,8 +15,7 @@ import numpy as np
 
 from private_graphs.core.errors import UserError
 from private_graphs.datasets.image_dataset import ParsedImages
-from private_graphs.datasets.photographs import split
-from private_graphs.datasets.spec import DatasetSpec, GraphSize
+from private_graphs.datasets.photographs import people_spec, split
 from private_graphs.datasets.views import DataView
 from private_graphs.datasets.zipped import opened, readable
 
@@ -90,17 +89,7 @@ def _photograph(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path) -
     return read_photograph(archive.read(member), where)
 
 
-_PIXELS = _SMALL_WIDTH * _SMALL_HEIGHT
-_IMAGES = _PEOPLE * _PHOTOGRAPHS
+_SHAPE = (_PEOPLE, _PHOTOGRAPHS, _SMALL_HEIGHT, _SMALL_WIDTH)
 DATASETS = (
-    DatasetSpec(
-        "faces94",
-        "Faces94, 153 people",
-        "faces94/faces94.zip",
-        tuple(f"person {person}" for person in range(1, _PEOPLE + 1)),
-        GraphSize(_IMAGES, 0, _IMAGES * _PIXELS, _PIXELS, _PEOPLE, _PEOPLE * 16),
-        views=("released", "paper", "sound"),
-        data="images",
-        read=read_faces,
-    ),
+    people_spec("faces94", "Faces94, 153 people", "faces94/faces94.zip", _SHAPE, read=read_faces),
 )

@@ -17,8 +17,7 @@ import numpy as np
 from pydantic import Field
 
 from private_graphs.core.errors import UsageError
-from private_graphs.datasets import views
-from private_graphs.datasets.protocols import Protocol
+from private_graphs.datasets.protocols import Protocol, by_name
 from private_graphs.mechanisms.door import Door
 from private_graphs.privacy.assumptions import HIDDEN_MASKS
 from private_graphs.privacy.calibration import refuse_large_delta
@@ -77,7 +76,6 @@ RELEASED = MlpProtocol(
         "what the authors' code does: noise on the mean gradient of a shuffled lot, not clipped; "
         "it stops early on test images"
     ),
-    data=views.RELEASED,
     calibration="published",
     clipping="none",
     lots="shuffled",
@@ -99,7 +97,6 @@ _PROTOCOLS = (
     MlpProtocol(
         name="paper",
         summary="what the paper's text says: clipped records in shuffled lots",
-        data=views.PAPER,
         calibration="published",
         clipping="per_record",
         lots="shuffled",
@@ -109,7 +106,6 @@ _PROTOCOLS = (
     MlpProtocol(
         name="sound",
         summary="what can be proved: clipped records, each in a lot by a coin of its own",
-        data=views.SOUND,
         clipping="per_record",
         lots="poisson",
         hidden_layers=1,
@@ -303,7 +299,7 @@ METHODS = (
         run,
         ("records",),
         settings=MlpRecordsSettings,
-        protocols={protocol.name: protocol for protocol in _PROTOCOLS},
+        protocols=by_name(*_PROTOCOLS),
         data="images",
         noise_is_given=True,
         prepares="pixels are divided by 255",

@@ -19,8 +19,7 @@ import numpy as np
 from pydantic import Field
 
 from private_graphs.core.errors import UserError
-from private_graphs.datasets import views
-from private_graphs.datasets.protocols import Protocol
+from private_graphs.datasets.protocols import Protocol, by_name
 from private_graphs.mechanisms.door import Door
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.calibration import refuse_large_delta
@@ -31,7 +30,7 @@ from private_graphs.tasks import method
 from private_graphs.tasks.image_task import ImageTask
 
 if TYPE_CHECKING:
-    from private_graphs.training.students import Pool, Training
+    from private_graphs.training.students import Pool, Student, Training
 
 NetworkName = Literal["softmax", "mlp", "small", "deep"]
 
@@ -68,25 +67,20 @@ class PateProtocol(Protocol):
     Gaussian DP."""
 
 
-PROTOCOLS = {
-    protocol.name: protocol
-    for protocol in (
-        PateProtocol(
-            name="paper",
-            summary="what the thesis says, with the accounting of its Proposition 2; what it "
-            "leaves open (threshold, noise of checks, number of queries) is fixed in advance",
-            data=views.PAPER,
-            calibration="published",
-            accountant="theorem",
-        ),
-        PateProtocol(
-            name="sound",
-            summary="what can be proved: exact Gaussian DP of all checks and answers at their caps",
-            data=views.SOUND,
-            accountant="proved",
-        ),
-    )
-}
+PROTOCOLS = by_name(
+    PateProtocol(
+        name="paper",
+        summary="what the thesis says, with the accounting of its Proposition 2; what it "
+        "leaves open (threshold, noise of checks, number of queries) is fixed in advance",
+        calibration="published",
+        accountant="theorem",
+    ),
+    PateProtocol(
+        name="sound",
+        summary="what can be proved: exact Gaussian DP of all checks and answers at their caps",
+        accountant="proved",
+    ),
+)
 UNKNOWN = -2
 """Stands for a true label that is not public."""
 DIAGNOSTIC_NOISE = 40.0
@@ -299,12 +293,40 @@ def pool_of(task: ImageTask, labels: np.ndarray, device: str) -> Pool:
     )
 
 
-def training_of(settings: PateSettings, **options: Any) -> Training:
+def training_of(settings: Any, **options: Any) -> Training:
     """Return the training settings of a student."""
     from private_graphs.training.students import Training
 
     return Training(
         settings.network, settings.epochs, settings.batch, settings.learning_rate, **options
+    )
+
+
+def classified(
+    task: ImageTask, settings: Any, labels: np.ndarray, generator: np.random.Generator,
+    context: method.Context, **fields: Any,
+) -> method.Outcome:  # fmt: skip
+    """Answer by a classifier of the public images with these (V,) labels, without a generator."""
+    from private_graphs.training.students import train_supervised
+
+    pool = pool_of(task, labels, context.device)
+    student = train_supervised(training_of(settings), pool, task.shape, task.n_classes, generator)
+    return outcome_of(task, student, pool, context, **fields)
+
+
+def outcome_of(
+    task: ImageTask, student: Student, pool: Pool, context: method.Context, **fields: Any
+) -> method.Outcome:
+    """Return what a student answers on the test images, the public ones and those asked for."""
+    from private_graphs.training.image_nets import images_of
+
+    images = partial(images_of, shape=task.shape, device=context.device)
+    targets = context.asked
+    return method.Outcome(
+        test_predictions=student.classes(images(task.test_pixels)),
+        validation_predictions=student.classes(pool.images),
+        logits=None if targets is None else student.logits(images(targets)),
+        **fields,
     )
 
 
@@ -321,11 +343,8 @@ def one_by_one(
     torch.set_num_threads(context.threads)
     if task.protocol.calibration == "proved":
         refuse_large_delta(task.delta, task.n_units)
-    stage, outcomes = TeacherStage(task, context, door), []
-    for request in requests:
-        outcomes.append(answer(stage, request))
-        context.report(len(outcomes), len(requests))
-    return outcomes
+    stage = TeacherStage(task, context, door)
+    return [answer(stage, request) for request in context.in_turn(requests)]
 
 
 def _answer(stage: TeacherStage, request: method.Request) -> method.Outcome:
@@ -334,21 +353,9 @@ def _answer(stage: TeacherStage, request: method.Request) -> method.Outcome:
 
 
 def _release(stage: TeacherStage, request: method.Request) -> method.Outcome:
-    from private_graphs.training.image_nets import images_of
-    from private_graphs.training.students import train_supervised
-
-    task, device = stage.task, stage.context.device
-    labels, start = stage.labels(request), stage.start(request)
-    pool = pool_of(task, labels, device)
-    student = train_supervised(
-        training_of(request.settings), pool, task.shape, task.n_classes,
-        np.random.default_rng(start),
-    )  # fmt: skip
-    targets = stage.context.asked
-    return method.Outcome(
-        test_predictions=student.classes(images_of(task.test_pixels, task.shape, device)),
-        validation_predictions=student.classes(pool.images),
-        logits=None if targets is None else student.logits(images_of(targets, task.shape, device)),
+    task, labels, start = stage.task, stage.labels(request), stage.start(request)
+    return classified(
+        task, request.settings, labels, np.random.default_rng(start), stage.context,
         measured={
             "epochs": request.settings.epochs,
             "noise_multiplier": noise_of(task, request).answer_std,
@@ -361,7 +368,7 @@ def _release(stage: TeacherStage, request: method.Request) -> method.Outcome:
                 json.dumps(_price(task, request)).encode(), np.uint8
             ),
         },
-    )
+    )  # fmt: skip
 
 
 def _plurality(stage: TeacherStage, request: method.Request) -> method.Outcome:

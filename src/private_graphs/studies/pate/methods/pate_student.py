@@ -24,6 +24,7 @@ from private_graphs.studies.pate.methods.pate_labels import (
     TeacherStage,
     noise_of,
     one_by_one,
+    outcome_of,
     pool_of,
     training_of,
 )
@@ -59,10 +60,9 @@ class StudentSettings(PateSettings):
 def _answer(stage: TeacherStage, request: Request) -> Outcome:
     """Train one student."""
     from private_graphs.training import students
-    from private_graphs.training.image_nets import images_of
     from private_graphs.training.selection import cleansed
 
-    task, settings, device = stage.task, request.settings, stage.context.device
+    task, settings = stage.task, request.settings
     framework = {
         "pate": students.Framework(1, False, False),
         "pate_coteaching": students.Framework(2, False, False),
@@ -70,7 +70,7 @@ def _answer(stage: TeacherStage, request: Request) -> Outcome:
         "pate_plus_plus": students.Framework(2, True, True),
     }[settings.framework]
     labels = stage.labels(request)
-    pool = pool_of(task, labels, device)
+    pool = pool_of(task, labels, stage.context.device)
     training = training_of(
         settings, beta=settings.beta, ramp=settings.ramp, alpha=settings.alpha,
         decay=settings.decay, generator=settings.generator,
@@ -99,9 +99,11 @@ def _answer(stage: TeacherStage, request: Request) -> Outcome:
         pool = pool.without(removed)
     student = trained(pool)
     noise = noise_of(task, request)
-    return Outcome(
-        test_predictions=student.classes(images_of(task.test_pixels, task.shape, device)),
-        validation_predictions=student.classes(pool.images),
+    return outcome_of(
+        task,
+        student,
+        pool,
+        stage.context,
         measured={
             "epochs": settings.epochs,
             "noise_multiplier": noise.answer_std if noise else 0.0,

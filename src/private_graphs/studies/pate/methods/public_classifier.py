@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+import numpy as np
 from pydantic import Field
 
 from private_graphs.mechanisms.door import Door
+from private_graphs.studies.pate.methods.pate_labels import classified
+from private_graphs.studies.pate.methods.pate_votes import REFUSED
 from private_graphs.tasks.image_task import ImageTask
 from private_graphs.tasks.method import Context, Method, Outcome, Request, Settings, torch_memory
 
@@ -33,33 +36,17 @@ def run(
     """Train one classifier for every request."""
     import torch
 
-    from private_graphs.training import students
-    from private_graphs.training.image_nets import images_of
-
     torch.set_num_threads(context.threads)
     outcomes = []
-    for request in requests:
+    for request in context.in_turn(requests):
         settings: ClassifierSettings = request.settings
-        pool = students.Pool(
-            images_of(task.validation_pixels, task.shape, context.device),
-            torch.from_numpy(task.validation_labels).to(context.device),
-            request.known[: settings.answers],
-        )
-        training = students.Training(
-            settings.network, settings.epochs, settings.batch, settings.learning_rate
-        )
-        student = students.train_supervised(
-            training, pool, task.shape, task.n_classes, request.streams.generator("start")
-        )
-        test = images_of(task.test_pixels, task.shape, context.device)
-        outcomes.append(
-            Outcome(
-                test_predictions=student.classes(test),
-                validation_predictions=student.classes(pool.images),
-                measured={"epochs": settings.epochs, "labels": len(pool.labelled)},
-            )
-        )
-        context.report(len(outcomes), len(requests))
+        known = request.known[: settings.answers]
+        labels = np.full(len(task.validation_labels), REFUSED)
+        labels[known] = task.validation_labels[known]
+        outcomes.append(classified(
+            task, settings, labels, request.streams.generator("start"), context,
+            measured={"epochs": settings.epochs, "labels": len(known)},
+        ))  # fmt: skip
     return outcomes
 
 

@@ -19,8 +19,7 @@ import numpy as np
 import scipy.sparse
 from pydantic import Field
 
-from private_graphs.datasets import views
-from private_graphs.datasets.protocols import Protocol
+from private_graphs.datasets.protocols import Protocol, by_name
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import noisy_sums
 from private_graphs.privacy.events import Event, Unnoised
@@ -28,7 +27,7 @@ from private_graphs.privacy.queries import GaussianQuery, PoissonSums
 from private_graphs.privacy.query_calibration import renyi_scale, scale_noise
 from private_graphs.privacy.renyi import occurrence_epsilon
 from private_graphs.studies.progap.methods.edge_rand import Sage
-from private_graphs.tasks.method import Context, Method, Outcome, PrintedEpsilon, Request
+from private_graphs.tasks.method import Context, Outcome, PrintedEpsilon, Request
 from private_graphs.tasks.tasks import NodeTask
 
 if TYPE_CHECKING:
@@ -72,47 +71,41 @@ class DpGnnProtocol(Protocol):
     without noise."""
 
 
-PROTOCOLS = {
-    protocol.name: protocol
-    for protocol in (
-        DpGnnProtocol(
-            name="released",
-            summary="what the authors' code does: rows of a batch's subgraph are clipped and not "
-            "its roots, and lists that bound what a node sends are read the other way round",
-            data=views.RELEASED,
-            calibration="published",
-            inference="leaks",
-            reads="own_list",
-            clips="rows",
-            lots="whole",
-            answers="edges",
-            epoch="best_validation",
-        ),
-        DpGnnProtocol(
-            name="paper",
-            summary="what the paper's text says: batches drawn anew for every step, each node in "
-            "at most D + 1 training rows",
-            data=views.PAPER,
-            calibration="published",
-            inference="leaks",
-            reads="received",
-            clips="roots",
-            lots="fixed",
-            answers="edges",
-            epoch="best_validation",
-        ),
-        DpGnnProtocol(
-            name="sound",
-            summary="what can be proved: a node with the list that it owns, moved to other rows",
-            data=views.SOUND,
-            reads="received",
-            clips="roots",
-            lots="poisson",
-            answers="noisy_sum",
-            epoch="last",
-        ),
-    )
-}
+PROTOCOLS = by_name(
+    DpGnnProtocol(
+        name="released",
+        summary="what the authors' code does: rows of a batch's subgraph are clipped and not "
+        "its roots, and lists that bound what a node sends are read the other way round",
+        calibration="published",
+        inference="leaks",
+        reads="own_list",
+        clips="rows",
+        lots="whole",
+        answers="edges",
+        epoch="best_validation",
+    ),
+    DpGnnProtocol(
+        name="paper",
+        summary="what the paper's text says: batches drawn anew for every step, each node in "
+        "at most D + 1 training rows",
+        calibration="published",
+        inference="leaks",
+        reads="received",
+        clips="roots",
+        lots="fixed",
+        answers="edges",
+        epoch="best_validation",
+    ),
+    DpGnnProtocol(
+        name="sound",
+        summary="what can be proved: a node with the list that it owns, moved to other rows",
+        reads="received",
+        clips="roots",
+        lots="poisson",
+        answers="noisy_sum",
+        epoch="last",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -395,16 +388,14 @@ def _train(data: noisy_sums.SumsData, requests: Sequence[Request], door: Door) -
 
 
 METHODS = (
-    Method(
+    noisy_sums.sums_method(
         "dp_gnn",
         "DP-GNN",
-        partial(noisy_sums.answer_alike, _train),
+        _train,
         ("lists",),
         settings=DpGnnSettings,
         protocols=PROTOCOLS,
-        prepares="features are used as they are",
         stated=stated,
-        memory=noisy_sums.memory,
         summary="DP-SGD on a one-layer graph network, whose examples are nodes with "
         "their neighbours.",
     ),

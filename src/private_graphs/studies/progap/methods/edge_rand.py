@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -27,15 +26,15 @@ from private_graphs.methods.noisy_sums import (
     SumsData,
     SumsProtocol,
     SumsSettings,
-    answer_alike,
     layer,
     memory,
     norms,
     started,
+    sums_method,
 )
 from private_graphs.privacy.events import Event
 from private_graphs.privacy.queries import PureQuery
-from private_graphs.tasks.method import Context, Method, Outcome, PrintedEpsilon, Request
+from private_graphs.tasks.method import Context, Outcome, PrintedEpsilon, Request
 from private_graphs.tasks.tasks import NodeTask
 
 if TYPE_CHECKING:
@@ -289,15 +288,14 @@ def _train(data: SumsData, requests: Sequence[Request], door: Door) -> list[Outc
 
 
 METHODS = (
-    Method(
+    sums_method(
         "edge_rand",
         "EdgeRand",
-        partial(answer_alike, _train),
+        _train,
         ("links",),
         settings=SageSettings,
         protocols=PROTOCOLS,
         named=("hops",),
-        prepares="features are used as they are",
         stated=stated,
         memory=_memory,
         summary="Randomised response on every edge, then GraphSAGE on the noisy graph.",

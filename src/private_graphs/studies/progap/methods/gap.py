@@ -16,20 +16,18 @@ import numpy as np
 
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods.noisy_sums import (
-    PROTOCOLS,
     WIDTH,
     SumsData,
     SumsSettings,
-    answer_alike,
     budget_of,
     layer,
-    memory,
     norms,
     planned,
     started,
     stated_by,
+    sums_method,
 )
-from private_graphs.tasks.method import Method, Outcome, Request
+from private_graphs.tasks.method import Outcome, Request
 
 if TYPE_CHECKING:
     from private_graphs.training import stacks
@@ -122,17 +120,14 @@ def _train(data: SumsData, requests: Sequence[Request], door: Door) -> list[Outc
 
 
 METHODS = (
-    Method(
+    sums_method(
         "gap",
         "GAP",
-        partial(answer_alike, _train),
+        _train,
         ("links", "lists"),
         settings=SumsSettings,
-        protocols=PROTOCOLS,
         named=("hops",),
-        prepares="features are used as they are",
         stated=stated_by(_budget),
-        memory=memory,
         summary="Noisy sums over neighbours, hop by hop, and a classifier on all of them.",
     ),
 )

@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from private_graphs.methods.noisy_sums import PROTOCOLS, answer_alike, memory, stated_by
-from private_graphs.studies.progap.methods.progap import (
-    PREPARES,
-    MlpSettings,
-    planned_budget,
-    train,
-)
-from private_graphs.tasks.method import Method
+from private_graphs.methods.noisy_sums import stated_by, sums_method
+from private_graphs.studies.progap.methods.progap import MlpSettings, planned_budget, train
 
 METHODS = (
-    Method(
+    sums_method(
         "mlp",
         "MLP",
-        partial(answer_alike, train),
+        train,
         ("links",),
         settings=MlpSettings,
-        protocols=PROTOCOLS,
         reads_private=False,
         named=("epochs",),
-        prepares=PREPARES,
-        memory=memory,
         summary="Baseline: perceptron on features; no edge is read.",
     ),
-    Method(
+    sums_method(
         "mlp_steps",
         "DP-MLP (ProGAP)",
-        partial(answer_alike, train),
+        train,
         ("lists",),
         settings=MlpSettings,
-        protocols=PROTOCOLS,
-        prepares=PREPARES,
         stated=stated_by(planned_budget),
-        memory=memory,
         summary="Baseline: perceptron on features by DP-SGD; no edge is read.",
     ),
 )

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from private_graphs.mechanisms.door import Door
 from private_graphs.methods import noisy_sums
-from private_graphs.tasks.method import Method, Outcome, Request
+from private_graphs.tasks.method import Outcome, Request
 from private_graphs.tasks.tasks import NodeTask
 
 if TYPE_CHECKING:
@@ -142,19 +141,15 @@ def last_base(stage: Stage, stack: stacks.Stack, inputs: stacks.StackInputs) -> 
         return stage.bases(Forward(stack, inputs.view(), training=False))[:, -1].numpy()
 
 
-PREPARES = "features are used as they are"
 METHODS = (
-    Method(
+    noisy_sums.sums_method(
         "progap",
         "ProGAP",
-        partial(noisy_sums.answer_alike, train),
+        train,
         ("links", "lists"),
         settings=ProgapSettings,
-        protocols=noisy_sums.PROTOCOLS,
         named=("hops", "layers"),
-        prepares=PREPARES,
         stated=noisy_sums.stated_by(planned_budget),
-        memory=noisy_sums.memory,
         summary="Training in stages, each on a noisy sum over neighbours of the stage before.",
     ),
 )

@@ -1,9 +1,9 @@
-"""Scores of the proved methods, compared with those of public data alone."""
+"""Points of LREC 2022: GCNs of Table 1, and proved methods beside public data alone."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,52 @@ import pandas as pd
 
 from private_graphs.methods import all_methods
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
-from private_graphs.report.words import SEED_NOTE, features
-from private_graphs.running.exhibit import Column
-from private_graphs.studies.lrec2022.gcns import scored
+from private_graphs.report.words import OPTIMIZERS, SEED_NOTE, features, score, tone
+from private_graphs.running.exhibit import Cell, Column
+from private_graphs.studies.lrec2022.scores import PRINTED_SPLITS
 from private_graphs.tasks.tasks import SCENARIOS
+
+# --- points with further means, and the GCNs of Table 1 for comparison ---
+
+
+def scored(results: Any, groups: str, by: Sequence[str], **means: str) -> pd.DataFrame:
+    """Return the points of run groups, ``A,B``, with further scores by new names."""
+    rows = results.rows
+    return results.with_rows(rows[rows["group"].isin(groups.split(","))]).points(by, **means)
+
+
+def parts_words(count: float) -> str:
+    """Return the words for a number of random parts of the training graph."""
+    return "full graph" if count == 1 else f"{count:g} splits"
+
+
+def score_cell(point: dict[str, Any], note: str = "", decimals: int = 3, times: float = 1) -> Cell:
+    """Format the score of a point with its statement, followed by ``note``."""
+    cell = score(point, decimals, times)
+    return Cell(f"{cell.text}{note}", point["statement_id"], tone(point), cell.accuracy)
+
+
+def printed_gcns(results: Any) -> pd.DataFrame:
+    """Return Table 1's printed values of trainings: ``title``, ``splits`` and ``published``."""
+    rows = results.published("table1")
+    rows = rows[rows["setting"].isin(list(PRINTED_SPLITS))]
+    rows = rows.assign(splits=rows["setting"].map(PRINTED_SPLITS).astype(float), train_fraction=1.0)
+    return _titled(rows.rename(columns={"test_micro_f1": "published"}))
+
+
+def trained_gcns(results: Any) -> pd.DataFrame:
+    """Return our trainings of Table 1: a row per protocol, ε, optimizer and number of splits."""
+    by = ["dataset", "features", "protocol", "epsilon", "optimizer", "splits"]
+    rows = scored(results, "table1", by, validation="validation_micro_f1")
+    return _titled(rows.astype({"epsilon": float}))  # no row: a run without a training
+
+
+def _titled(rows: pd.DataFrame) -> pd.DataFrame:
+    parts = pd.Series(map(parts_words, rows["splits"]), rows.index, dtype="object")
+    return rows.assign(title=rows["optimizer"].map(OPTIMIZERS) + ", " + parts)
+
+
+# --- scores of the proved methods, compared with those of public data alone ---
 
 PLACE = ["dataset", "features", "scenario"]
 """Columns within which methods are compared."""
