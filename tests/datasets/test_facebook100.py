@@ -42,7 +42,7 @@ def test_a_campus_by_hand(tmp_path):
     assert graph.labels.tolist() == [int(years[node] == 2005) for node in raw]
     expected = {(2, 3), (3, 4), (4, 5), (5, 6), (6, 7), (7, 8), (8, 9), (2, 6)}
     assert {tuple(raw[end] for end in edge) for edge in graph.edge_index.T} == expected
-    assert graph.loops_dropped == 1 and graph.one_way_edges == graph.duplicates_dropped == 0
+    assert graph.loops == 1 and graph.one_way == graph.duplicates == 0
     # status is known of all: one column of integers; two values of gender, counted over all rows
     assert graph.features.to_scipy().toarray().tolist() == [
         [1, node % 3 == 1, node % 3 == 2] for node in raw

@@ -43,7 +43,7 @@ def check_hand_graph(graph):
     matrix = features if isinstance(features, np.ndarray) else features.to_scipy().toarray()
     assert matrix.tolist() == [[0, 1.5], [0, 0], [2, 3], [0, 0]] and matrix.dtype == np.float32
     assert graph.edge_index.tolist() == [[0, 0, 1], [1, 2, 3]]
-    assert (graph.loops_dropped, graph.duplicates_dropped) == (1, 1)
+    assert (graph.loops, graph.duplicates) == (1, 1)
     assert graph.labels.tolist() == [0, 1, 2, 1] and graph.n_classes == 3
     masks = np.stack([graph.train_mask, graph.validation_mask, graph.test_mask])
     assert masks.sum(axis=0).tolist() == [1, 1, 1, 1] and masks.sum(axis=1).tolist() == [2, 1, 1]

@@ -66,9 +66,9 @@ def test_the_split_is_drawn_before_classes_and_nodes_without_edges_are_left_out(
     nodes = sorted({end for pair in expected for end in pair})
     assert {tuple(nodes[end] for end in edge) for edge in graph.edge_index.T} == expected
     assert graph.edge_index.shape[1] == len(expected)
-    assert graph.loops_dropped == len(between) - len(straight) > 0
-    assert graph.duplicates_dropped == len(straight) - len(set(straight)) > 0
-    assert graph.one_way_edges == 2 * len(expected) - len(set(straight))
+    assert graph.loops == len(between) - len(straight) > 0
+    assert graph.duplicates == len(straight) - len(set(straight)) > 0
+    assert graph.one_way == 2 * len(expected) - len(set(straight))
     assert graph.n_classes == 2 and np.array_equal(graph.labels, labels[nodes] // 2)
     assert np.array_equal(graph.features, raw["node-feat"][nodes])
     assert graph.features.dtype == np.float32

@@ -77,8 +77,8 @@ def assert_read_right(parsed, data: dict, graph: dict, keep: np.ndarray) -> None
     edges, loops, repeated, one_way = slow_edges(graph, keep)
     assert set(map(tuple, parsed.edge_index.T.tolist())) == edges
     assert parsed.edge_index.shape[1] == len(edges)
-    assert (parsed.loops_dropped, parsed.duplicates_dropped) == (loops, repeated)
-    assert parsed.one_way_edges == one_way
+    assert (parsed.loops, parsed.duplicates) == (loops, repeated)
+    assert parsed.one_way == one_way
     assert parsed.features.dtype == np.float32 and parsed.n_classes == 41
     assert np.array_equal(parsed.features, data["feature"][keep].astype(np.float32))
     assert np.array_equal(parsed.labels, data["label"][keep]) and parsed.labels.dtype == np.int64
@@ -117,7 +117,7 @@ def test_the_largest_classes_have_a_split_of_their_own(tmp_path, monkeypatch):
     number = {node: new for new, node in enumerate(tied)}
     expected = {tuple(number[raw[end]] for end in edge) for edge in edges}
     assert len(tied) < len(raw) and set(map(tuple, parsed.edge_index.T.tolist())) == expected
-    counted = (parsed.loops_dropped, parsed.duplicates_dropped, parsed.one_way_edges)
+    counted = (parsed.loops, parsed.duplicates, parsed.one_way)
     assert counted == (loops, repeated, one_way) and loops and repeated
     assert parsed.n_classes == 2
     assert np.array_equal(parsed.labels, np.searchsorted([3, 40], data["label"][tied]))

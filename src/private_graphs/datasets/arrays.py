@@ -82,6 +82,12 @@ class UndirectedEdges:
     one_way: int
     """Edges present in one direction only."""
 
+    @property
+    def entry_counts(self) -> dict[str, int]:
+        """The counts as fields of a ``dataset.json``."""
+        return {"loops_dropped": self.loops, "duplicates_dropped": self.duplicates,
+                "one_way_edges": self.one_way}  # fmt: skip
+
 
 def distinct(values: np.ndarray) -> np.ndarray:
     """Return the sorted distinct values of (n,) integers.

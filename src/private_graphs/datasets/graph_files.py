@@ -16,7 +16,7 @@ from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.files import sha256_of, write_json
 from private_graphs.core.manifest import MANIFEST
 from private_graphs.datasets.arrays import UndirectedEdges
-from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
+from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
 from private_graphs.datasets.labelled import FILE_MASKS, INFO_FILE, MASKS, RawFile
 from private_graphs.datasets.spec import numbered
 from private_graphs.graphs.split import keyed_split
@@ -54,12 +54,9 @@ def _read_npz(name: str, path: Path, sources: list[RawFile]) -> GraphDataset:
     from private_graphs.datasets.npz import read_npz
 
     parsed = read_npz(path, keyed=False)
-    edges = UndirectedEdges(
-        parsed.edge_index, parsed.loops_dropped, parsed.duplicates_dropped, parsed.one_way_edges
-    )
     masks = {key: getattr(parsed, key) for key in MASKS}
     return users_graph(
-        name, parsed.features, edges, parsed.labels, masks,
+        name, parsed.features, parsed, parsed.labels, masks,
         sources=sources, preprocessing=[*parsed.preprocessing],
     )  # fmt: skip
 
@@ -84,7 +81,6 @@ def users_graph(
     ``features`` (N, F), ``labels`` (N,) integers from 0, -1 for none. ``masks``: three of (N,) bool
     by the names of a dataset's. ``fields``: further fields of ``DatasetInfo``.
     """
-    sparse = isinstance(features, SparseFeatures)
     info = {
         "title": name,
         "licence": "not stated",
@@ -92,24 +88,19 @@ def users_graph(
         "sources": [],
         "public_facts": [
             "the number of nodes and the names of the classes",
-            *(["the vocabulary (columns of the features)"] if sparse else []),
+            *(
+                ["the vocabulary (columns of the features)"]
+                if isinstance(features, SparseFeatures)
+                else []
+            ),
             "the train, validation and test masks",
             "all validation and test nodes with their features, labels and mutual edges",
         ],
     } | fields
-    return GraphDataset(
-        features=features,
-        edge_index=edges.edge_index,
-        labels=labels.astype(np.int64),
-        **masks,
-        info=DatasetInfo(
-            name=name, synthetic=False, classes=list(numbered(int(labels.max()) + 1)), units="node",
-            feature_kind="sparse" if sparse else "dense", n_nodes=len(labels),
-            n_edges=edges.edge_index.shape[1],
-            n_features=features.n_columns if sparse else features.shape[1],
-            loops_dropped=edges.loops, duplicates_dropped=edges.duplicates,
-            one_way_edges=edges.one_way, **info,
-        ),
+    return GraphDataset.of(
+        features, {"edge_index": edges.edge_index, "labels": labels, **masks},
+        name=name, synthetic=False, classes=list(numbered(int(labels.max()) + 1)),
+        **edges.entry_counts, **info,
     )  # fmt: skip
 
 

@@ -79,6 +79,7 @@ class LabelledDataset:
 
     tensors_file: ClassVar[str]
     """Name of the file that holds the arrays."""
+    info_file: ClassVar[str] = INFO_FILE
 
     @property
     def n_classes(self) -> int:
@@ -95,23 +96,24 @@ class LabelledDataset:
         return {key: getattr(self, key) for key in ("labels", *MASKS)}
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the arrays, then ``dataset.json``, each atomically."""
+        """Write the arrays, then what describes them, each atomically."""
         folder = Path(folder)
         tensors = {key: np.ascontiguousarray(value) for key, value in self.arrays().items()}
         with atomic_path(folder / self.tensors_file) as temporary:
             safetensors.numpy.save_file(tensors, temporary)
-        write_text(folder / INFO_FILE, self.info.model_dump_json(indent=2) + "\n")
+        write_text(folder / self.info_file, self.info.model_dump_json(indent=2) + "\n")
 
 
 def read_stored(
-    folder: str | os.PathLike[str], tensors_file: str, info_type: type[Info]
-) -> tuple[Info, dict[str, np.ndarray]]:
+    folder: str | os.PathLike[str], tensors_file: str, info_type: type[Info],
+    info_file: str = INFO_FILE,
+) -> tuple[Info, dict[str, np.ndarray]]:  # fmt: skip
     """Return ``dataset.json`` and the arrays of a stored dataset.
 
     Raises:
         UserError: names the file, the key, what was found and what was expected.
     """
-    path = Path(folder) / INFO_FILE
+    path = Path(folder) / info_file
     try:
         info = info_type.model_validate_json(path.read_bytes(), strict=True)
         path = Path(folder) / tensors_file

@@ -176,17 +176,14 @@ def read_npz(
         three = keyed_masks(n_nodes, n_validation, n_test)
         masks, preprocessing = dict(zip(MASKS, three, strict=True)), []
     return ParsedGraph(
+        **vars(edges),
         features=(
             SparseFeatures.from_scipy(attributes)
             if scipy.sparse.issparse(attributes)
             else attributes.astype(np.float32)
         ),
-        edge_index=edges.edge_index,
         labels=labels,
         **masks,
         preprocessing=tuple(preprocessing),
         n_classes=n_classes,
-        loops_dropped=edges.loops,
-        duplicates_dropped=edges.duplicates,
-        one_way_edges=edges.one_way,
     )

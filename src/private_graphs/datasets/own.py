@@ -249,9 +249,7 @@ def read_own(spec: OwnGraph, view: DataView) -> TextGraph:
         synthetic=False,
         view=view.name,
         classes=classes,
-        loops_dropped=edges.loops,
-        duplicates_dropped=edges.duplicates,
-        one_way_edges=edges.one_way,
+        **edges.entry_counts,
         counts={
             "edge_rows": edges_table.n_rows,
             "nodes_without_label": int(np.sum(labels < 0)),
@@ -270,8 +268,8 @@ def read_own(spec: OwnGraph, view: DataView) -> TextGraph:
         public_facts=list(PUBLIC_FACTS),
         preprocessing=_preprocessing(spec),
     )
-    masks = (split == 0, split == 1, split == 2)
-    return TextGraph(texts, edges.edge_index, labels, *masks, info)
+    masks = {f"{mask}_mask": split == number for number, mask in enumerate(MASKS)}
+    return TextGraph(texts=texts, edge_index=edges.edge_index, labels=labels, **masks, info=info)
 
 
 def _preprocessing(spec: OwnGraph) -> list[str]:

@@ -89,16 +89,13 @@ def planetoid_graph(
     targets = np.fromiter(chain.from_iterable(lists.values()), dtype=np.int64)
     edges = undirected_edges(sources, targets, n_nodes)
     return ParsedGraph(
+        **vars(edges),
         features=SparseFeatures.from_scipy(
             scipy.sparse.csr_matrix(words, shape=(n_nodes, rows.shape[1]))
         ),
-        edge_index=edges.edge_index,
         labels=labels,
         train_mask=~(validation_mask | test_mask),
         validation_mask=validation_mask,
         test_mask=test_mask,
         n_classes=one_hot.shape[1],
-        loops_dropped=edges.loops,
-        duplicates_dropped=edges.duplicates,
-        one_way_edges=edges.one_way,
     )

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ from tqdm import tqdm
 
 from private_graphs.core.errors import UserError
 from private_graphs.datasets.arrays import UndirectedEdges, undirected_edges
-from private_graphs.datasets.labelled import RawFile
+from private_graphs.datasets.labelled import MASKS
 from private_graphs.datasets.pokec_blocks import FieldBlock, Progress, line_blocks
 from private_graphs.datasets.pokec_format import (
     CLASS_OF,
@@ -328,15 +329,10 @@ def read_pokec(
     view: DataView,
     *,
     name: str,
-    title: str,
-    synthetic: bool,
-    sources: list[RawFile],
-    licence: str,
-    citation: str,
-    public_facts: list[str],
     per_class: int = PER_CLASS,
     max_malformed: float = MAX_MALFORMED,
     progress: Progress | None = None,
+    **fields: Any,
 ) -> TextGraph:
     """Read profiles and friendships (plain or gzip) into a text graph of 2 ``per_class`` nodes.
 
@@ -347,9 +343,10 @@ def read_pokec(
     ``info.counts``. The profiles are read twice, in blocks.
 
     Args:
-        name, title, synthetic, sources, licence, citation, public_facts: copied into ``info``.
         max_malformed: largest share of malformed rows in either file.
         progress: callback as described at :data:`Progress`; by default a bar on standard error.
+        name, fields: fields of ``info`` that do not follow from the files: title, synthetic,
+            sources, licence, citation, public_facts.
 
     Raises:
         UserError: a file is missing, damaged or not the published one; too few candidates.
@@ -379,13 +376,9 @@ def read_pokec(
     edges, edge_counts = _graph_edges(ends, users, view)
     info = TextGraphInfo(
         name=name,
-        title=title,
-        synthetic=synthetic,
         view=view.name,
         classes=list(CLASSES),
-        loops_dropped=edges.loops,
-        duplicates_dropped=edges.duplicates,
-        one_way_edges=edges.one_way,
+        **edges.entry_counts,
         counts={
             "rows": rows.seen + header,
             "rows_taken_as_header": int(header),
@@ -396,10 +389,8 @@ def read_pokec(
             "malformed_edge_rows": edge_rows.malformed,
             **edge_counts,
         },
-        sources=sources,
-        licence=licence,
-        citation=citation,
-        public_facts=public_facts,
         preprocessing=_sentences(view, per_class),
+        **fields,
     )
-    return TextGraph(texts, edges.edge_index, labels, *keyed_user_masks(users), info)
+    masks = dict(zip(MASKS, keyed_user_masks(users), strict=True))
+    return TextGraph(texts=texts, edge_index=edges.edge_index, labels=labels, **masks, info=info)

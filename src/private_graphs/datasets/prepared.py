@@ -67,16 +67,13 @@ def prepared(
     masks = keyed_masks(len(labels), len(labels) // 10, len(labels) * 15 // 100)
     train, validation, test = (mask[tied] for mask in masks)
     return ParsedGraph(
+        **vars(edges) | {"edge_index": number[edges.edge_index]},
         features=features(tied),
-        edge_index=number[edges.edge_index],
         labels=labels[tied],
         train_mask=train,
         validation_mask=validation,
         test_mask=test,
         n_classes=n_classes,
-        loops_dropped=edges.loops,
-        duplicates_dropped=edges.duplicates,
-        one_way_edges=edges.one_way,
         preprocessing=tuple(preprocessing),
     )
 

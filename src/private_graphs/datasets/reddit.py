@@ -68,16 +68,13 @@ def read_reddit(path: Path, view: DataView, fraction: float = TRAIN_FRACTION) ->
     edges = undirected_edges(*entries, n_nodes=len(features))
     kinds = kinds[keep]
     return ParsedGraph(
+        **vars(edges),
         features=features,
-        edge_index=edges.edge_index,
         labels=labels[keep],
         train_mask=kinds == TRAIN,
         validation_mask=kinds == VALIDATION,
         test_mask=kinds == TEST,
         n_classes=N_CLASSES,
-        loops_dropped=edges.loops,
-        duplicates_dropped=edges.duplicates,
-        one_way_edges=edges.one_way,
         node_sample=view.node_sample if fraction < 1 else None,
         preprocessing=_sentences(view, fraction),
     )

@@ -13,14 +13,9 @@ import numpy as np
 
 from private_graphs.core.errors import UsageError, UserError, suggest
 from private_graphs.datasets import labelled
-from private_graphs.datasets.graph_dataset import (
-    DatasetInfo,
-    GraphDataset,
-    ParsedGraph,
-    SparseFeatures,
-)
+from private_graphs.datasets.graph_dataset import GraphDataset, ParsedGraph, SparseFeatures
 from private_graphs.datasets.readers import DATASETS
-from private_graphs.datasets.spec import DatasetSpec, GraphSize
+from private_graphs.datasets.spec import DatasetSpec
 from private_graphs.datasets.views import VIEWS, DataView
 
 if TYPE_CHECKING:
@@ -102,14 +97,8 @@ def _loaded_spec(name: str, folder: Path, time: int) -> DatasetSpec:
     from private_graphs.datasets.graph_files import bound_of
 
     graph = GraphDataset.load(folder)
-    sparse = isinstance(graph.features, SparseFeatures)
-    nonzeros = len(graph.features.values) if sparse else graph.features.size
-    size = GraphSize(
-        graph.n_nodes, graph.n_edges, nonzeros, graph.n_features, graph.n_classes,
-        int(graph.train_mask.sum()),
-    )  # fmt: skip
     return DatasetSpec(
-        name, graph.info.title, "", tuple(graph.info.classes), size,
+        name, graph.info.title, "", tuple(graph.info.classes), graph.size,
         max_edges=bound_of(folder), built=graph,
     )  # fmt: skip
 
@@ -263,18 +252,12 @@ def _dataset(
     fields, arrays = _common(spec, parsed, sources)
     fields["classes"] = fields["classes"][: parsed.n_classes]
     sparse = isinstance(parsed.features, SparseFeatures)
-    info = DatasetInfo(
+    return GraphDataset.of(
+        parsed.features,
+        {"edge_index": parsed.edge_index, **arrays},
         **fields,
-        feature_kind="sparse" if sparse else "dense",
-        units="node",
-        n_nodes=len(parsed.labels),
-        n_edges=parsed.edge_index.shape[1],
-        n_features=parsed.features.n_columns if sparse else parsed.features.shape[1],
-        loops_dropped=parsed.loops_dropped,
-        duplicates_dropped=parsed.duplicates_dropped,
-        one_way_edges=parsed.one_way_edges,
+        **parsed.entry_counts,
         public_facts=_public_facts(words=sparse, node_sample=parsed.node_sample),
         view=view.name if view else None,
         node_sample=parsed.node_sample,
     )
-    return GraphDataset(features=parsed.features, edge_index=parsed.edge_index, **arrays, info=info)
