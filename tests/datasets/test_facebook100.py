@@ -47,7 +47,7 @@ def test_a_campus_by_hand(tmp_path):
     assert graph.features.to_scipy().toarray().tolist() == [
         [1, node % 3 == 1, node % 3 == 2] for node in raw
     ]
-    masks = np.stack(keyed_masks(12, 1, 1))[:, raw]
+    masks = np.stack([*keyed_masks(12, 1, 1).values()])[:, raw]
     assert np.array_equal(
         masks, np.stack([graph.train_mask, graph.validation_mask, graph.test_mask])
     )

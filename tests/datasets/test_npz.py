@@ -115,7 +115,7 @@ def test_a_member_whose_name_is_no_text_is_refused(tmp_path):
 
 
 def test_keyed_masks_are_fixed_for_ever():
-    train, validation, test = keyed_masks(2000)
+    train, validation, test = keyed_masks(2000).values()
     assert (train.sum(), validation.sum(), test.sum()) == (500, 500, 1000)
     assert np.all(train.astype(int) + validation + test == 1)
     assert np.flatnonzero(validation)[:5].tolist() == [5, 9, 11, 12, 19]

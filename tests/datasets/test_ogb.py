@@ -73,7 +73,7 @@ def test_the_split_is_drawn_before_classes_and_nodes_without_edges_are_left_out(
     assert np.array_equal(graph.features, raw["node-feat"][nodes])
     assert graph.features.dtype == np.float32
     masks = (graph.train_mask, graph.validation_mask, graph.test_mask)
-    for mask, whole in zip(masks, keyed_masks(NODES, 30, 45), strict=True):
+    for mask, whole in zip(masks, keyed_masks(NODES, 30, 45).values(), strict=True):
         assert np.array_equal(mask, whole[nodes])
 
 

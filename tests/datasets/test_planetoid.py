@@ -66,5 +66,5 @@ def test_no_pickle_is_run_whose_sha256_is_not_listed(tmp_path, part):
     path = folder / f"ind.synthetic.{part}"
     path.write_bytes(pickle.dumps(Remove(victim)))
     with pytest.raises(UserError, match=f"{path}: found sha256 [0-9a-f]*, expected one that"):
-        read_planetoid(folder, "synthetic")
+        read_planetoid(folder / "synthetic")
     assert victim.exists()

@@ -123,7 +123,7 @@ def test_the_largest_classes_have_a_split_of_their_own(tmp_path, monkeypatch):
     assert np.array_equal(parsed.labels, np.searchsorted([3, 40], data["label"][tied]))
     assert np.array_equal(parsed.features, data["feature"][tied].astype(np.float32))
     masks = (parsed.train_mask, parsed.validation_mask, parsed.test_mask)
-    for mask, whole in zip(masks, keyed_masks(NODES, 40, 60), strict=True):
+    for mask, whole in zip(masks, keyed_masks(NODES, 40, 60).values(), strict=True):
         assert np.array_equal(mask, whole[tied])
     with pytest.raises(UserError, match="0 classes have 10,000 nodes or more"):
         read_reddit_classes(tmp_path / "reddit.zip")

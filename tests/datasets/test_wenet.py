@@ -47,7 +47,7 @@ def test_the_graph_is_that_of_the_file(tmp_path):
     assert np.array_equal(found.features, data.x.numpy()[nodes])
     assert found.labels.tolist() == [node % 4 for node in nodes] and found.n_classes == 4
     masks = (found.train_mask, found.validation_mask, found.test_mask)
-    for mask, whole in zip(masks, keyed_masks(NODES, 4, 6), strict=True):
+    for mask, whole in zip(masks, keyed_masks(NODES, 4, 6).values(), strict=True):
         assert np.array_equal(mask, whole[nodes])
 
 

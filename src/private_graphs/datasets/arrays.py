@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse
 
 from private_graphs.core.errors import UserError
+
+MASKS = ("train_mask", "validation_mask", "test_mask")
 
 
 def checked_csr(
@@ -120,6 +122,46 @@ def undirected_edges(sources: np.ndarray, targets: np.ndarray, n_nodes: int) -> 
         duplicates=len(codes) - len(directed),
         one_way=2 * len(edges) - len(directed),
     )
+
+
+def keyed_order(ids: np.ndarray, key: bytes, digest_size: int = 16) -> np.ndarray:
+    """Return the order of (n,) ids >= 0 by BLAKE2b(id) under a public key; ties by place.
+
+    The place of an id depends on nothing but the ids.
+    """
+    digests = b"".join(
+        hashlib.blake2b(number.to_bytes(8, "little"), key=key, digest_size=digest_size).digest()
+        for number in ids.tolist()
+    )
+    return np.lexsort(np.frombuffer(digests, ">u8").reshape(len(ids), -1).T[::-1])
+
+
+def masks_by_order(order: np.ndarray, n_validation: int, n_test: int) -> dict[str, np.ndarray]:
+    """Return train, validation and test masks (n,) bool of an order: its first members validate,
+    the next test, the others train."""
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    validation, public = place < n_validation, place < n_validation + n_test
+    return dict(zip(MASKS, (~public, validation, public & ~validation), strict=True))
+
+
+def kept_rows(blocks: Iterable[np.ndarray], keep: np.ndarray, width: int, where: str) -> np.ndarray:
+    """Return the rows (kept, width) float32 of a mask (N,) from the consecutive blocks of a matrix
+    of which no more than a block is in memory; UserError for one that is not finite."""
+    rows = np.empty((np.count_nonzero(keep), width), np.float32)
+    begin = end = 0
+    for block in blocks:
+        chosen = block[keep[begin : begin + len(block)]]
+        begin += len(block)
+        with np.errstate(over="ignore"):
+            rows[end : end + len(chosen)] = chosen
+        if not np.all(np.isfinite(rows[end : end + len(chosen)])):
+            raise UserError(
+                f"{where} has values among rows {begin - len(block)} to {begin - 1} that are not "
+                "finite; supply the original file"
+            )
+        end += len(chosen)
+    return rows
 
 
 def fingerprint_of(name: str, arrays: Mapping[str, np.ndarray]) -> str:

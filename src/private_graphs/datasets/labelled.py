@@ -15,11 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import atomic_path, write_text
-from private_graphs.datasets.arrays import fingerprint_of
+from private_graphs.datasets.arrays import MASKS, fingerprint_of
 
 INFO_FILE = "dataset.json"
 IMAGES_FILE = "images.safetensors"
-MASKS = ("train_mask", "validation_mask", "test_mask")
 FILE_MASKS = ("train_mask", "val_mask", "test_mask")
 """Names of the masks in other libraries' files, in the order of ``MASKS``."""
 PUBLIC_SIZES = "the number of nodes, the classes and global statistics"

@@ -6,16 +6,20 @@ Only the keys of the adjacency, the attributes and the labels are touched, with
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse
 
 from private_graphs.core.errors import UserError
-from private_graphs.datasets.arrays import checked_csr, undirected_edges
+from private_graphs.datasets.arrays import (
+    checked_csr,
+    keyed_order,
+    masks_by_order,
+    undirected_edges,
+)
 from private_graphs.datasets.graph_dataset import ParsedGraph, SparseFeatures
-from private_graphs.datasets.labelled import FILE_MASKS, MASKS
+from private_graphs.datasets.labelled import FILE_MASKS
 from private_graphs.datasets.zipped import opened
 
 N_VALIDATION, N_TEST = 500, 1000
@@ -28,7 +32,7 @@ MAX_ARRAY_BYTES = 2**31
 
 def keyed_masks(
     n_nodes: int, n_validation: int = N_VALIDATION, n_test: int = N_TEST
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> dict[str, np.ndarray]:
     """Return train, validation and test masks (n_nodes,) bool by a keyed permutation of node ids.
 
     Ids are ordered by BLAKE2b(id) under :data:`MASK_KEY`: the first ``n_validation`` validate, the
@@ -42,17 +46,7 @@ def keyed_masks(
             f"the graph has {n_nodes} nodes, expected more than the {n_validation} validation "
             f"and {n_test} test nodes together"
         )
-    digests = b"".join(
-        hashlib.blake2b(node.to_bytes(8, "little"), key=MASK_KEY, digest_size=16).digest()
-        for node in range(n_nodes)
-    )
-    halves = np.frombuffer(digests, ">u8").astype(np.uint64).reshape(n_nodes, 2)
-    order = np.lexsort((halves[:, 1], halves[:, 0]))  # ties of digests are broken by number
-    masks = np.zeros((3, n_nodes), dtype=bool)
-    masks[1, order[:n_validation]] = True
-    masks[2, order[n_validation : n_validation + n_test]] = True
-    masks[0] = ~(masks[1] | masks[2])
-    return masks[0], masks[1], masks[2]
+    return masks_by_order(keyed_order(np.arange(n_nodes), MASK_KEY), n_validation, n_test)
 
 
 class _Archive:
@@ -173,8 +167,7 @@ def read_npz(
         masks, sentence = split_masks(given, n_nodes, str(path))
         preprocessing = [sentence]
     else:
-        three = keyed_masks(n_nodes, n_validation, n_test)
-        masks, preprocessing = dict(zip(MASKS, three, strict=True)), []
+        masks, preprocessing = keyed_masks(n_nodes, n_validation, n_test), []
     return ParsedGraph(
         **vars(edges),
         features=(

@@ -17,7 +17,7 @@ import numpy as np
 from tqdm import tqdm
 
 from private_graphs.core.errors import UserError
-from private_graphs.datasets.arrays import UndirectedEdges, undirected_edges
+from private_graphs.datasets.arrays import UndirectedEdges, kept_rows, undirected_edges
 from private_graphs.datasets.graph_dataset import ParsedGraph
 from private_graphs.datasets.prepared import class_sentence, large_classes, prepared
 from private_graphs.datasets.zipped import member, opened, readable
@@ -141,19 +141,8 @@ class _Tables:
 
     def features(self, nodes: np.ndarray, width: int) -> np.ndarray:
         """Return the features (kept, width) float32 of the nodes of a mask (N,)."""
-        features = np.empty((np.count_nonzero(nodes), width), np.float32)
-        begin = end = 0
-        for block in self._rows("node-feat", width, "float32", self.n_nodes):
-            chosen = block[nodes[begin : begin + len(block)]]
-            begin += len(block)
-            if not np.all(np.isfinite(chosen)):
-                raise UserError(
-                    f"{self._where('node-feat')}: has values among rows {begin - len(block)} to "
-                    f"{begin - 1} that are not finite; supply the original file"
-                )
-            features[end : end + len(chosen)] = chosen
-            end += len(chosen)
-        return features
+        blocks = self._rows("node-feat", width, "float32", self.n_nodes)
+        return kept_rows(blocks, nodes, width, f"{self._where('node-feat')}:")
 
     def _check_range(self, table: str, numbers: np.ndarray, bound: int) -> None:
         if numbers.min() < 0 or numbers.max() >= bound:

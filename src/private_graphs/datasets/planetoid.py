@@ -57,9 +57,10 @@ def unpickled(path: Path) -> Any:
         return pickle.loads(content, encoding="latin1")  # noqa: S301 (sha256 checked above)
 
 
-def read_planetoid(folder: Path, name: str) -> ParsedGraph:
-    """Read ``ind.<name>.*`` from a folder; UserError for a pickle that is not listed."""
-    prefix = Path(folder) / f"ind.{name}"
+def read_planetoid(path: Path) -> ParsedGraph:
+    """Read ``<folder>/ind.<name>.*`` of a path ``<folder>/<name>``; UserError for a pickle that is
+    not listed."""
+    prefix = path.with_name(f"ind.{path.name}")
     parts = {part: unpickled(prefix.with_name(f"{prefix.name}.{part}")) for part in PARTS}
     lines = prefix.with_name(f"{prefix.name}.test.index").read_text(encoding="ascii").split()
     return planetoid_graph(parts, np.array(lines, dtype=np.int64))

@@ -7,7 +7,6 @@ follows Igamberdiev & Habernal (LREC 2022, §4) or their released code, dependin
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,8 +18,12 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from private_graphs.core.errors import UserError
-from private_graphs.datasets.arrays import UndirectedEdges, undirected_edges
-from private_graphs.datasets.labelled import MASKS
+from private_graphs.datasets.arrays import (
+    UndirectedEdges,
+    keyed_order,
+    masks_by_order,
+    undirected_edges,
+)
 from private_graphs.datasets.pokec_blocks import FieldBlock, Progress, line_blocks
 from private_graphs.datasets.pokec_format import (
     CLASS_OF,
@@ -250,23 +253,14 @@ def renumbered_in_place(users: np.ndarray) -> np.ndarray:
     return final
 
 
-def keyed_user_masks(users: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def keyed_user_masks(users: np.ndarray) -> dict[str, np.ndarray]:
     """Return train, validation and test masks (N,) bool of 80/10/10 by a keyed order of user ids.
 
     Users are ordered by BLAKE2b(id) under :data:`MASK_KEY`: the first floor(N/10) validate, the
     next floor(N/10) test, the others train. Labels, texts and edges have no influence.
     """
-    digests = [
-        hashlib.blake2b(user.to_bytes(8, "little"), key=MASK_KEY, digest_size=16).digest()
-        for user in users.tolist()
-    ]
-    order = sorted(range(len(users)), key=digests.__getitem__)
     tenth = len(users) // 10
-    masks = np.zeros((3, len(users)), dtype=bool)
-    masks[1, order[:tenth]] = True
-    masks[2, order[tenth : 2 * tenth]] = True
-    masks[0] = ~(masks[1] | masks[2])
-    return masks[0], masks[1], masks[2]
+    return masks_by_order(keyed_order(users, MASK_KEY), tenth, tenth)
 
 
 def _graph_edges(
@@ -392,5 +386,5 @@ def read_pokec(
         preprocessing=_sentences(view, per_class),
         **fields,
     )
-    masks = dict(zip(MASKS, keyed_user_masks(users), strict=True))
-    return TextGraph(texts=texts, edge_index=edges.edge_index, labels=labels, **masks, info=info)
+    arrays = keyed_user_masks(users) | {"labels": labels, "edge_index": edges.edge_index}
+    return TextGraph(texts=texts, info=info, **arrays)

@@ -65,14 +65,11 @@ def prepared(
         )
     number = np.cumsum(tied) - 1
     masks = keyed_masks(len(labels), len(labels) // 10, len(labels) * 15 // 100)
-    train, validation, test = (mask[tied] for mask in masks)
     return ParsedGraph(
         **vars(edges) | {"edge_index": number[edges.edge_index]},
         features=features(tied),
         labels=labels[tied],
-        train_mask=train,
-        validation_mask=validation,
-        test_mask=test,
+        **{key: mask[tied] for key, mask in masks.items()},
         n_classes=n_classes,
         preprocessing=tuple(preprocessing),
     )

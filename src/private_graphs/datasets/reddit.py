@@ -10,7 +10,6 @@ weights, all one, are not read.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import shutil
 import tempfile
 import zipfile
@@ -23,7 +22,7 @@ from typing import IO
 import numpy as np
 
 from private_graphs.core.errors import UserError
-from private_graphs.datasets.arrays import undirected_edges
+from private_graphs.datasets.arrays import kept_rows, keyed_order, undirected_edges
 from private_graphs.datasets.graph_dataset import ParsedGraph
 from private_graphs.datasets.prepared import class_sentence, large_classes, prepared
 from private_graphs.datasets.views import DataView
@@ -154,11 +153,7 @@ def _hashed_stratified_sample(nodes: np.ndarray, labels: np.ndarray, fraction: f
     Under a public seed in place of the hash, one changed label would redraw its whole class. The
     hash order ignores labels, so a relabelled node changes the fate of at most two others.
     """
-    digests = [
-        hashlib.blake2b(node.to_bytes(8, "little"), key=SAMPLE_KEY, digest_size=8).digest()
-        for node in nodes.tolist()
-    ]
-    order = np.array(sorted(range(len(nodes)), key=digests.__getitem__), dtype=np.int64)
+    order = keyed_order(nodes, SAMPLE_KEY, digest_size=8)
     nodes, labels = nodes[order], labels[order]
     parts = [nodes[:0]]
     for label in np.unique(labels):
@@ -293,21 +288,8 @@ def _kept_features(data: _ArchiveBlocks, keep: np.ndarray) -> np.ndarray:
             f"{data.where}: feature has shape ({n_nodes}, {width}), expected a row for each of the "
             f"{len(keep)} nodes and at least one column; supply the original file"
         )
-    features = np.empty((np.count_nonzero(keep), width), dtype=np.float32)
-    rows = max(1, BLOCK_NUMBERS // width)
-    begin = end = 0
-    for block in data.blocks("feature", rows):
-        chosen = block[keep[begin : begin + len(block)]]
-        begin += len(block)
-        with np.errstate(over="ignore"):
-            features[end : end + len(chosen)] = chosen
-        if not np.all(np.isfinite(features[end : end + len(chosen)])):
-            raise UserError(
-                f"{data.where}: feature has values among nodes {begin - len(block)} to {begin - 1} "
-                "that are not finite; supply the original file"
-            )
-        end += len(chosen)
-    return features
+    blocks = data.blocks("feature", max(1, BLOCK_NUMBERS // width))
+    return kept_rows(blocks, keep, width, f"{data.where}: feature")
 
 
 def _kept_entries(graph: _ArchiveBlocks, keep: np.ndarray) -> np.ndarray:
