@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -15,13 +14,7 @@ from pydantic import Field
 from private_graphs.core.errors import UserError
 from private_graphs.datasets.arrays import UndirectedEdges
 from private_graphs.datasets.invariants import check_graph
-from private_graphs.datasets.labelled import (
-    INFO_FILE,
-    MASKS,
-    LabelledDataset,
-    LabelledInfo,
-    read_stored,
-)
+from private_graphs.datasets.labelled import MASKS, LabelledDataset, LabelledInfo
 from private_graphs.datasets.spec import GraphSize
 
 if TYPE_CHECKING:
@@ -200,13 +193,8 @@ class GraphDataset(LabelledDataset):
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> GraphDataset:
-        """Read a folder written by :meth:`save` and check every invariant.
-
-        Raises:
-            UserError: names the file, the key, what was found and what was expected.
-        """
-        info, arrays = read_stored(folder, TENSORS_FILE, DatasetInfo)
-        check_graph(arrays, info, str(Path(folder) / TENSORS_FILE), str(Path(folder) / INFO_FILE))
+        """Read a folder written by :meth:`save`; UserError for a violated invariant."""
+        info, arrays = cls.stored(folder, DatasetInfo, check_graph)
         if info.feature_kind == "sparse":
             parts = [arrays.pop(key) for key in _SPARSE_KEYS]
             arrays["features"] = SparseFeatures(*parts, info.n_features)  # type: ignore[call-arg]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -102,27 +103,33 @@ class LabelledDataset:
             safetensors.numpy.save_file(tensors, temporary)
         write_text(folder / self.info_file, self.info.model_dump_json(indent=2) + "\n")
 
+    @classmethod
+    def stored(
+        cls, folder: str | os.PathLike[str], info_type: type[Info],
+        check: Callable[[dict[str, np.ndarray], Info, str, str], None] | None = None,
+    ) -> tuple[Info, dict[str, np.ndarray]]:  # fmt: skip
+        """Return what :meth:`save` wrote: the description, and the arrays by key.
 
-def read_stored(
-    folder: str | os.PathLike[str], tensors_file: str, info_type: type[Info],
-    info_file: str = INFO_FILE,
-) -> tuple[Info, dict[str, np.ndarray]]:  # fmt: skip
-    """Return ``dataset.json`` and the arrays of a stored dataset.
+        ``check`` raises UserError for a violated invariant; it gets both, and their origins.
 
-    Raises:
-        UserError: names the file, the key, what was found and what was expected.
-    """
-    path = Path(folder) / info_file
-    try:
-        info = info_type.model_validate_json(path.read_bytes(), strict=True)
-        path = Path(folder) / tensors_file
-        return info, safetensors.numpy.load_file(path)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"]) or "JSON"
-        raise UserError(
-            f"{path}: {key}: found {str(first['input'])[:80]!r}: {first['msg']}; {_REBUILD}"
-        ) from error
-    except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"{path}: cannot be read ({reason}); {_REBUILD}") from error
+        Raises:
+            UserError: names the file, the key, what was found and what was expected.
+        """
+        tensors, about = Path(folder) / cls.tensors_file, Path(folder) / cls.info_file
+        path = about
+        try:
+            info = info_type.model_validate_json(path.read_bytes(), strict=True)
+            path = tensors
+            arrays = safetensors.numpy.load_file(path)
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(str(part) for part in first["loc"]) or "JSON"
+            raise UserError(
+                f"{path}: {key}: found {str(first['input'])[:80]!r}: {first['msg']}; {_REBUILD}"
+            ) from error
+        except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise UserError(f"{path}: cannot be read ({reason}); {_REBUILD}") from error
+        if check is not None:
+            check(arrays, info, str(tensors), str(about))
+        return info, arrays

@@ -23,7 +23,6 @@ from private_graphs.datasets.labelled import (
     LabelledDataset,
     LabelledInfo,
     RawFile,
-    read_stored,
 )
 from private_graphs.datasets.registry import OWN_FOLDER, dataset_spec, told_of, view_of
 from private_graphs.datasets.sources import raw_records
@@ -127,7 +126,7 @@ class TextGraph(LabelledDataset):
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> TextGraph:
         """Read a folder written by :meth:`save`; UserError if it cannot be read."""
-        info, arrays = read_stored(folder, STRUCTURE_FILE, TextGraphInfo, TEXT_INFO_FILE)
+        info, arrays = cls.stored(folder, TextGraphInfo)
         try:
             texts = pyarrow.parquet.read_table(Path(folder) / TEXTS_FILE, use_threads=False)
             texts.validate(full=True)
