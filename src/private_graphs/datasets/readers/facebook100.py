@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -107,8 +108,8 @@ def read_campuses(
     view: DataView = SOUND,
     *,
     campuses: Sequence[str],
-    columns: Sequence[int],
-    smallest: int,
+    columns: Sequence[int] = CAMPUS_FEATURES,
+    smallest: int = 1000,
 ) -> ParsedGraph:
     """Read the disjoint union of campuses, with classes of at least ``smallest`` nodes.
 
@@ -182,39 +183,22 @@ def read_illinois(folder: Path) -> ParsedGraph:
             f"{path}: its git blob id is {blob}, expected {_ILLINOIS_BLOB}; supply the file that "
             "the paper's code downloads"
         )
-    return _one_campus(ILLINOIS)(folder)
+    return read_campuses(folder, campuses=(ILLINOIS,))
 
 
-def reader(campuses: Sequence[str], columns: Sequence[int], smallest: int):
-    """Return the reader function of a ``DatasetSpec`` for these campuses."""
-
-    def read(folder: Path, view: DataView = SOUND) -> ParsedGraph:
-        return read_campuses(folder, view, campuses=campuses, columns=columns, smallest=smallest)
-
-    return read
-
-
-def _one_campus(campus: str):
-    return reader((campus,), CAMPUS_FEATURES, 1000)
-
-
-def _any_campus(campus: str):
-    """Return the reader of a campus whose classes are read from its file.
+def _read_any(folder: Path, campus: str) -> ParsedGraph:
+    """Read a campus whose classes are read from its file.
 
     Classes are the years with 1,000 members; where fewer than two have as many, those with a
     twentieth of all people.
     """
-
-    def read(folder: Path) -> ParsedGraph:
-        years = _read(folder / f"{campus}.mat", "local_info").astype(np.int64)[:, YEAR]
-        smallest = 1000
-        if len(with_class(years, SOUND, smallest)[1]) < 2:
-            smallest = max(1, len(years) // 20)
-        classes = with_class(years, SOUND, smallest)[1]
-        names = tuple(f"class of {year}" for year in classes)
-        return replace(reader((campus,), CAMPUS_FEATURES, smallest)(folder), classes=names)
-
-    return read
+    years = _read(folder / f"{campus}.mat", "local_info").astype(np.int64)[:, YEAR]
+    smallest = 1000
+    if len(with_class(years, SOUND, smallest)[1]) < 2:
+        smallest = max(1, len(years) // 20)
+    classes = with_class(years, SOUND, smallest)[1]
+    names = tuple(f"class of {year}" for year in classes)
+    return replace(read_campuses(folder, campuses=(campus,), smallest=smallest), classes=names)
 
 
 def _years(first: int, last: int, *further: str) -> tuple[str, ...]:
@@ -246,7 +230,7 @@ def named(name: str) -> DatasetSpec | None:
     if name not in campuses:
         return None
     campus = campuses[name]
-    spec = _spec(name, f"Facebook, {campus}", _any_campus(campus), (), _TYPICAL)
+    spec = _spec(name, f"Facebook, {campus}", partial(_read_any, campus=campus), (), _TYPICAL)
     part = "fb100", f"{FOLDER}/{campus}.mat"
     return replace(spec, max_edges=_MOST_FRIENDSHIPS, part_of=part)
 
@@ -272,7 +256,7 @@ DATASETS = (
         _spec(
             f"facebook-{campus.lower()}",
             f"Facebook, {campus}",
-            _one_campus(campus),
+            partial(read_campuses, campuses=(campus,)),
             _years(*years),
             size,
         )
@@ -281,7 +265,7 @@ DATASETS = (
     _spec(
         "fb100",
         "Facebook100, 100 campuses",
-        reader(CAMPUSES, JOINED_FEATURES, 100_000),
+        partial(read_campuses, campuses=CAMPUSES, columns=JOINED_FEATURES, smallest=100_000),
         _years(2005, 2009, MISSING_YEAR),
         (1_120_280, 43_152_239, 2_900_000, 537, 6, 840_000),
         _JOINED_VIEWS,
@@ -289,7 +273,7 @@ DATASETS = (
     _spec(
         "fb100-part",
         "Facebook100, 15 campuses",
-        reader(PART, JOINED_FEATURES, 10_000),
+        partial(read_campuses, campuses=PART, columns=JOINED_FEATURES, smallest=10_000),
         _years(2005, 2009, MISSING_YEAR),
         (121_285, 4_542_469, 334_448, 504, 6, 90_978),
         _JOINED_VIEWS,
