@@ -134,13 +134,13 @@ class Results:
     def mask(self, **where: Any) -> np.ndarray:
         """Return which runs have the values ``where`` in their columns.
 
-        A tuple lists several values; None stands for no value, as in a column that is not there.
+        A tuple or list has several values; None is no value, as in a column that is not there.
         """
         same = np.ones(len(self.runs), bool)
         for name, value in where.items():
             if name not in self.runs:
                 same &= value is None
-            elif value is None or isinstance(value, tuple):
+            elif value is None or isinstance(value, tuple | list):
                 same &= self.runs[name].isin(value or (None, math.nan)).to_numpy()
             else:
                 same &= (self.runs[name] == value).to_numpy(bool)
