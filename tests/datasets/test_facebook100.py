@@ -71,7 +71,7 @@ def test_what_is_not_a_campus_is_named(tmp_path):
     with pytest.raises(UserError, match=r"A1\.mat: cannot be read as a MATLAB 5 file"):
         read(tmp_path)
     write(tmp_path, "A1", [2004] * 12, RING)
-    with pytest.raises(UserError, match="1 graduation years have 2 nodes or more"):
+    with pytest.raises(UserError, match="1 graduation years of 2 nodes or more"):
         read(tmp_path)
     write(tmp_path, "A1", [2004, 2005] * 6, RING)
     content = (tmp_path / "A1.mat").read_bytes()
@@ -79,7 +79,7 @@ def test_what_is_not_a_campus_is_named(tmp_path):
     assert content.count(places) == 1
     wrong = np.array([2**30, 11, 0, 2], np.int32).tobytes()
     (tmp_path / "A1.mat").write_bytes(content.replace(places, wrong))
-    with pytest.raises(UserError, match=r"A1\.mat: A: indices span 0\.\.1073741824"):
+    with pytest.raises(UserError, match=r"A1\.mat: A: indices: found numbers 0\.\.1073741824"):
         read(tmp_path)
 
 
@@ -98,7 +98,7 @@ def test_any_campus_can_be_named_and_its_large_years_are_the_classes(tmp_path):
 
 def test_the_file_of_the_paper_is_told_by_its_git_blob(tmp_path):
     write(tmp_path, "UIllinois20", [2004] * 12, RING)
-    with pytest.raises(UserError, match="git blob id is"):
+    with pytest.raises(UserError, match="git blob id"):
         DATASETS["facebook"].read(tmp_path)
 
 

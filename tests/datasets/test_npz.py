@@ -86,7 +86,7 @@ def test_a_missing_key_is_named(tmp_path, key):
     ("key", "value", "expected"),
     [
         ("adj_indices", [1, 2, 2, 0, 3, 2, 4], "expected 0..3"),
-        ("adj_indptr", [0, 3, 2, 6, 7], "does not rise"), ("adj_shape", [4, 5], "square"),
+        ("adj_indptr", [0, 3, 2, 6, 7], "expected a rise from 0"), ("adj_shape", [4, 5], "square"),
         ("attr_data", [1, np.nan, 3], "not finite"), ("attr_shape", [4, 1], "expected 0..0"),
         ("labels", [0, 1, 2], r"expected \(4,\) integers"), ("labels", [0, 1, 3, 1], "every class"),
     ],

@@ -14,6 +14,7 @@ import numpy as np
 
 from private_graphs.core.bounded_files import read_bounded, unpacked_gzip
 from private_graphs.core.errors import UserError
+from private_graphs.datasets.arrays import require
 
 MAX_BYTES = 1 << 30
 """Largest accepted content in bytes."""
@@ -34,23 +35,14 @@ def read_idx(path: Path, n_dimensions: int, max_bytes: int = MAX_BYTES) -> np.nd
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise UserError(f"{path}: cannot be read ({error}); supply the raw file again") from error
     expected, end = bytes([0, 0, _UNSIGNED_BYTES, n_dimensions]), 4 + 4 * n_dimensions
-    if content[:4] != expected:
-        found = content[:4].hex() or "nothing"
-        raise _wrong(path, f"it starts with {found}", expected.hex())
-    if len(content) < end:
-        raise _wrong(path, f"its header ends after {len(content)} bytes", f"{n_dimensions} sizes")
+    head = content[:4].hex() or "nothing"
+    require(head == expected.hex(), path, head, f"the head of an idx file, {expected.hex()}")
+    rest = len(content) - end
+    require(rest >= 0, path, f"a header of {len(content)} bytes", f"{n_dimensions} sizes")
     shape = tuple(np.frombuffer(content[4:end], ">u4").tolist())
-    if not 0 < math.prod(shape) == len(content) - end:
-        found = f"sizes {shape}, {math.prod(shape)} bytes"
-        raise _wrong(path, found, f"those of the {len(content) - end} bytes after them")
+    found = f"sizes {shape}, {math.prod(shape)} bytes"
+    require(0 < math.prod(shape) == rest, path, found, f"those of the {rest} bytes after them")
     return np.frombuffer(content, np.uint8, offset=end).reshape(shape)
-
-
-def _wrong(path: Path, actual: str, expected: str) -> UserError:
-    return UserError(
-        f"{path}: not the idx file that is expected here: found {actual}, expected {expected}; "
-        "supply the raw file again"
-    )
 
 
 def idx_bytes(array: np.ndarray) -> bytes:

@@ -13,9 +13,11 @@ import scipy.sparse
 
 from private_graphs.core.errors import UserError
 from private_graphs.datasets.arrays import (
+    check_range,
     checked_csr,
     keyed_order,
     masks_by_order,
+    require,
     undirected_edges,
 )
 from private_graphs.datasets.graph_dataset import ParsedGraph, SparseFeatures
@@ -63,13 +65,9 @@ class _Archive:
         return key in self._sizes
 
     def read(self, key: str) -> np.ndarray:
-        if key not in self:
-            raise UserError(f"{self.path}: key {key!r} is missing, found {sorted(self._sizes)}")
-        if self._sizes[key] > MAX_ARRAY_BYTES:
-            raise UserError(
-                f"{self.path}: key {key!r} has {self._sizes[key]} bytes, expected at most "
-                f"{MAX_ARRAY_BYTES}"
-            )
+        require(key in self, self.path, f"the keys {sorted(self._sizes)}", f"{key!r} too")
+        size, where = self._sizes[key], f"{self.path}: {key}"
+        require(size <= MAX_ARRAY_BYTES, where, f"{size} bytes", f"at most {MAX_ARRAY_BYTES}")
         try:
             with np.load(self.path, allow_pickle=False) as arrays:
                 return np.asarray(arrays[key])
@@ -86,21 +84,16 @@ class _Archive:
                 parts = [self.read(prefix + part) for part in ("data", "indices", "indptr")]
                 shape = self.read(prefix + "shape")
                 where = f"{self.path}: {prefix}*"
-                if shape.shape != (2,) or shape.dtype.kind not in "iu":
-                    raise UserError(f"{where}: shape is {shape.tolist()}, expected two integers")
+                fits = shape.shape == (2,) and shape.dtype.kind in "iu"
+                require(fits, f"{where}: shape", shape.tolist(), "two integers")
                 return checked_csr(*parts, tuple(shape.tolist()), where, canonical)  # type: ignore[call-arg]
-        if f"{name}_matrix" not in self:
-            raise UserError(
-                f"{self.path}: none of the keys '{name}_data', '{name}_matrix.data', "
-                f"'{name}_matrix' is there, found {sorted(self._sizes)}"
-            )
-        dense = self.read(f"{name}_matrix")
-        where = f"{self.path}: {name}_matrix"
-        if dense.ndim != 2 or dense.dtype.kind not in "fiub" or not np.all(np.isfinite(dense)):
-            raise UserError(
-                f"{where}: found {dense.dtype} of shape {dense.shape}, expected a matrix of "
-                "finite numbers"
-            )
+        key = f"{name}_matrix"
+        require(key in self, self.path, f"the keys {sorted(self._sizes)}",
+                f"one of {name}_data, {key}.data and {key} too")  # fmt: skip
+        dense = self.read(key)
+        fits = dense.ndim == 2 and dense.dtype.kind in "fiub" and np.all(np.isfinite(dense))
+        require(fits, f"{self.path}: {key}", f"{dense.dtype} of shape {dense.shape}",
+                "a matrix of finite numbers")  # fmt: skip
         return dense
 
 
@@ -109,24 +102,20 @@ def _checked_labels(
 ) -> tuple[np.ndarray, int]:
     """Return labels (n_nodes,) int64, -1 for none, and the number of classes."""
     labels = archive.read("labels")
-    if labels.shape != (n_nodes,) or labels.dtype.kind not in "iu":
-        raise UserError(
-            f"{archive.path}: labels has type {labels.dtype} and shape {labels.shape}, expected "
-            f"({n_nodes},) integers"
-        )
+    where = f"{archive.path}: labels"
+    fits = labels.shape == (n_nodes,) and labels.dtype.kind in "iu"
+    require(fits, where, f"{labels.dtype} of shape {labels.shape}", f"({n_nodes},) integers")
     labels = labels.astype(np.int64)
     present = np.unique(labels[labels != -1])
-    message = f"{archive.path}: labels other than -1 (none) span " + (
-        f"{present[0]}..{present[-1]} with {len(present)} distinct values"
-        if len(present)
-        else "nothing"
+    if n_classes is not None:
+        check_range(present, n_classes, f"{where} other than -1 (none)")
+        return labels, n_classes
+    n_classes = int(present[-1]) + 1 if len(present) else 0
+    fits = n_classes and np.array_equal(present, np.arange(n_classes))
+    ends = (
+        f"{present[0]}..{present[-1]} with {len(present)} distinct values" if n_classes else "none"
     )
-    if n_classes is None:
-        n_classes = int(present[-1]) + 1 if len(present) else 0
-        if not np.array_equal(present, np.arange(n_classes)) or n_classes == 0:
-            raise UserError(f"{message}, expected every class from 0 to the largest")
-    elif len(present) and (present[0] < 0 or present[-1] >= n_classes):
-        raise UserError(f"{message}, expected the {n_classes} declared classes 0..{n_classes - 1}")
+    require(fits, f"{where} other than -1 (none)", ends, "every class from 0 to the largest")
     return labels, n_classes
 
 
@@ -153,10 +142,10 @@ def read_npz(
     adjacency = scipy.sparse.coo_matrix(archive.matrix("adj", canonical=False))
     attributes = archive.matrix("attr")
     n_nodes = adjacency.shape[0]
-    if adjacency.shape[1] != n_nodes:
-        raise UserError(f"{path}: adj has shape {adjacency.shape}, expected a square matrix")
-    if attributes.shape[0] != n_nodes:
-        raise UserError(f"{path}: attr has {attributes.shape[0]} rows, expected {n_nodes} nodes")
+    square = adjacency.shape[1] == n_nodes
+    require(square, f"{path}: adj", f"shape {adjacency.shape}", "a square matrix")
+    rows = attributes.shape[0]
+    require(rows == n_nodes, f"{path}: attr", f"{rows} rows", f"{n_nodes} nodes")
     labels, n_classes = _checked_labels(archive, n_nodes, n_classes)
     present = adjacency.data != 0
     edges = undirected_edges(adjacency.row[present], adjacency.col[present], n_nodes)

@@ -16,8 +16,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 
-from private_graphs.core.errors import UserError
-from private_graphs.datasets.arrays import UndirectedEdges, undirected_edges
+from private_graphs.datasets.arrays import UndirectedEdges, require, undirected_edges
 from private_graphs.datasets.graph_dataset import ParsedGraph, SparseFeatures
 from private_graphs.datasets.matlab import read_array
 from private_graphs.datasets.prepared import prepared
@@ -97,9 +96,8 @@ def _read(path: Path, variable: str) -> np.ndarray | scipy.sparse.spmatrix:
         right = isinstance(matrix, np.ndarray) and matrix.ndim == 2 and matrix.shape[1] == _COLUMNS
         right = right and matrix.dtype.kind in "iu"
         expected = f"a matrix of {_COLUMNS} columns of integers"
-    if not right:
-        shape = "nothing" if matrix is None else f"{matrix.dtype} of shape {matrix.shape}"
-        raise UserError(f"{path}: {variable}: found {shape}, expected {expected}")
+    shape = "nothing" if matrix is None else f"{matrix.dtype} of shape {matrix.shape}"
+    require(right, f"{path}: {variable}", shape, expected)
     return matrix
 
 
@@ -125,19 +123,13 @@ def read_campuses(
     joined = np.concatenate(info)
     years = joined[:, YEAR]
     mask, classes = with_class(years, view, smallest)
-    if len(classes) < 2:
-        raise UserError(
-            f"{folder}: {len(classes)} graduation years have {smallest:,} nodes or more, expected "
-            "two at least"
-        )
+    found = f"{len(classes)} graduation years of {smallest:,} nodes or more"
+    require(len(classes) >= 2, folder, found, "two at least")
     parts, loops, duplicates, one_way = [], 0, 0, 0
     for path, start, end in zip(paths, starts[:-1], starts[1:], strict=True):
         adjacency = _read(path, "A")
-        if adjacency.shape[0] != end - start:
-            raise UserError(
-                f"{path}: A has {adjacency.shape[0]} rows, local_info {end - start}; expected as "
-                "many"
-            )
+        rows = adjacency.shape[0]
+        require(rows == end - start, f"{path}: A", f"{rows} rows", f"{end - start}, as local_info")
         entries = scipy.sparse.coo_matrix(adjacency)
         inside = (entries.data != 0) & mask[start + entries.row] & mask[start + entries.col]
         edges = undirected_edges(entries.row[inside], entries.col[inside], end - start)
@@ -178,11 +170,9 @@ ILLINOIS, _ILLINOIS_BLOB = "UIllinois20", "140f9c6e2f4bf041abe5c7cdf838f92786420
 def read_illinois(folder: Path) -> ParsedGraph:
     """Read the campus that ProGAP calls Facebook; UserError if the file is another one."""
     path = folder / f"{ILLINOIS}.mat"
-    if (blob := _git_blob(path)) != _ILLINOIS_BLOB:
-        raise UserError(
-            f"{path}: its git blob id is {blob}, expected {_ILLINOIS_BLOB}; supply the file that "
-            "the paper's code downloads"
-        )
+    blob = _git_blob(path)
+    require(blob == _ILLINOIS_BLOB, path, f"the git blob id {blob}", _ILLINOIS_BLOB,
+            "supply the file that the paper's code downloads")  # fmt: skip
     return read_campuses(folder, campuses=(ILLINOIS,))
 
 
