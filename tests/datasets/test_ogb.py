@@ -99,7 +99,7 @@ def packed_text(text: str) -> bytes:
         ("edge", packed(np.zeros((EDGES, 2), int))[:-9], "edge.csv.gz: cannot be read .*Truncated"),
         ("edge", np.ones((EDGES - 1, 2), int), "edge.csv.gz: found 899 rows, expected 900"),
         ("edge", np.ones((EDGES + 1, 2), int), "edge.csv.gz: found more than 900 rows"),
-        ("edge", np.full((EDGES, 2), NODES), "edge.csv.gz: found numbers 300..300, expected 0..299"),
+        ("edge", np.full((EDGES, 2), NODES), "csv.gz: found numbers 300..300, expected 0..299"),
         ("edge", np.full((EDGES, 2), -1), "edge.csv.gz: found numbers -1..-1, expected 0..299"),
         ("edge", np.ones((EDGES, 3), int), "edge.csv.gz: cannot be read .*Expected 2 columns"),
         ("edge", packed_text("1,\n" * EDGES), "edge.csv.gz: cannot be read .*invalid value ''"),

@@ -24,7 +24,7 @@ from private_graphs.datasets.arrays import (
     masks_by_order,
     undirected_edges,
 )
-from private_graphs.datasets.pokec_blocks import FieldBlock, Progress, line_blocks
+from private_graphs.datasets.pokec_blocks import FieldBlock, Progress, line_blocks, whole_numbers
 from private_graphs.datasets.pokec_format import (
     CLASS_OF,
     CLASSES,
@@ -102,24 +102,28 @@ class _Profiles:
 
 def _scan_block(block: FieldBlock) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return the mask of well-formed lines and, for those, user, completion, non-null and label."""
-    right = block.n_fields == N_COLUMNS + 1
-    starts, ends = block.fields(right, N_COLUMNS + 1)
-    user, user_valid = block.integers(starts[:, USER], ends[:, USER])
-    completion, completion_valid = block.integers(starts[:, COMPLETION], ends[:, COMPLETION])
+    import pyarrow.compute as pc
+
+    right, width = block.n_fields == N_COLUMNS + 1, N_COLUMNS + 1
+    fields = block.fields(right)
+    user, completion, label, last = (
+        fields.take(np.arange(column, len(fields), width))
+        for column in (USER, COMPLETION, LABEL, N_COLUMNS)
+    )
     # A non-empty last field results from a tab in a text, or from a missing column.
-    valid = user_valid & completion_valid & (starts[:, N_COLUMNS] == ends[:, N_COLUMNS])
+    valid = pc.is_in(last, pa.array([b"", b"\r"])).to_numpy(False)
+    numbers = []
+    for column in (user, completion):
+        values, known = whole_numbers(column)
+        valid &= known
+        numbers.append(values)
+    missing = pc.is_in(fields, pa.array([b"", b"null"])).to_numpy(False).reshape(-1, width)
+    labels = [CLASS_OF.get(answer.decode("utf-8", "replace").strip(), -1)
+              for answer in label.to_pylist()]  # fmt: skip
     right[right] = valid
-    starts, ends = starts[valid, :N_COLUMNS], ends[valid, :N_COLUMNS]
-    missing = (starts == ends) | block.equal_to(b"null", starts, ends)
-    label = np.full(len(starts), -1, dtype=np.int8)
-    answered = np.flatnonzero(~missing[:, LABEL])
-    spans = zip(starts[answered, LABEL].tolist(), ends[answered, LABEL].tolist(), strict=True)
-    label[answered] = [
-        CLASS_OF.get(block.data[start:end].decode("utf-8", "replace").strip(), -1)
-        for start, end in spans
-    ]
-    non_null = N_COLUMNS - missing.sum(axis=1)
-    return right, [user[valid], completion[valid], non_null, label]
+    non_null = N_COLUMNS - missing[:, :N_COLUMNS].sum(axis=1)
+    columns = (*numbers, non_null, np.array(labels, np.int8))
+    return right, [column[valid] for column in columns]
 
 
 def _scan(path: Path, header: bool, limit: float, progress: Progress) -> tuple[_Profiles, _Rows]:
@@ -137,7 +141,7 @@ def _scan(path: Path, header: bool, limit: float, progress: Progress) -> tuple[_
         taken = lines >= skipped if first == 0 else slice(None)
         parts.append([column[taken] for column in (*values, lines)])
         rows.add(~right[skipped:], first + skipped + 1)
-        first += block.n_lines
+        first += len(block.lines)
     rows.finish()
     if not parts:
         raise UserError(f"{path}: the file is empty, expected profiles; supply the published file")
@@ -184,9 +188,9 @@ def _read_texts(
     for data in line_blocks(path, TEXTS, progress):
         block = FieldBlock(data)
         here = targets[np.searchsorted(targets, first) :]
-        here = here[: np.searchsorted(here, first + block.n_lines)]
-        rows += block.lines(here - first)
-        first += block.n_lines
+        here = here[: np.searchsorted(here, first + len(block.lines))]
+        rows += block.lines.take(here - first).to_pylist()
+        first += len(block.lines)
     invalid = 0
     known: dict[str, str | None] = {}  # many answers repeat
     columns: list[list[str | None]] = [[None] * len(lines) for _ in TEXT_COLUMNS]
@@ -220,8 +224,7 @@ def _read_friendships(
     for data in line_blocks(path, FRIENDSHIPS, progress):
         block = FieldBlock(data)
         right = block.n_fields == 2
-        starts, ends = block.fields(right, 2)
-        values, valid = block.integers(starts.ravel(), ends.ravel())
+        values, valid = whole_numbers(block.fields(right))
         valid = valid.reshape(-1, 2).all(axis=1)
         right[right] = valid
         rows.add(~right, rows.seen + 1)
