@@ -16,12 +16,12 @@ MASKS = ("train_mask", "validation_mask", "test_mask")
 
 
 def require(
-    holds: Any, where: object, found: object, expected: object,
+    holds: Any, where: object, actual: object, expected: object,
     remedy: str = "supply the original file",
 ) -> None:  # fmt: skip
     """Raise UserError unless ``holds``: what was found where, what was expected, what to do."""
     if not holds:
-        raise UserError(f"{where}: found {found}, expected {expected}; {remedy}")
+        raise UserError(f"{where}: found {actual}, expected {expected}; {remedy}")
 
 
 def checked_csr(
@@ -149,9 +149,9 @@ def keyed_order(ids: np.ndarray, key: bytes, digest_size: int = 16) -> np.ndarra
 def masks_by_order(order: np.ndarray, n_validation: int, n_test: int) -> dict[str, np.ndarray]:
     """Return train, validation and test masks (n,) bool of an order: its first members validate,
     the next test, the others train."""
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    validation, public = place < n_validation, place < n_validation + n_test
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    validation, public = ranks < n_validation, ranks < n_validation + n_test
     return dict(zip(MASKS, (~public, validation, public & ~validation), strict=True))
 
 

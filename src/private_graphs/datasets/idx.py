@@ -37,11 +37,11 @@ def read_idx(path: Path, n_dimensions: int, max_bytes: int = MAX_BYTES) -> np.nd
     expected, end = bytes([0, 0, _UNSIGNED_BYTES, n_dimensions]), 4 + 4 * n_dimensions
     head = content[:4].hex() or "nothing"
     require(head == expected.hex(), path, head, f"the head of an idx file, {expected.hex()}")
-    rest = len(content) - end
-    require(rest >= 0, path, f"a header of {len(content)} bytes", f"{n_dimensions} sizes")
+    size = len(content) - end
+    require(size >= 0, path, f"a header of {len(content)} bytes", f"{n_dimensions} sizes")
     shape = tuple(np.frombuffer(content[4:end], ">u4").tolist())
-    found = f"sizes {shape}, {math.prod(shape)} bytes"
-    require(0 < math.prod(shape) == rest, path, found, f"those of the {rest} bytes after them")
+    actual = f"sizes {shape}, {math.prod(shape)} bytes"
+    require(0 < math.prod(shape) == size, path, actual, f"those of the {size} bytes after them")
     return np.frombuffer(content, np.uint8, offset=end).reshape(shape)
 
 

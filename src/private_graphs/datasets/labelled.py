@@ -12,10 +12,11 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import safetensors
 import safetensors.numpy
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import atomic_path, write_text
+from private_graphs.core.models import Strict, first_fault
 from private_graphs.datasets.arrays import MASKS, fingerprint_of
 
 INFO_FILE = "dataset.json"
@@ -28,10 +29,8 @@ PUBLIC_MASKS = "the train, validation and test masks"
 _REBUILD = "delete the folder and build the dataset again"
 
 
-class RawFile(BaseModel):
+class RawFile(Strict):
     """A raw file that a dataset was built from."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     file: str
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
@@ -39,10 +38,8 @@ class RawFile(BaseModel):
     """URL of the download; None where the file was generated or has no public source."""
 
 
-class LabelledInfo(BaseModel):
+class LabelledInfo(Strict):
     """Common content of every ``dataset.json``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1)
     title: str
@@ -122,11 +119,7 @@ class LabelledDataset:
             path = tensors
             arrays = safetensors.numpy.load_file(path)
         except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(str(part) for part in first["loc"]) or "JSON"
-            raise UserError(
-                f"{path}: {key}: found {str(first['input'])[:80]!r}: {first['msg']}; {_REBUILD}"
-            ) from error
+            raise UserError(f"{path}: {first_fault(error)}; {_REBUILD}") from error
         except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
             reason = getattr(error, "strerror", None) or error
             raise UserError(f"{path}: cannot be read ({reason}); {_REBUILD}") from error

@@ -16,11 +16,12 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from private_graphs.core.errors import UsageError, UserError, suggest, wrong_fields
 from private_graphs.core.files import sha256_of, write_text
 from private_graphs.core.limits import LARGEST_SEED, MOST_EDGES
+from private_graphs.core.models import Strict
 from private_graphs.datasets import own_tables
 from private_graphs.datasets.arrays import UndirectedEdges, undirected_edges
 from private_graphs.datasets.graph_names import free_name
@@ -46,10 +47,8 @@ PUBLIC_FACTS = (
 """Facts that the owner of a graph declares public by building it (docs/privacy.md §5)."""
 
 
-class OwnGraph(BaseModel):
+class OwnGraph(Strict):
     """Declaration of a user's own text graph: files, columns, and the features to make."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(max_length=80, json_schema_extra={"pattern": "^[a-z][a-z0-9_-]*$"})
     nodes: Path

@@ -223,8 +223,10 @@ class _ArchiveBlocks:
             plain = not dtype.hasobject and (not by_columns or len(shape) < 2)
             require(plain, where, kind, "numbers, row by row")
             size = int(np.prod([*shape, dtype.itemsize], dtype=object))
-            rest = entry.file_size - stream.tell()
-            require(size == rest, where, f"{rest} bytes", f"{size} for {dtype} of shape {shape}")
+            length = entry.file_size - stream.tell()
+            require(
+                size == length, where, f"{length} bytes", f"{size} for {dtype} of shape {shape}"
+            )
             yield stream, shape, dtype
 
     def shape(self, key: str, kinds: str, n_dimensions: int) -> tuple[int, ...]:
@@ -262,8 +264,8 @@ class _ArchiveBlocks:
 def _labels_and_kinds(data: _ArchiveBlocks) -> tuple[np.ndarray, np.ndarray]:
     """Return the checked labels and kinds of the nodes, (N,) int64 each."""
     labels, kinds = data.vector("label"), data.vector("node_types")
-    found = f"{len(labels)} entries of label and {len(kinds)} of node_types"
-    require(len(labels) == len(kinds) > 0, data.where, found, "one of each per node")
+    actual = f"{len(labels)} entries of label and {len(kinds)} of node_types"
+    require(len(labels) == len(kinds) > 0, data.where, actual, "one of each per node")
     check_range(labels, N_CLASSES, f"{data.where}: label")
     check_range(kinds, TEST + 1, f"{data.where}: node_types", TRAIN)
     return labels, kinds
@@ -286,8 +288,8 @@ def _kept_entries(graph: _ArchiveBlocks, keep: np.ndarray) -> np.ndarray:
     require(layout == "coo" and size == square, graph.where,
             f"a matrix of shape {size} in the format {layout!r}", f"{square} in 'coo'")  # fmt: skip
     shapes = [graph.shape(key, "iu", 1) for key in ("row", "col")]
-    found = f"row of shape {shapes[0]} and col of {shapes[1]}"
-    require(shapes[0] == shapes[1], graph.where, found, "the same")
+    actual = f"row of shape {shapes[0]} and col of {shapes[1]}"
+    require(shapes[0] == shapes[1], graph.where, actual, "the same")
     parts = [np.zeros((2, 0), dtype=np.int64)]
     blocks = (graph.blocks(key, BLOCK_NUMBERS) for key in ("row", "col"))
     for sources, targets in zip(*blocks, strict=True):

@@ -47,8 +47,8 @@ def read_votes(path: Path, n_queries: int, n_classes: int) -> np.ndarray:
         votes = np.asarray(array, np.int64)
         totals = votes.sum(axis=1)
         fits = votes.min() >= 0 and totals[0] >= 1 and (totals == totals[0]).all()
-        found = f"{totals.min()} to {totals.max()} votes on a query, {votes.min()} at least"
-        require(fits, path, found, "as many of every teacher on every query, none negative")
+        actual = f"{totals.min()} to {totals.max()} votes on a query, {votes.min()} at least"
+        require(fits, path, actual, "as many of every teacher on every query, none negative")
         return votes.astype(np.int32)
     require(array.shape[1] == n_queries and len(array), path, f"shape {array.shape}",
             f"({n_queries} queries, {n_classes} classes) or (teachers, {n_queries} "

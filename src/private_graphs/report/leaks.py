@@ -48,9 +48,8 @@ def leak_rows(job: Job, document: Mapping[str, Any]) -> list[dict[str, Any]]:
         (epsilon,), leaks, guarantee = job.epsilons, job.leaks, document["guarantee"]
         settings = method_named(job.method).settings.model_validate(job.settings)
         common = {
-            "source": "leaks", "study": job.study, "group": job.group, "job": job.name,
-            "dataset": job.dataset, "features": job.features, "method": job.method,
-            "scenario": job.scenario, "protocol": job.protocol,
+            "source": "leaks", **job.fields("study", "group"), "job": job.name,
+            **job.fields("dataset", "features", "method", "scenario", "protocol"),
             "settings": settings_text(settings, {}), "epsilon": epsilon, "delta": job.delta,
             "seed": leaks.seed, "seconds": document["seconds"] / max(1, len(document["measured"])),
             "leak": leaks.attack, "left_out": leaks.left_out, "n_shadows": leaks.shadows,

@@ -503,12 +503,7 @@ class Runner:
                 *(search.runs if search and private else ()),
             ],
             about=About(
-                study=job.study,
-                dataset=job.dataset,
-                features=job.features,
-                method=job.method,
-                scenario=job.scenario,
-                protocol=job.protocol,
+                **job.fields("study", "dataset", "features", "method", "scenario", "protocol"),
                 data_fingerprint=self.fingerprint,
             ),
             file=self._file_of(run, runs),
@@ -586,18 +581,15 @@ class Runner:
         measured = dict(outcome.measured)
         seconds = measured.pop("seconds", seconds)
         measured |= outcome.evaluated if self.is_published else {}
+        cut = job.fields("test_share", "mask_seed", "metis_parts")
         if job.metis_parts:
             measured.pop("epsilon_bound", None)  # covers the method's own releases only
         return {
-            "study": job.study,
-            "group": job.group,
+            **job.fields("study", "group"),
             "job": job.name,
-            "dataset": job.dataset,
-            "features": job.features,
+            **job.fields("dataset", "features"),
             "view": getattr(self.dataset.info, "view", None),
-            "method": job.method,
-            "scenario": job.scenario,
-            "protocol": job.protocol,
+            **job.fields("method", "scenario", "protocol"),
             "settings": settings_text(request.settings, outcome.settings),
             "epsilon": request.epsilon,
             "delta": job.delta if private else None,
@@ -617,9 +609,7 @@ class Runner:
             ),
             # Under os_entropy no duration is kept: docs/privacy.md §5.
             "seconds": math.nan if self.noise_source == "os_entropy" else seconds,
-            **({} if job.test_share is None else {"test_share": job.test_share}),
-            **({} if job.mask_seed is None else {"mask_seed": job.mask_seed}),
-            **({} if job.metis_parts is None else {"metis_parts": job.metis_parts}),
+            **{name: value for name, value in cut.items() if value is not None},
             **measured,
         }  # fmt: skip
 

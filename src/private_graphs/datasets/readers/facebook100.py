@@ -123,8 +123,8 @@ def read_campuses(
     joined = np.concatenate(info)
     years = joined[:, YEAR]
     mask, classes = with_class(years, view, smallest)
-    found = f"{len(classes)} graduation years of {smallest:,} nodes or more"
-    require(len(classes) >= 2, folder, found, "two at least")
+    actual = f"{len(classes)} graduation years of {smallest:,} nodes or more"
+    require(len(classes) >= 2, folder, actual, "two at least")
     parts, loops, duplicates, one_way = [], 0, 0, 0
     for path, start, end in zip(paths, starts[:-1], starts[1:], strict=True):
         adjacency = _read(path, "A")

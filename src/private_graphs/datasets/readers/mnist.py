@@ -45,8 +45,8 @@ def read_mnist(folder: Path, suffix: str = ".gz") -> ParsedImages:
 def _read_side(folder: Path, side: str, suffix: str) -> tuple[np.ndarray, np.ndarray]:
     images = read_idx(folder / f"{side}-images-idx3-ubyte{suffix}", 3)
     labels = read_idx(folder / f"{side}-labels-idx1-ubyte{suffix}", 1)
-    found = f"{len(images)} images and {len(labels)} labels"
-    require(len(images) == len(labels), f"{folder}: {side}", found, "as many of both")
+    actual = f"{len(images)} images and {len(labels)} labels"
+    require(len(images) == len(labels), f"{folder}: {side}", actual, "as many of both")
     return images, labels
 
 

@@ -36,8 +36,8 @@ def read_wenet(path: Path) -> ParsedGraph:
     features, ends, labels = arrays["x"], arrays["edge_index"], arrays["y"].reshape(-1)
 
     def check(key: str, holds: bool, expected: str) -> None:
-        found = f"{arrays[key].dtype} of shape {arrays[key].shape}"
-        require(holds, f"{path}: {key}", found, expected, remedy)
+        actual = f"{arrays[key].dtype} of shape {arrays[key].shape}"
+        require(holds, f"{path}: {key}", actual, expected, remedy)
 
     def spans(values: np.ndarray, bound: int) -> bool:
         return values.dtype.kind in "iu" and 0 <= values.min() and values.max() < bound
