@@ -107,6 +107,13 @@ def _door(seed: int, query: Any, lanes: int = 1) -> Door:
     return door
 
 
+def _rounds(door: Door, draw: Callable[[], np.ndarray]) -> np.ndarray:
+    """Draw for all replicas in every round, (lanes, ROUNDS, ...), and close the door."""
+    draws = [draw() for _ in range(ROUNDS)]
+    door.close()
+    return np.stack(draws, axis=1)
+
+
 # --- noise: (batches, lanes, ROUNDS, rows, columns) in standard deviations, with exact values ----
 
 Draw = Callable[[int, float, Size], np.ndarray]
@@ -123,12 +130,11 @@ def _gaussian(dtype: type, lattice: bool) -> Draw:
         door, queries = _door(seed, query, size.lanes), [query] * size.lanes
         value = round(exact / _SPACING) if lattice else exact
         kind = np.int64 if lattice else np.float64
-        draws = [
-            door.gaussian(np.full((size.lanes, *size.shape), value, kind), queries, dtype=dtype)
-            for _ in range(ROUNDS)
-        ]
-        door.close()
-        return np.stack(draws, axis=1) / query.noise_std
+        shape = size.lanes, *size.shape
+        draws = _rounds(
+            door, lambda: door.gaussian(np.full(shape, value, kind), queries, dtype=dtype)
+        )
+        return draws / query.noise_std
 
     return draw
 
@@ -157,9 +163,8 @@ def _steps(dtype: type) -> Draw:
         query = _step_event(ROUNDS)
         door = _door(seed, query, lanes)
         descent = door.descent([query] * lanes, dtype=dtype)
-        draws = [descent.add(np.full((lanes, numbers), exact)) for _ in range(ROUNDS)]
-        door.close()
-        return np.stack(draws, axis=1).reshape(lanes, ROUNDS, *size.shape) / descent.stds[0]
+        draws = _rounds(door, lambda: descent.add(np.full((lanes, numbers), exact)))
+        return draws.reshape(lanes, ROUNDS, *size.shape) / descent.stds[0]
 
     return draw
 
@@ -253,12 +258,10 @@ def _laplace(lattice: bool, pure: bool = False) -> Draw:
         weights = np.array([2, 1, 1, 1])[:, None]
         value = round(exact / _SPACING) if lattice else exact
         values = np.full((lanes, *size.shape), value, np.int64 if lattice else np.float64)
-        draws = [
-            door.laplace(values, [query] * lanes, spacing=_SPACING, weights=weights, **options)
-            for _ in range(ROUNDS)
-        ]
-        door.close()
-        return np.stack(draws, axis=1) / scale / weights
+        draws = _rounds(door, lambda: door.laplace(
+            values, [query] * lanes, spacing=_SPACING, weights=weights, **options
+        ))  # fmt: skip
+        return draws / scale / weights
 
     return draw
 

@@ -266,8 +266,7 @@ class Results:
 
         Raises UserError where the labels of the test records were not kept.
         """
-        jobs = rows["study"] + "/" + rows["group"] + "/" + rows["job"]
-        answers = {job: self.answers(job) if self.answers else None for job in jobs.unique()}
+        jobs, answers = self._answers_of(rows)
         for job, answer in answers.items():
             if answer is None or answer.labels is None:
                 raise UserError(
@@ -281,10 +280,14 @@ class Results:
         ]
         return np.array(classes), answers[jobs.iloc[0]].labels
 
+    def _answers_of(self, rows: pd.DataFrame) -> tuple[pd.Series, dict[str, Answers | None]]:
+        """Return the job of each row, and the answers of these jobs."""
+        jobs = rows["study"] + "/" + rows["group"] + "/" + rows["job"]
+        return jobs, {job: self.answers(job) if self.answers else None for job in jobs.unique()}
+
     def artifacts(self, rows: pd.DataFrame, name: str) -> list[np.ndarray | None]:
         """Return what the run of each row keeps under ``name``; None where it keeps nothing."""
-        jobs = rows["study"] + "/" + rows["group"] + "/" + rows["job"]
-        answers = {job: self.answers(job) if self.answers else None for job in jobs.unique()}
+        jobs, answers = self._answers_of(rows)
         return [
             answers[job] and answers[job].artifacts.get(f"{replica}/{name}")
             for job, replica in zip(jobs, rows["replica_id"], strict=True)
