@@ -22,14 +22,11 @@ from private_graphs.datasets.arrays import (
 )
 from private_graphs.datasets.graph_dataset import ParsedGraph, SparseFeatures
 from private_graphs.datasets.labelled import FILE_MASKS
-from private_graphs.datasets.zipped import opened
+from private_graphs.datasets.zipped import member, opened, readable
 
 N_VALIDATION, N_TEST = 500, 1000
 MASK_KEY = b"private-graphs masks 1"
 """Public constant; the masks depend on it and on the number of nodes alone."""
-
-MAX_ARRAY_BYTES = 2**31
-"""Largest uncompressed array, in bytes, that is read."""
 
 
 def keyed_masks(
@@ -57,25 +54,15 @@ class _Archive:
     def __init__(self, path: Path) -> None:
         self.path = path
         with opened(path) as archive:
-            self._sizes = {
-                entry.filename.removesuffix(".npy"): entry.file_size for entry in archive.infolist()
-            }
+            self._names = set(archive.namelist())
 
     def __contains__(self, key: str) -> bool:
-        return key in self._sizes
+        return f"{key}.npy" in self._names
 
     def read(self, key: str) -> np.ndarray:
-        require(key in self, self.path, f"the keys {sorted(self._sizes)}", f"{key!r} too")
-        size, where = self._sizes[key], f"{self.path}: {key}"
-        require(size <= MAX_ARRAY_BYTES, where, f"{size} bytes", f"at most {MAX_ARRAY_BYTES}")
-        try:
-            with np.load(self.path, allow_pickle=False) as arrays:
-                return np.asarray(arrays[key])
-        except Exception as error:  # zlib, zip and header errors have no common base class
-            raise UserError(
-                f"{self.path}: key {key!r} cannot be read without unpickling ({error}), expected "
-                "a plain array; supply the original file"
-            ) from error
+        with opened(self.path) as archive, readable(f"{self.path}: {key}"):
+            with archive.open(member(archive, f"{key}.npy", str(self.path))) as stream:
+                return np.lib.format.read_array(stream, allow_pickle=False)
 
     def matrix(self, name: str, canonical: bool = True) -> scipy.sparse.csr_matrix | np.ndarray:
         """Read a CSR matrix (``adj_data`` … or ``adj_matrix.data`` …) or a dense one."""
@@ -88,7 +75,7 @@ class _Archive:
                 require(fits, f"{where}: shape", shape.tolist(), "two integers")
                 return checked_csr(*parts, tuple(shape.tolist()), where, canonical)  # type: ignore[call-arg]
         key = f"{name}_matrix"
-        require(key in self, self.path, f"the keys {sorted(self._sizes)}",
+        require(key in self, self.path, f"the arrays {sorted(self._names)}",
                 f"one of {name}_data, {key}.data and {key} too")  # fmt: skip
         dense = self.read(key)
         fits = dense.ndim == 2 and dense.dtype.kind in "fiub" and np.all(np.isfinite(dense))

@@ -22,8 +22,8 @@ from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.readers import DATASETS
 
 Progress = Callable[[str, int, int], None]
-"""Progress callback (file, bytes done, bytes in all): called before each file, now and then during
-a large one, and once at the end (file ""). A file of unlisted size counts from the start of its
+"""Progress callback (file, bytes done, bytes in all): called before each file, after each
+piece of it, and once at the end (file ""). A file of unlisted size counts from the start of its
 transfer, so the bytes in all can grow."""
 
 
