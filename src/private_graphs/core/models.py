@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 
@@ -9,6 +11,11 @@ class Strict(BaseModel):
     """Base of models: frozen, without unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def fields_of(value: object, *names: str) -> dict[str, Any]:
+    """Return some attributes of a value by name."""
+    return {name: getattr(value, name) for name in names}
 
 
 def first_fault(error: ValidationError) -> str:

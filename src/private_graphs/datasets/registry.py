@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from private_graphs.core.errors import UsageError, UserError, suggest
+from private_graphs.core.models import fields_of
 from private_graphs.datasets import labelled
 from private_graphs.datasets.graph_dataset import GraphDataset, ParsedGraph, SparseFeatures
 from private_graphs.datasets.readers import DATASETS
@@ -207,9 +208,7 @@ def told_of(spec: DatasetSpec, sources: list[labelled.RawFile]) -> dict[str, Any
 
         origin = load_sources()[spec.part_of[0] if spec.part_of else spec.name]
     return {
-        "name": spec.name,
-        "title": spec.title,
-        "synthetic": spec.synthetic,
+        **fields_of(spec, "name", "title", "synthetic"),
         "sources": sources,
         "licence": origin.licence if origin else _SYNTHETIC_LICENCE,
         "citation": origin.citation if origin else _SYNTHETIC_CITATION,

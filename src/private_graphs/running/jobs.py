@@ -182,10 +182,6 @@ class Job(Strict):
         """``<study>/<group>/<name>``: the folder of its files below ``results/<scale>/jobs``."""
         return f"{self.study}/{self.group}/{self.name}"
 
-    def fields(self, *names: str) -> dict[str, Any]:
-        """Return some of its fields by name."""
-        return {name: getattr(self, name) for name in names}
-
     def candidates(self, epsilon: float) -> list[dict[str, Any]]:
         """Return the settings that the job runs at ``epsilon``, as changes of ``settings``."""
         if math.isinf(epsilon) or self.chosen is not None:

@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 from private_graphs.core.devices import resolve_device
 from private_graphs.core.entropy import published_fingerprint
 from private_graphs.core.errors import UserError
+from private_graphs.core.models import fields_of
 from private_graphs.core.streams import Streams
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.protocols import Protocol
@@ -222,9 +223,7 @@ def identity(job: Job, data: str, request: Request, changed: Mapping[str, Any]) 
         "cell": {
             "study": job.study,
             "experiment": job.group,
-            "dataset": job.dataset,
-            "features": job.features,
-            "method": job.method,
+            **fields_of(job, "dataset", "features", "method"),
             "setting": job.scenario,
         },
         "epsilon": "inf" if math.isinf(request.epsilon) else request.epsilon,
@@ -503,7 +502,7 @@ class Runner:
                 *(search.runs if search and private else ()),
             ],
             about=About(
-                **job.fields("study", "dataset", "features", "method", "scenario", "protocol"),
+                **fields_of(job, "study", "dataset", "features", "method", "scenario", "protocol"),
                 data_fingerprint=self.fingerprint,
             ),
             file=self._file_of(run, runs),
@@ -581,15 +580,15 @@ class Runner:
         measured = dict(outcome.measured)
         seconds = measured.pop("seconds", seconds)
         measured |= outcome.evaluated if self.is_published else {}
-        cut = job.fields("test_share", "mask_seed", "metis_parts")
+        cut = fields_of(job, "test_share", "mask_seed", "metis_parts")
         if job.metis_parts:
             measured.pop("epsilon_bound", None)  # covers the method's own releases only
         return {
-            **job.fields("study", "group"),
+            **fields_of(job, "study", "group"),
             "job": job.name,
-            **job.fields("dataset", "features"),
+            **fields_of(job, "dataset", "features"),
             "view": getattr(self.dataset.info, "view", None),
-            **job.fields("method", "scenario", "protocol"),
+            **fields_of(job, "method", "scenario", "protocol"),
             "settings": settings_text(request.settings, outcome.settings),
             "epsilon": request.epsilon,
             "delta": job.delta if private else None,

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.core.errors import UserError, counted
+from private_graphs.core.models import fields_of
 from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.statements import PrivacyStatement
@@ -390,8 +391,7 @@ def truth(verdicts: Sequence[Verdict]) -> Table:
         Column("printed scores reproduced", lambda row: f"{row['met']} of {row['scores']}"),
         Column("is the printed ε true?", lambda row: row["answer"]),
     ]
-    rows = [{"protocol": verdict.protocol, "met": verdict.met, "scores": verdict.scores,
-             "answer": verdict.answer} for verdict in verdicts]  # fmt: skip
+    rows = [fields_of(verdict, "protocol", "met", "scores", "answer") for verdict in verdicts]
     note = (
         "reproduced: within two standard deviations of our seeds, after rounding as printed. Each "
         "ε is per node or record, as its statement says."
