@@ -72,7 +72,7 @@ def test_a_mask_without_any_label_is_an_error_that_names_it(monkeypatch, tmp_pat
     labels = np.array(HAND_LABELS)
     labels[nodes] = -1
     arrays = archive(HAND_ENTRIES, HAND_WORDS, labels)
-    with pytest.raises(UserError, match=f"own: {mask}_mask: no member of it has a label"):
+    with pytest.raises(UserError, match=f"own: {mask}_mask: found no member with a label"):
         build_own(monkeypatch, tmp_path, arrays, COLOURS, 1, 2)
 
 

@@ -169,7 +169,7 @@ def replace(part: int, key: str, value):
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        (lambda data, graph: data.pop("label"), "label.npy is there 0 times"),
+        (lambda data, graph: data.pop("label"), "found label.npy 0 times"),
         (replace(0, "label", np.full(NODES, 41)), "label: found numbers 41..41, expected 0..40"),
         (replace(0, "label", np.zeros(NODES)), "label: found float64 .* expected integers"),
         (replace(0, "label", np.zeros(3, int)), "found 3 entries of label and 400"),

@@ -11,8 +11,7 @@ import numpy as np
 import scipy.sparse
 from pydantic import Field
 
-from private_graphs.core.errors import UserError
-from private_graphs.datasets.arrays import UndirectedEdges
+from private_graphs.datasets.arrays import UndirectedEdges, require
 from private_graphs.datasets.invariants import check_graph
 from private_graphs.datasets.labelled import MASKS, LabelledDataset, LabelledInfo
 from private_graphs.datasets.spec import GraphSize
@@ -111,16 +110,9 @@ class GraphDataset(LabelledDataset):
 
     def __post_init__(self) -> None:
         where = f"dataset {self.info.name!r}"
-        n_columns = (
-            self.features.n_columns
-            if isinstance(self.features, SparseFeatures)
-            else self.info.n_features
-        )
-        if n_columns != self.info.n_features:
-            raise UserError(
-                f"{where}: n_features is {self.info.n_features}, expected the {n_columns} columns "
-                "of the features"
-            )
+        if isinstance(self.features, SparseFeatures):
+            stated, actual = self.info.n_features, self.features.n_columns
+            require(stated == actual, f"{where}: n_features", stated, f"{actual}, as stored")
         check_graph(self.arrays(), self.info, where, where)
 
     @classmethod

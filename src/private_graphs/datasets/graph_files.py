@@ -15,7 +15,7 @@ from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.files import sha256_of, write_json
 from private_graphs.core.manifest import MANIFEST
-from private_graphs.datasets.arrays import UndirectedEdges
+from private_graphs.datasets.arrays import UndirectedEdges, require
 from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
 from private_graphs.datasets.labelled import FILE_MASKS, INFO_FILE, MASKS, RawFile
 from private_graphs.datasets.spec import numbered
@@ -42,11 +42,9 @@ def read_graph(name: str, path: Path) -> GraphDataset:
     source = RawFile(file=path.name, sha256=sha256_of(path), url=None)
     graph = kinds[path.suffix](name, path, [source])
     for key in MASKS:
-        if not np.any(getattr(graph, key) & (graph.labels >= 0)):
-            raise UserError(
-                f"{path}: {key}: no node of it has a label, expected one at least to learn from or "
-                "to score; supply labels, or other masks"
-            )
+        labelled = np.any(getattr(graph, key) & (graph.labels >= 0))
+        require(labelled, f"{path}: {key}", "no node with a label", "one at least to learn from or "
+                "to score", "supply labels, or other masks")  # fmt: skip
     return graph
 
 
@@ -123,12 +121,10 @@ def split_masks(
     else:
         for key in FILE_MASKS:
             mask = given.get(key)
-            if mask is None or mask.shape != (n,) or mask.dtype != np.bool_:
-                actual = "none" if mask is None else f"{mask.dtype} of shape {mask.shape}"
-                raise UserError(
-                    f"{where}: {key}: found {actual}, expected bool of shape ({n},) for each of "
-                    f"{', '.join(FILE_MASKS)}, or no mask at all"
-                )
+            fits = mask is not None and mask.shape == (n,) and mask.dtype == np.bool_
+            actual = "none" if mask is None else f"{mask.dtype} of shape {mask.shape}"
+            require(fits, f"{where}: {key}", actual, f"bool of shape ({n},) for each of "
+                    f"{', '.join(FILE_MASKS)}, or no mask at all")  # fmt: skip
         validation, test = given["val_mask"], given["test_mask"]
         train = ~(validation | test)
         sentence = "masks: those of the file; nodes of none of them train"

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from private_graphs.core.errors import UserError
-from private_graphs.datasets.arrays import undirected_edges
+from private_graphs.datasets.arrays import require, undirected_edges
 from private_graphs.datasets.embedded import checksums
 from private_graphs.datasets.graph_dataset import ParsedGraph, SparseFeatures
 
@@ -47,11 +46,8 @@ def unpickled(path: Path) -> Any:
     """
     content = path.read_bytes()
     digest = hashlib.sha256(content).hexdigest()
-    if digest not in listed():
-        raise UserError(
-            f"{path}: found sha256 {digest}, expected one that data/sources.yaml lists, since a "
-            "pickle is a program; supply the published file"
-        )
+    require(digest in listed(), path, f"sha256 {digest}", "one that data/sources.yaml lists, since "
+            "a pickle is a program")  # fmt: skip
     with warnings.catch_warnings():  # the pickles name NumPy and SciPy modules of 2016
         warnings.simplefilter("ignore")
         return pickle.loads(content, encoding="latin1")  # noqa: S301 (sha256 checked above)

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from private_graphs.core.errors import UsageError, UserError, suggest
+from private_graphs.core.errors import UsageError, suggest
 from private_graphs.core.models import fields_of
 from private_graphs.datasets import labelled
+from private_graphs.datasets.arrays import require
 from private_graphs.datasets.graph_dataset import GraphDataset, ParsedGraph, SparseFeatures
 from private_graphs.datasets.readers import DATASETS
 from private_graphs.datasets.spec import DatasetSpec
@@ -224,12 +225,9 @@ def _common(
     """
     arrays = {key: getattr(parsed, key) for key in ("labels", *labelled.MASKS)}
     for name in labelled.MASKS:
-        if not np.any(arrays[name] & (parsed.labels >= 0)):
-            raise UserError(
-                f"{spec.name}: {name}: no member of it has a label, expected at least one to learn "
-                "from or to score; supply labels, or declare other numbers of validation and test "
-                "members"
-            )
+        known = np.any(arrays[name] & (parsed.labels >= 0))
+        require(known, f"{spec.name}: {name}", "no member with a label", "one at least to learn "
+                "from or to score")  # fmt: skip
     fields = told_of(spec, sources)
     fields |= {"classes": list(spec.classes), "preprocessing": list(parsed.preprocessing)}
     return fields, arrays
@@ -241,13 +239,9 @@ def _dataset(
     if not spec.classes:
         spec = replace(spec, classes=parsed.classes)
     fewer = view is not None  # a view may lack the last classes
-    if not (
-        parsed.n_classes == len(spec.classes) or fewer and parsed.n_classes < len(spec.classes)
-    ):
-        raise UserError(
-            f"{spec.name}: found {parsed.n_classes} classes in the raw files, expected "
-            f"{len(spec.classes)}"
-        )
+    actual, expected = parsed.n_classes, len(spec.classes)
+    fits = actual == expected or fewer and actual < expected
+    require(fits, spec.name, f"{actual} classes in the raw files", expected)
     fields, arrays = _common(spec, parsed, sources)
     fields["classes"] = fields["classes"][: parsed.n_classes]
     sparse = isinstance(parsed.features, SparseFeatures)

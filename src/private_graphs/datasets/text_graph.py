@@ -15,6 +15,7 @@ from pydantic import Field
 
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.files import atomic_path
+from private_graphs.datasets.arrays import require
 from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
 from private_graphs.datasets.labelled import (
     MASKS,
@@ -31,6 +32,7 @@ from private_graphs.datasets.views import DataView
 TEXTS_FILE, STRUCTURE_FILE, TEXT_INFO_FILE = (
     "texts.parquet", "structure.safetensors", "text_graph.json",
 )  # fmt: skip
+_REBUILD = "delete the folder and build it again"
 PUBLIC_FACTS = (
     PUBLIC_SIZES,
     PUBLIC_MASKS,
@@ -67,12 +69,11 @@ class TextGraph(LabelledDataset):
     def __post_init__(self) -> None:
         where = f"text graph {self.info.name!r}"
         lengths = {key: len(getattr(self, key)) for key in ("labels", *MASKS)}
-        wrong = {key: length for key, length in lengths.items() if length != self.n_nodes}
-        if wrong:
-            raise UserError(f"{where}: {wrong} entries, expected {self.n_nodes}, one per text row")
+        fits = {*lengths.values()} == {self.n_nodes}
+        require(fits, where, f"{lengths} entries", f"{self.n_nodes}, one per text row", _REBUILD)
         for name, kind in zip(self.texts.column_names, self.texts.schema.types, strict=True):
-            if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-                raise UserError(f"{where}: text column {name!r} is {kind}, expected text")
+            fits = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+            require(fits, f"{where}: text column {name!r}", kind, "text", _REBUILD)
 
     @property
     def n_nodes(self) -> int:
@@ -133,8 +134,7 @@ class TextGraph(LabelledDataset):
             return cls(texts=texts, **arrays, info=info)
         except (OSError, TypeError, pa.ArrowException) as error:
             raise UserError(
-                f"{folder}: cannot be read as a text graph ({error}); delete the folder and build "
-                "it again"
+                f"{folder}: cannot be read as a text graph ({error}); {_REBUILD}"
             ) from error
 
 
