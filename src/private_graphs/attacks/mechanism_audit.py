@@ -153,14 +153,10 @@ def _rows(seed: int, exact: float, size: Size) -> np.ndarray:
     return draws / query.noise_std
 
 
-def _step_event(steps: int) -> NoisyGradients:
-    return NoisyGradients("per_record", 1.5, 2.0, steps, steps, FullBatch(10))
-
-
 def _steps(dtype: type) -> Draw:
     def draw(seed: int, exact: float, size: Size) -> np.ndarray:
         lanes, numbers = size.lanes, size.numbers
-        query = _step_event(ROUNDS)
+        query = NoisyGradients("per_record", 1.5, 2.0, ROUNDS, ROUNDS, FullBatch(10))
         door = _door(seed, query, lanes)
         descent = door.descent([query] * lanes, dtype=dtype)
         draws = _rounds(door, lambda: descent.add(np.full((lanes, numbers), exact)))

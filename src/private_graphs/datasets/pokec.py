@@ -22,6 +22,7 @@ from private_graphs.datasets.arrays import (
     UndirectedEdges,
     keyed_order,
     masks_by_order,
+    require,
     undirected_edges,
 )
 from private_graphs.datasets.pokec_blocks import FieldBlock, Progress, line_blocks, whole_numbers
@@ -349,9 +350,8 @@ def read_pokec(
         UserError: a file is missing, damaged or not the published one; too few candidates.
     """
     profiles, relationships = Path(profiles), Path(relationships)
-    missing = [str(path) for path in (profiles, relationships) if not path.is_file()]
-    if missing:
-        raise UserError(f"{name}: missing: {', '.join(missing)}; supply the raw files first")
+    for path in (profiles, relationships):
+        require(path.is_file(), path, "no file", "one", "supply the raw files first")
     header = view.profile_reading == "as_released"
     size = profiles.stat().st_size
     passes = {PROFILES: size, TEXTS: size, FRIENDSHIPS: relationships.stat().st_size}
@@ -363,12 +363,10 @@ def read_pokec(
             order = order[np.argsort(scanned.user[order])]
         users, labels = scanned.user[order], scanned.label[order].astype(np.int64)
         texts, invalid = _read_texts(profiles, scanned.line[order], view, meter)
-        if invalid > max_malformed * len(order):
-            raise UserError(
-                f"{profiles}: {invalid:,} of {len(order):,} chosen rows are not UTF-8, expected at "
-                f"most {max_malformed:.1%}: their characters would be lost. This is not the "
-                "published file: supply that one, or convert this one to UTF-8"
-            )
+        require(invalid <= max_malformed * len(order), profiles, f"{invalid:,} of {len(order):,} "
+                f"chosen rows that are not UTF-8", f"at most {max_malformed:.1%}, as their "
+                "characters would be lost", "supply the published file, or convert this one to "
+                "UTF-8")  # fmt: skip
         ends, edge_rows = _read_friendships(relationships, users, max_malformed, meter)
     edges, edge_counts = _graph_edges(ends, users, view)
     info = TextGraphInfo(

@@ -67,7 +67,8 @@ def dataset_spec(name: str, own_folder: Path = OWN_FOLDER) -> DatasetSpec:
     names = dataset_names((), own_folder)
     built = built_graphs(own_folder)
     if name in built:
-        return _built_spec(name, built[name])
+        changed = (built[name] / labelled.INFO_FILE).stat().st_mtime_ns
+        return _built_spec(name, built[name], changed)
     hint = suggest(name, names) or suggest(name.lower(), names)
     raise UsageError(
         f"unknown dataset {name!r}, expected one of {', '.join(names)}{hint}; documents of your "
@@ -88,14 +89,10 @@ def declared_graphs(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(name for name in set(names) if name not in DATASETS))
 
 
-def _built_spec(name: str, folder: Path) -> DatasetSpec:
-    """Return the entry of a graph that a user built (``dataset --pyg`` or ``--file``)."""
-    return _loaded_spec(name, folder, (folder / labelled.INFO_FILE).stat().st_mtime_ns)
-
-
 @lru_cache
-def _loaded_spec(name: str, folder: Path, time: int) -> DatasetSpec:
-    """The same; ``time``, that of the description, tells a graph that was built again."""
+def _built_spec(name: str, folder: Path, time: int) -> DatasetSpec:
+    """Return the entry of a graph that a user built (``dataset --pyg`` or ``--file``); ``time``,
+    that of the description, tells a graph that was built again."""
     from private_graphs.datasets.graph_files import bound_of
 
     graph = GraphDataset.load(folder)

@@ -488,11 +488,10 @@ class Runner:
         n_released = counts.pop(run.events)
         claim = run.claim
         statement = build_statement(
-            events=run.events,
+            **fields_of(run, "events", "n_units", "noise_generator", "selection", "assumptions"),
             unit=scenario.unit,
             relation=scenario.relation,
             delta=job.delta,
-            n_units=run.n_units,
             epsilon_published=claim and claim.epsilon,
             published_formula=claim and claim.formula,
             authors_accountant_epsilon=claim and claim.authors_epsilon,
@@ -507,12 +506,9 @@ class Runner:
             ),
             file=self._file_of(run, runs),
             noise_source=self.noise_source,
-            noise_generator=run.noise_generator,
             inference=self.protocol.inference or scenario.inference,
-            selection=run.selection,
             preprocessing=self._preprocessing(),
             public_facts=run.facts,
-            assumptions=run.assumptions,
             private=private,
             reads_private=self.method.reads_private,
             one_run=self.method.one_run,

@@ -493,18 +493,14 @@ def _check_entry(entry: Entry, configuration: Configuration, where: str) -> None
     protocols = entry.protocols or configuration.protocols or ()
     _known(f"protocols of {method.name}", protocols, method.protocols, where, UserError)
     _known("settings_of", configuration.settings_of, dataset_names(), where, UserError)
-    for changes in configuration.settings_of.values():
-        settings = {**configuration.settings, **changes, **entry.settings}
+    varied = {**entry.vary, **configuration.choose}.items()
+    variants = [
+        *(changes | entry.settings for changes in ({}, *configuration.settings_of.values())),
+        *(entry.settings | {name: value} for name, values in varied for value in values),
+    ]
+    for changes in variants:
+        settings = configuration.settings | changes
         validated(method.settings, settings, f"{where}settings of {method.name}")
-    for name, values in {**entry.vary, **configuration.choose}.items():
-        for value in values:
-            settings = {**configuration.settings, **entry.settings, name: value}
-            validated(method.settings, settings, f"{where}settings of {method.name}")
-    validated(
-        method.settings,
-        {**configuration.settings, **entry.settings},
-        f"{where}settings of {method.name}",
-    )
 
 
 def group_jobs(study: Study, group: str, run: Run) -> list[Job]:
