@@ -16,7 +16,6 @@ from campus import campus
 from citations import MODELS, npz_bytes
 from digits import digits
 from planetoid import planetoid_bytes
-from pokec import pokec_bytes
 
 
 def raw_files() -> dict[str, bytes]:
@@ -27,7 +26,6 @@ def raw_files() -> dict[str, bytes]:
         "synthetic-campus": {"Synthetic1.mat": campus()},
         "digits": digits(20224, 1_000),
         "digits-students": digits(2021, 2_000),
-        "pokec_demo": pokec_bytes(),
     }
     return {f"{folder}/{name}": data for folder, files in folders.items()
             for name, data in files.items()}  # fmt: skip

@@ -6,17 +6,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from private_graphs.datasets.embedded import unpack
 from private_graphs.datasets.spec import TEXT_FEATURES, DatasetSpec, GraphSize
 from private_graphs.datasets.text_graph import TextGraph
 from private_graphs.datasets.views import VIEWS, DataView
 
 
-def _read(folder: Path, view: DataView, end: str = ".txt.gz", **options: Any) -> TextGraph:
+def _read(folder: Path, view: DataView, **options: Any) -> TextGraph:
     from private_graphs.datasets.pokec import read_pokec
 
-    files = (folder / f"soc-pokec-{table}{end}" for table in ("profiles", "relationships"))
+    files = (folder / f"soc-pokec-{table}.txt.gz" for table in ("profiles", "relationships"))
     return read_pokec(*files, view, **options)
+
+
+def _write_demo(raw_dir: Path) -> list[Path]:
+    from private_graphs.datasets.pokec_demo import write_demo
+
+    return write_demo(raw_dir / "pokec_demo")
 
 
 # Sizes from the paper and the published files; words per user are estimated.
@@ -53,7 +58,7 @@ DATASETS = (
         features=TEXT_FEATURES,
         sizes={"bow": (471, 165385), "fasttext": (64, 1200 * 64), "sbert": (64, 1200 * 64)},
         views=tuple(VIEWS),
-        read_texts=partial(_read, end=".txt", per_class=600),
-        write=partial(unpack, "pokec_demo"),
+        read_texts=partial(_read, per_class=600),
+        write=_write_demo,
     ),
 )

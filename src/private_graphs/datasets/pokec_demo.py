@@ -1,4 +1,4 @@
-"""Synthetic profiles and friendships in the raw format of Pokec, without real people.
+"""Embedded stand-in for Pokec: a small synthetic dump in the raw format, without real people.
 
 Profiles answer in made-up and common dictionary words. Every user is a cat or a dog person, whether
 or not ``pets`` says so, and likes a few topics; more cat than dog people like some of these. An
@@ -13,9 +13,17 @@ weights or uniform numbers compared with constants.
 
 from __future__ import annotations
 
+import gzip
+import io
+from pathlib import Path
+
 import numpy as np
 
+from private_graphs.core.files import atomic_path
 from private_graphs.datasets import pokec_format
+
+DEMO_PER_CLASS = 600
+"""Users selected per class for the demo's text graph."""
 
 SEED = 20223
 N_PROFILES = 6000
@@ -283,9 +291,25 @@ def demo_tables() -> tuple[list[str], np.ndarray]:
     return rows, user[_friendships(draws, classes, fullness)].T
 
 
-def pokec_bytes() -> dict[str, bytes]:
-    """Return the files of profiles and friendships by name."""
+def _write_gzip(path: Path, text: str) -> Path:
+    packed = io.BytesIO()
+    # No file name and no time in the header: equal text gives equal bytes.
+    with gzip.GzipFile(filename="", mode="wb", fileobj=packed, compresslevel=6, mtime=0) as stream:
+        stream.write(text.encode("utf-8"))
+    if not path.is_file() or path.read_bytes() != packed.getvalue():
+        with atomic_path(path) as temporary:
+            temporary.write_bytes(packed.getvalue())
+    return path
+
+
+def write_demo(folder: Path) -> list[Path]:
+    """Write the dump into ``folder``; return the paths of profiles and relationships.
+
+    The bytes are deterministic; an unchanged file is not touched.
+    """
     rows, friendships = demo_tables()
     edges = "".join(f"{first}\t{second}\n" for first, second in friendships.tolist())
-    texts = {"profiles": "\n".join(rows) + "\n", "relationships": edges}
-    return {f"soc-pokec-{table}.txt": text.encode() for table, text in texts.items()}
+    return [
+        _write_gzip(Path(folder) / pokec_format.PROFILES_FILE, "\n".join(rows) + "\n"),
+        _write_gzip(Path(folder) / pokec_format.RELATIONSHIPS_FILE, edges),
+    ]
