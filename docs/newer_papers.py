@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from caribou import OWN, adjacency_of, aggregated_rows, twins
 
-from private_graphs.attacks.replicas import OWN, adjacency_of, aggregated_rows, twins
 from private_graphs.attacks.shared_scale import PUBMED, StarTraining, epsilon_shown, single_delta
 from private_graphs.core.files import write_text
 from private_graphs.datasets.registry import build

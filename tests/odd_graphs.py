@@ -74,7 +74,7 @@ def odd_parts(seed: int = 0):
     """
     generator = np.random.default_rng(seed)
     train, validation, test = (
-        np.flatnonzero(mask) for mask in keyed_masks(NODES, N_VALIDATION, N_TEST)
+        np.flatnonzero(mask) for mask in keyed_masks(NODES, N_VALIDATION, N_TEST).values()
     )
     lonely = np.concatenate([train[:3], validation[:2], test[:2]])
     tied = np.setdiff1d(np.arange(NODES), lonely)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from small_graphs import dense_features, make_graph, random_graph
 
-from private_graphs.attacks.replicas import OWN, adjacency_of, aggregated_rows, twins
 from private_graphs.audit import replay
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
+from caribou import OWN, adjacency_of, aggregated_rows, twins
+
+sys.path.pop(0)
 
 GRAPH = random_graph(nodes=120, degree=3.0)
 EDGES = np.asarray(GRAPH.edge_index).T

@@ -130,12 +130,12 @@ def test_progress_is_told_per_file_and_shown_on_standard_error(tmp_path, folder,
     supply(["tiny"], tmp_path / "a", folder, progress=lambda *state: told.append(state))
     sizes = [len(content) for content in CONTENTS.values()]
     total = sum(sizes)
+    before = [0, sizes[0], sizes[0] + sizes[1], total]
     assert told == [
-        (list(CONTENTS)[0], 0, total),
-        (list(CONTENTS)[1], sizes[0], total),
-        (list(CONTENTS)[2], sizes[0] + sizes[1], total),
-        ("", total, total),
-    ]
+        (file, before[number + part], total)
+        for number, file in enumerate(CONTENTS)
+        for part in (0, 1)  # its begin, and its only piece
+    ] + [("", total, total)]
     assert capfd.readouterr().err == ""
     supply(["tiny"], tmp_path / "b", folder)
     captured = capfd.readouterr()

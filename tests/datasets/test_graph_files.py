@@ -108,8 +108,8 @@ def test_a_hostile_file_runs_nothing(tmp_path):
         ({"val_mask": None}, "graph.npz: val_mask: found none"),
         ({"val_mask": np.ones(NODES)}, "val_mask: found float64"),
         ({"val_mask": np.ones(3, dtype=bool)}, r"val_mask: found bool of shape \(3,\)"),
-        ({"test_mask": np.zeros(NODES, dtype=bool)}, "test_mask: no node of it has a label"),
-        ({"labels": None}, "'labels' is missing"),
+        ({"test_mask": np.zeros(NODES, dtype=bool)}, "test_mask: found no node with a label"),
+        ({"labels": None}, "found labels.npy 0 times"),
     ],
     ids=str,
 )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from private_graphs.core.errors import UserError
-from private_graphs.datasets import npz
+from private_graphs.datasets import zipped
 from private_graphs.datasets.npz import keyed_masks, read_npz
 
 
@@ -43,7 +43,7 @@ def check_hand_graph(graph):
     matrix = features if isinstance(features, np.ndarray) else features.to_scipy().toarray()
     assert matrix.tolist() == [[0, 1.5], [0, 0], [2, 3], [0, 0]] and matrix.dtype == np.float32
     assert graph.edge_index.tolist() == [[0, 0, 1], [1, 2, 3]]
-    assert (graph.loops_dropped, graph.duplicates_dropped) == (1, 1)
+    assert (graph.loops, graph.duplicates) == (1, 1)
     assert graph.labels.tolist() == [0, 1, 2, 1] and graph.n_classes == 3
     masks = np.stack([graph.train_mask, graph.validation_mask, graph.test_mask])
     assert masks.sum(axis=0).tolist() == [1, 1, 1, 1] and masks.sum(axis=1).tolist() == [2, 1, 1]
@@ -69,9 +69,9 @@ def test_object_arrays_under_other_keys_are_never_touched(tmp_path):
 @pytest.mark.parametrize("key", hand_arrays())
 def test_an_object_array_under_a_needed_key_is_refused(tmp_path, key):
     arrays = hand_arrays() | {key: np.array([Bomb()], dtype=object)}
-    with pytest.raises(UserError, match="cannot be read without unpickling") as raised:
+    with pytest.raises(UserError, match="cannot be read .*allow_pickle=False") as raised:
         read_npz(save(tmp_path, arrays), 1, 1)
-    assert "hand.npz" in str(raised.value) and repr(key) in str(raised.value)
+    assert f"hand.npz: {key}: " in str(raised.value)
 
 
 @pytest.mark.parametrize("key", hand_arrays())
@@ -86,7 +86,7 @@ def test_a_missing_key_is_named(tmp_path, key):
     ("key", "value", "expected"),
     [
         ("adj_indices", [1, 2, 2, 0, 3, 2, 4], "expected 0..3"),
-        ("adj_indptr", [0, 3, 2, 6, 7], "does not rise"), ("adj_shape", [4, 5], "square"),
+        ("adj_indptr", [0, 3, 2, 6, 7], "expected a rise from 0"), ("adj_shape", [4, 5], "square"),
         ("attr_data", [1, np.nan, 3], "not finite"), ("attr_shape", [4, 1], "expected 0..0"),
         ("labels", [0, 1, 2], r"expected \(4,\) integers"), ("labels", [0, 1, 3, 1], "every class"),
     ],
@@ -98,7 +98,7 @@ def test_parts_that_do_not_fit_are_refused(tmp_path, key, value, expected):
 
 
 def test_an_array_above_the_size_limit_is_not_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr(npz, "MAX_ARRAY_BYTES", 100)
+    monkeypatch.setattr(zipped, "MAX_MEMBER_BYTES", 100)
     with pytest.raises(UserError, match="expected at most 100"):
         read_npz(save(tmp_path, hand_arrays()), 1, 1)
 
@@ -115,7 +115,7 @@ def test_a_member_whose_name_is_no_text_is_refused(tmp_path):
 
 
 def test_keyed_masks_are_fixed_for_ever():
-    train, validation, test = keyed_masks(2000)
+    train, validation, test = keyed_masks(2000).values()
     assert (train.sum(), validation.sum(), test.sum()) == (500, 500, 1000)
     assert np.all(train.astype(int) + validation + test == 1)
     assert np.flatnonzero(validation)[:5].tolist() == [5, 9, 11, 12, 19]

@@ -35,7 +35,7 @@ def test_six_nodes_come_out_as_placed_by_hand():
     ]  # fmt: skip
     assert graph.labels.tolist() == [0, 1, 1, 1, -1, 0]
     assert graph.edge_index.tolist() == [[0, 2, 3], [1, 5, 4]]
-    assert (graph.loops_dropped, graph.duplicates_dropped) == (1, 2)
+    assert (graph.loops, graph.duplicates) == (1, 2)
     assert graph.train_mask.tolist() == [True, False, True, False, True, False]
     assert graph.validation_mask.tolist() == [False, True, False, False, False, False]
     assert graph.test_mask.tolist() == [False, False, False, True, False, True]
@@ -45,7 +45,7 @@ def test_six_nodes_come_out_as_placed_by_hand():
 def test_an_edge_listed_from_one_side_only_is_still_an_edge():
     graph = hand_graph(graph={0: [], 5: [1], 2: [0]})
     assert graph.edge_index.tolist() == [[0, 1], [2, 5]]
-    assert (graph.loops_dropped, graph.duplicates_dropped, graph.one_way_edges) == (0, 0, 2)
+    assert (graph.loops, graph.duplicates, graph.one_way) == (0, 0, 2)
 
 
 class Remove:
@@ -66,5 +66,5 @@ def test_no_pickle_is_run_whose_sha256_is_not_listed(tmp_path, part):
     path = folder / f"ind.synthetic.{part}"
     path.write_bytes(pickle.dumps(Remove(victim)))
     with pytest.raises(UserError, match=f"{path}: found sha256 [0-9a-f]*, expected one that"):
-        read_planetoid(folder, "synthetic")
+        read_planetoid(folder / "synthetic")
     assert victim.exists()

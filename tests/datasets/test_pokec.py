@@ -160,12 +160,12 @@ def test_a_user_in_two_rows(tmp_path):
 
 def test_masks_are_keyed_by_user_alone():
     users = np.arange(5, 105) * 7
-    train, validation, test = keyed_user_masks(users)
+    train, validation, test = keyed_user_masks(users).values()
     assert (train.sum(), validation.sum(), test.sum()) == (80, 10, 10)
     assert np.all(train.astype(int) + validation + test == 1)
     shuffled = np.random.default_rng(0).permutation(len(users))
     for mask, again in zip(
-        (train, validation, test), keyed_user_masks(users[shuffled]), strict=True
+        (train, validation, test), keyed_user_masks(users[shuffled]).values(), strict=True
     ):
         assert np.array_equal(mask[shuffled], again)
     # Pinned: another order would be another benchmark.

@@ -21,7 +21,10 @@ def text_graph(columns: dict[str, list[str | None]], public: int = 2, labels=Non
     labels = np.zeros(n, dtype=np.int64) if labels is None else labels
     table = pa.table({name: pa.array(texts, pa.string()) for name, texts in columns.items()})
     edges = np.zeros((2, 0), dtype=np.int64)
-    return TextGraph(table, edges, labels, ~(test | validation), validation, test, info)
+    return TextGraph(
+        texts=table, edge_index=edges, labels=labels, train_mask=~(test | validation),
+        validation_mask=validation, test_mask=test, info=info,
+    )  # fmt: skip
 
 
 def labelled_texts(nodes: int = 300, columns: int = 6) -> TextGraph:

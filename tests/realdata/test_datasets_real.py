@@ -98,12 +98,12 @@ def assert_same_as_pytorch_geometric(graph, folder, name):
 @pytest.mark.parametrize("name", PLANETOID)
 def test_the_planetoid_reader_agrees_with_pytorch_geometric(raw, name):
     folder = raw / "planetoid"
-    assert_same_as_pytorch_geometric(read_planetoid(folder, name), folder, name)
+    assert_same_as_pytorch_geometric(read_planetoid(folder / name), folder, name)
 
 
 def test_the_embedded_planetoid_files_are_read_alike_by_pytorch_geometric(tmp_path):
     folder = embedded.unpack("planetoid", tmp_path)[0].parent
-    graph = read_planetoid(folder, "synthetic")
+    graph = read_planetoid(folder / "synthetic")
     assert_same_as_pytorch_geometric(graph, folder, "synthetic")
 
 

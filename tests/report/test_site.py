@@ -34,6 +34,7 @@ from private_graphs.site.overview import (
     finding,
     guarantees,
     numbers,
+    study_numbers,
     study_verdict,
     truth,
     verdicts,
@@ -313,16 +314,16 @@ def test_sentences_are_filled_from_rows_claims_and_attacks():
             "together": {"show": "together", "where": sound | {"epsilon": 2}},
         },
     )
-    found = study_verdict(held, CLAIMS, [])
+    found = study_verdict(held, [], study_numbers(held, CLAIMS))
     assert found.prints == "a bound of 2"
     assert found.truth == "No: 65 to 70 and 0.001, attack 3.28" and found.tone == "refuted"
     assert found.instead == "0.55 at 2.00, all 2.00" and "no table of scores" in found.scores
     assert found.line("Small") == "Small: a bound of 2 is printed. True? No."
     assert found.because == "65 to 70 and 0.001, attack 3.28"
-    assert "holds in_part" not in numbers(held, CLAIMS, [])  # elsewhere it is undecided
-    assert numbers(held, CLAIMS, [])["most by_hand"] == "0.01"
+    assert "holds in_part" not in study_numbers(held, CLAIMS)  # elsewhere it is undecided
+    assert study_numbers(held, CLAIMS)["most by_hand"] == "0.01"
     unproved = {"unproved": {"show": "proved", "where": {"protocol": "released"}}}
-    assert "unproved" not in numbers(saying(numbers=unproved), None, [])
+    assert "unproved" not in study_numbers(saying(numbers=unproved), None)
 
 
 def test_the_data_of_a_paper_are_not_denied_where_they_were_run():
@@ -330,7 +331,8 @@ def test_the_data_of_a_paper_are_not_denied_where_they_were_run():
     printed = held.results.rows.iloc[:1].assign(source="published", study="small")
     for dataset, words in (("cora", "no table of scores is printed"), ("pokec", "not on the data")):
         rows = pd.concat([held.results.rows, printed.assign(dataset=dataset)], ignore_index=True)
-        found = study_verdict(replace(held, results=held.results.with_rows(rows)), None, [])
+        run = replace(held, results=held.results.with_rows(rows))
+        found = study_verdict(run, [], study_numbers(run, None))
         assert found.scores.startswith(words)
         assert ("not run" in found.data) == (dataset == "pokec")
 
@@ -362,14 +364,23 @@ def test_runs_with_an_empty_setting_keep_the_rest_of_their_line(empty):
 
 
 def test_a_study_without_sentences_of_its_own_has_a_verdict():
-    truth = study_verdict(shelf("recorded"), None, [LOST]).truth
+    truth = study_verdict(shelf("recorded"), [LOST], study_numbers(shelf("recorded"), None)).truth
     assert truth == "No: 1 of 2 printed ε are refuted (an attack shows ε > 4.78)"
     larger = replace(LOST, refuted=0, shown=None, larger=3.38)
-    assert "up to 3.38" in study_verdict(shelf("recorded"), None, [larger]).truth
+    assert (
+        "up to 3.38"
+        in study_verdict(shelf("recorded"), [larger], study_numbers(shelf("recorded"), None)).truth
+    )
     held = replace(LOST, hold=2, refuted=0, shown=None)
-    assert study_verdict(shelf("recorded"), None, [held]).tone == "e1"
+    assert (
+        study_verdict(shelf("recorded"), [held], study_numbers(shelf("recorded"), None)).tone
+        == "e1"
+    )
     ours = replace(held, protocol="sound")  # of this project's noise, not of the paper's
-    assert study_verdict(shelf("recorded"), None, [ours]).tone == "soft"
+    assert (
+        study_verdict(shelf("recorded"), [ours], study_numbers(shelf("recorded"), None)).tone
+        == "soft"
+    )
     assert "not asked" in ours.answer.text
 
 
@@ -378,17 +389,20 @@ def test_synthetic_data_decide_nothing_of_a_paper_but_calculations_and_attacks()
     attack = {"attack": {"show": "shown", "where": {"protocol": "released"}}}
     made_up = replace(saying(numbers=sound | attack), name="demo")
     made_up.results.statistics[0]["synthetic"] = True
-    known = numbers(made_up, CLAIMS, [LOST])
+    known = numbers(made_up, [LOST], study_numbers(made_up, CLAIMS))
     assert known == {"fails by_hand": "0.001", "most by_hand": "0.01", "attack": "3.28"}
 
 
 def test_a_table_has_its_finding_as_title():
     held = saying(findings={"figure1": "All is {fails by_hand}"})
-    assert finding(held, FIGURE, CLAIMS, []) == "All is 0.001"
-    assert finding(held, TABLE, CLAIMS, [LOST]) == "None of the 2 printed ε that were run holds"
-    scores = finding(held, TABLE, None, [replace(LOST, budgets=0)])
+    assert finding(held, FIGURE, [], study_numbers(held, CLAIMS)) == "All is 0.001"
+    assert (
+        finding(held, TABLE, [LOST], study_numbers(held, CLAIMS))
+        == "None of the 2 printed ε that were run holds"
+    )
+    scores = finding(held, TABLE, [replace(LOST, budgets=0)], study_numbers(held, None))
     assert scores.startswith("3 of 4 printed scores")
-    assert finding(held, TABLE, None, []) == ""
+    assert finding(held, TABLE, [], study_numbers(held, None)) == ""
 
 
 def test_a_finding_counts_the_points_of_its_table_and_names_their_ends():
@@ -402,13 +416,13 @@ def test_a_finding_counts_the_points_of_its_table_and_names_their_ends():
     held = saying(findings={"table1": texts}, counted={"table1": counted})
     frame = held.blocks(TABLE)[-1].frame
     few = int((frame["epsilon"] <= 2).sum())
-    assert finding(held, TABLE, None, []) == f"{few} of {len(frame)}, 4.0"
+    assert finding(held, TABLE, [], study_numbers(held, None)) == f"{few} of {len(frame)}, 4.0"
     elsewhere = {"figure1": {"points": {"exhibit": "table1"}}}
     held = saying(findings={"figure1": "{points}"}, counted=elsewhere)
-    assert finding(held, FIGURE, None, []) == str(len(frame))
+    assert finding(held, FIGURE, [], study_numbers(held, None)) == str(len(frame))
     made_up = replace(held, name="demo")
     made_up.results.statistics[0]["synthetic"] = True
-    assert finding(made_up, FIGURE, None, []) == ""
+    assert finding(made_up, FIGURE, [], study_numbers(made_up, None)) == ""
 
 
 def test_a_finished_run_prints_what_the_site_says(tmp_path):

@@ -8,12 +8,13 @@ attack of many runs and that of one run each get half of the error probability (
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from private_graphs.attacks.canary import RING, Design, OneRun, label_errors, one_run
 from private_graphs.attacks.method_canary import MethodDesign, method_errors, noise_of
 from private_graphs.core.errors import UsageError, UserError, suggest
+from private_graphs.core.models import fields_of
 from private_graphs.methods import all_methods, method_named
 from private_graphs.methods.gcn_protocols import (
     RELATION,
@@ -123,12 +124,9 @@ class CanaryAudit:
         gaussian = self.lower_gaussian()
         return {
             **design.facts(),
-            "delta": self.delta,
-            "epochs": self.epochs,
-            "noise_multiplier": self.noise_multiplier,
+            **fields_of(self, "delta", "epochs", "noise_multiplier"),
             "epsilon_claimed": design.epsilon,
-            "epsilon_published": self.epsilon_published,
-            "epsilon_proved": self.epsilon_proved,
+            **fields_of(self, "epsilon_published", "epsilon_proved"),
             "epsilon_lower": self.lower(),
             "assumption": ASSUMPTION,
             "epsilon_lower_gaussian": gaussian,
@@ -139,9 +137,7 @@ class CanaryAudit:
             "one_run": run
             and {
                 "relation": "add_remove",
-                "canaries": run.canaries,
-                "guesses": run.guesses,
-                "right": run.right,
+                **asdict(run),
                 "epsilon_lower": self.lower_one_run(),
             },
             "verdict": self.verdict,

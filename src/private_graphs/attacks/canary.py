@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from private_graphs.core.models import fields_of
 from private_graphs.core.streams import Streams
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import Door
@@ -160,8 +161,8 @@ def displacements(
     """
     given = design.settings
     settings = EngineSettings(
-        optimizer="sgd", epochs=given.epochs, private=True, clip_norm=given.clip_norm,
-        hidden=given.hidden, dropout=given.dropout, dtype=given.dtype, device=design.device,
+        optimizer="sgd", private=True, device=design.device,
+        **fields_of(given, "epochs", "clip_norm", "hidden", "dropout", "dtype"),
     )  # fmt: skip
     specs = [
         ReplicaSpec(stream.public, _LEARNING_RATE, start)
@@ -182,9 +183,7 @@ def displacements(
 def _streams(design: Design, purpose: str, noise: float, number: int) -> list[Streams]:
     identity = {
         "audit": purpose,
-        "protocol": design.protocol,
-        "epsilon": design.epsilon,
-        "delta": design.delta,
+        **fields_of(design, "protocol", "epsilon", "delta"),
         "settings": design.settings.model_dump(mode="json", exclude={"partition"}),
         "noise": noise,
         "seed": design.seed,

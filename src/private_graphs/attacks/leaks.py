@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from private_graphs.core.errors import UserError
+from private_graphs.core.models import fields_of
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.mechanisms.door import UNSEEN
 from private_graphs.methods import method_named
@@ -150,14 +151,10 @@ class Guarantee:
 
     def document(self) -> dict[str, Any]:
         """Return the fields that rows show."""
-        return {
-            "unit": self.unit,
-            "relation": self.relation,
-            "epsilon_claimed": self.epsilon_claimed,
-            "epsilon_proved": self.epsilon_proved,
-            "noise_multiplier": self.noise_multiplier,
-            "accuracy": self.accuracy,
-        }
+        return fields_of(
+            self, "unit", "relation", "epsilon_claimed", "epsilon_proved", "noise_multiplier",
+            "accuracy",
+        )  # fmt: skip
 
 
 Attacker = Callable[[Job, GraphDataset, Guarantee, Context], Iterable[Measurement]]

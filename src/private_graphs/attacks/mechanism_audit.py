@@ -100,8 +100,18 @@ class MechanismAudit:
         return asdict(self) | {"findings": list(self.findings), "passed": self.passed}
 
 
-def _door(seed: int, lanes: int) -> Door:
-    return Door.of([Streams.of({"audit": seed, "lane": lane}, SECRET) for lane in range(lanes)])
+def _door(seed: int, query: Any, lanes: int = 1) -> Door:
+    """Return a door on which every replica planned the query."""
+    door = Door.of([Streams.of({"audit": seed, "lane": lane}, SECRET) for lane in range(lanes)])
+    door.plan([(query,)] * lanes)
+    return door
+
+
+def _rounds(door: Door, draw: Callable[[], np.ndarray]) -> np.ndarray:
+    """Draw for all replicas in every round, (lanes, ROUNDS, ...), and close the door."""
+    draws = [draw() for _ in range(ROUNDS)]
+    door.close()
+    return np.stack(draws, axis=1)
 
 
 # --- noise: (batches, lanes, ROUNDS, rows, columns) in standard deviations, with exact values ----
@@ -117,16 +127,14 @@ def _gaussian(dtype: type, lattice: bool) -> Draw:
             count=ROUNDS, sensitivity=1.0, noise_std=3.0, dimension=size.numbers,
             spacing=_SPACING if lattice else 0.0, **_WORDS,
         )  # fmt: skip
-        door, queries = _door(seed, size.lanes), [query] * size.lanes
-        door.plan([(query,)] * size.lanes)
+        door, queries = _door(seed, query, size.lanes), [query] * size.lanes
         value = round(exact / _SPACING) if lattice else exact
         kind = np.int64 if lattice else np.float64
-        draws = [
-            door.gaussian(np.full((size.lanes, *size.shape), value, kind), queries, dtype=dtype)
-            for _ in range(ROUNDS)
-        ]
-        door.close()
-        return np.stack(draws, axis=1) / query.noise_std
+        shape = size.lanes, *size.shape
+        draws = _rounds(
+            door, lambda: door.gaussian(np.full(shape, value, kind), queries, dtype=dtype)
+        )
+        return draws / query.noise_std
 
     return draw
 
@@ -135,8 +143,7 @@ def _rows(seed: int, exact: float, size: Size) -> np.ndarray:
     count = ROUNDS * size.rows
     query = GaussianQuery(count=count, sensitivity=1.0, noise_std=3.0, **_WORDS)
     draws = np.empty((size.lanes, ROUNDS, *size.shape))
-    door = _door(seed, size.lanes)
-    door.plan([(query,)] * size.lanes)
+    door = _door(seed, query, size.lanes)
     mask = np.ones(size.rows, bool)
     for lane in range(size.lanes):
         lane_door = door.of_lanes([lane])
@@ -146,19 +153,14 @@ def _rows(seed: int, exact: float, size: Size) -> np.ndarray:
     return draws / query.noise_std
 
 
-def _step_event(steps: int) -> NoisyGradients:
-    return NoisyGradients("per_record", 1.5, 2.0, steps, steps, FullBatch(10))
-
-
 def _steps(dtype: type) -> Draw:
     def draw(seed: int, exact: float, size: Size) -> np.ndarray:
         lanes, numbers = size.lanes, size.numbers
-        query, door = _step_event(ROUNDS), _door(seed, lanes)
-        door.plan([(query,)] * lanes)
+        query = NoisyGradients("per_record", 1.5, 2.0, ROUNDS, ROUNDS, FullBatch(10))
+        door = _door(seed, query, lanes)
         descent = door.descent([query] * lanes, dtype=dtype)
-        draws = [descent.add(np.full((lanes, numbers), exact)) for _ in range(ROUNDS)]
-        door.close()
-        return np.stack(draws, axis=1).reshape(lanes, ROUNDS, *size.shape) / descent.stds[0]
+        draws = _rounds(door, lambda: descent.add(np.full((lanes, numbers), exact)))
+        return draws.reshape(lanes, ROUNDS, *size.shape) / descent.stds[0]
 
     return draw
 
@@ -176,8 +178,7 @@ def _compiled_steps(dtype: str, device: str) -> Draw:
 
         query = NoisyGradients("gradient_global", 1.5, 2.0, ROUNDS, ROUNDS, FullBatch(1))
         lanes, graph = size.lanes, _unlabelled_graph(-(-size.numbers // _HIDDEN))
-        door = _door(seed, lanes)
-        door.plan([(query,)] * lanes)
+        door = _door(seed, query, lanes)
         streams = [lane.streams.public for lane in door.lanes]
         structure = build_structure(
             graph, SOUND, splits=1, train_fraction=1.0, validation_graph="evaluated_mask",
@@ -222,8 +223,7 @@ def _root_steps(seed: int, exact: float, size: Size) -> np.ndarray:
     from private_graphs.training import roots
 
     query = GaussianQuery(count=ROUNDS, sensitivity=1.0, noise_std=3.0, **_WORDS)
-    door = _door(seed, size.lanes)
-    door.plan([(query,)] * size.lanes)
+    door = _door(seed, query, size.lanes)
     one = scipy.sparse.identity(1, format="csr")
     n_features = max(1, -(-size.numbers // roots.HIDDEN) - 2)
     features = scipy.sparse.csr_matrix(([1.0], ([0], [0])), (1, n_features))
@@ -250,17 +250,14 @@ def _laplace(lattice: bool, pure: bool = False) -> Draw:
         )
         if pure:  # the plan gives ε, the method the sensitivity
             query, options = PureQuery(epsilon=2.0, count=ROUNDS, **_WORDS), {"sensitivity": 6.0}
-        door = _door(seed, lanes)
-        door.plan([(query,)] * lanes)
+        door = _door(seed, query, lanes)
         weights = np.array([2, 1, 1, 1])[:, None]
         value = round(exact / _SPACING) if lattice else exact
         values = np.full((lanes, *size.shape), value, np.int64 if lattice else np.float64)
-        draws = [
-            door.laplace(values, [query] * lanes, spacing=_SPACING, weights=weights, **options)
-            for _ in range(ROUNDS)
-        ]
-        door.close()
-        return np.stack(draws, axis=1) / scale / weights
+        draws = _rounds(door, lambda: door.laplace(
+            values, [query] * lanes, spacing=_SPACING, weights=weights, **options
+        ))  # fmt: skip
+        return draws / scale / weights
 
     return draw
 
@@ -344,8 +341,7 @@ def _respond(draws: int) -> tuple[list[np.ndarray], list[np.ndarray], float]:
     query, cells = PureQuery(epsilon=1.0, count=1, **_WORDS), 4
     counts = []
     for arm in (0, 1):
-        door = _door(arm, 1)
-        door.plan([(query,)])
+        door = _door(arm, query)
         (answers,) = door.respond([np.full(draws, arm)], cells, [query])
         counts.append(np.bincount(answers, minlength=cells))
     keep = math.e / (math.e + cells - 1)
@@ -362,8 +358,7 @@ def _flip(draws: int) -> tuple[list[np.ndarray], list[np.ndarray], float]:
     for arm in (0, 1):
         hits = 0
         for run in range(runs):
-            door = _door(2 * run + arm, 1)
-            door.plan([(query,)])
+            door = _door(2 * run + arm, query)
             codes = np.arange(1 - arm, 40)
             set_bits = door.flip(
                 codes, total, keep, make, query, lambda draw, n: draw.integers(0, total, n)
@@ -378,8 +373,7 @@ def _choose_top(draws: int) -> tuple[list[np.ndarray], list[np.ndarray], float]:
     query = ExponentialChoice(count=1, sensitivity=1.0, scale=2.0, **_WORDS)
     counts, rates = [], []
     for arm, scores in enumerate([np.array([3.0, 2, 1]), np.array([2.0, 3, 2])]):
-        door = _door(arm, 1)
-        door.plan([(query,)])
+        door = _door(arm, query)
         rows = np.repeat(scores[None], draws, axis=0)
         choices = door.choose_top([rows], 1, [query], without=1.0)[0][:, 0]
         counts.append(np.bincount(choices, minlength=3))

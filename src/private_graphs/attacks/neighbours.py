@@ -287,7 +287,12 @@ def _record(task: ImageTask, number: int, generator: np.random.Generator, _: Any
 
 def _class(task: ImageTask, number: int, generator: np.random.Generator, _: Any) -> ImageTask:
     """Replace all training images of one class."""
-    mask = task.train_labels == number % task.n_classes
+    return _with_odd_pixels(task, task.train_labels == number % task.n_classes, number, generator)
+
+
+def _with_odd_pixels(
+    task: ImageTask, mask: np.ndarray, number: int, generator: np.random.Generator
+) -> ImageTask:
     pixels = task.train_pixels.copy()
     pixels[mask] = _odd_pixels(pixels[mask].shape, number, generator)
     return replace(task, train_pixels=pixels)
@@ -304,9 +309,7 @@ def _part(task: ImageTask, number: int, generator: np.random.Generator, settings
     parts = hashed_parts(len(task.train_labels), settings.parts)
     unit = (number % task.n_classes, (number // task.n_classes) % settings.parts)
     mask = (task.train_labels == unit[0]) & (parts == unit[1])
-    pixels = task.train_pixels.copy()
-    pixels[mask] = _odd_pixels(pixels[mask].shape, number, generator)
-    return replace(task, train_pixels=pixels)
+    return _with_odd_pixels(task, mask, number, generator)
 
 
 def _cell(task: ImageTask, number: int, generator: np.random.Generator, settings: Any) -> ImageTask:

@@ -12,7 +12,7 @@ Each has one joint probability of a false alarm.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import combinations
@@ -218,31 +218,28 @@ class NoiseValues:
 
     def _sums(self, alarm: float) -> Iterator[Found]:
         """Compare sums of each value, and of blocks of 1, 2, 4, … numbers, with their variance."""
-        groups = [("values", np.array([np.sum(array) / math.sqrt(np.size(array))
-                                       for array in self.values]))]  # fmt: skip
-        for power in range(len(self.numbers).bit_length()):
-            blocks = self.numbers[: len(self.numbers) >> power << power].reshape(-1, 1 << power)
-            groups.append((f"blocks of {1 << power}", blocks.sum(axis=1) / 2 ** (power / 2)))
-        for name, sums in groups:
-            low, high = np.sqrt(variance_bounds(len(sums), alarm / len(groups) / 2))
-            ratio = math.sqrt(np.square(sums).mean())
-            if not low <= ratio <= high:
-                yield Found(f"std ratio of sums of {name}", ratio, low, high)
+        sums = [np.sum(array) / math.sqrt(np.size(array)) for array in self.values]
+        groups = {"values": np.array(sums)} | {
+            f"blocks of {size}": blocks.sum(axis=1) / math.sqrt(size)
+            for size, blocks in self._blocks()
+        }
+        yield from _wide("std ratio of sums of", groups, alarm)
 
     def _spreads(self, alarm: float) -> Iterator[Found]:
         """Compare energies of each value, and of blocks of 1, 2, 4, … numbers, with their law."""
         energies = np.array([np.sum(np.square(array, dtype=np.float64)) for array in self.values])
         sizes = np.array([np.size(array) for array in self.values])
-        groups = [("values", energy_scores(energies, sizes))]
+        groups = {"values": energy_scores(energies, sizes)} | {
+            f"blocks of {size}": energy_scores((blocks**2).sum(axis=1), size)
+            for size, blocks in self._blocks()
+        }
+        yield from _wide("spread of the energies of", groups, alarm)
+
+    def _blocks(self) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield the numbers in blocks (n, size) of 1, 2, 4, … numbers, with the size."""
         for power in range(len(self.numbers).bit_length()):
-            blocks = self.numbers[: len(self.numbers) >> power << power].reshape(-1, 1 << power)
-            scores = energy_scores((blocks**2).sum(axis=1), 1 << power)
-            groups.append((f"blocks of {1 << power}", scores))
-        for name, scores in groups:
-            low, high = np.sqrt(variance_bounds(len(scores), alarm / len(groups) / 2))
-            ratio = math.sqrt(np.square(scores).mean())
-            if not low <= ratio <= high:
-                yield Found(f"spread of the energies of {name}", ratio, low, high)
+            whole = self.numbers[: len(self.numbers) >> power << power]
+            yield 1 << power, whole.reshape(-1, 1 << power)
 
     def _distances(self, alarm: float) -> Iterator[Found]:
         """Correlate the numbers with those that follow at every distance up to N/2."""
@@ -252,6 +249,15 @@ class NoiseValues:
         sums = products(self.numbers, self.numbers)[distances]
         pairs = len(self.numbers) - distances
         yield from _beyond("numbers at distance", distances, sums, pairs, alarm)
+
+
+def _wide(name: str, groups: Mapping[str, np.ndarray], alarm: float) -> Iterator[Found]:
+    """Yield the groups of standard normals whose mean square is outside its bounds."""
+    for group, normals in groups.items():
+        low, high = np.sqrt(variance_bounds(len(normals), alarm / len(groups) / 2))
+        ratio = math.sqrt(np.square(normals).mean())
+        if not low <= ratio <= high:
+            yield Found(f"{name} {group}", ratio, low, high)
 
 
 def products(first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -25,6 +25,7 @@ from private_graphs.attacks.neighbours import Neighbour, far_task, neighbours
 from private_graphs.attacks.small_data import small_dataset
 from private_graphs.attacks.small_jobs import OTHERS, all_cases, recorded_settings, small_job
 from private_graphs.core.errors import UsageError, UserError
+from private_graphs.core.models import fields_of
 from private_graphs.mechanisms.door import Watch
 from private_graphs.mechanisms.replay import (
     Coins,
@@ -76,20 +77,12 @@ class ReplayAudit:
         """Return JSON-able fields."""
         replay = self.replay
         return {
-            "method": self.method,
-            "scenario": self.scenario,
-            "protocol": self.protocol,
-            "relation": self.relation,
-            "proves": self.proves,
+            **fields_of(self, "method", "scenario", "protocol", "relation", "proves"),
             "settings": dict(self.settings),
             "mechanisms": list(self.mechanisms),
-            "neighbours": replay.neighbours,
-            "calls": replay.calls,
+            **fields_of(replay, "neighbours", "calls"),
             "largest_ratio": replay.largest_ratio if math.isfinite(replay.largest_ratio) else None,
-            "rest_equal": replay.rest_equal,
-            "verdict": replay.verdict,
-            "not_repeatable": replay.not_repeatable,
-            "differs": replay.differs,
+            **fields_of(replay, "rest_equal", "verdict", "not_repeatable", "differs"),
             "passed": self.passed,
         }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,9 +18,6 @@ from private_graphs.methods import all_methods
 from private_graphs.running.jobs import Job
 from private_graphs.tasks.method import Method
 from private_graphs.tasks.tasks import SCENARIOS
-
-if TYPE_CHECKING:
-    pass
 
 _SHORT: dict[str, Any] = {
     "epochs": 2, "steps": 6, "plain_steps": 6, "plain_lot": 10, "lot": 10, "lot_size": 10,

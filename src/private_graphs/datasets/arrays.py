@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from private_graphs.core.errors import UserError
+
+MASKS = ("train_mask", "validation_mask", "test_mask")
+
+
+def require(
+    holds: Any, where: object, actual: object, expected: object,
+    remedy: str = "supply the original file",
+) -> None:  # fmt: skip
+    """Raise UserError unless ``holds``: what was found where, what was expected, what to do."""
+    if not holds:
+        raise UserError(f"{where}: found {actual}, expected {expected}; {remedy}")
 
 
 def checked_csr(
@@ -33,36 +45,36 @@ def checked_csr(
     Raises:
         UserError: the parts contradict each other, or a value is not finite.
     """
-    for name, part in (("data", data), ("indices", indices), ("indptr", indptr)):
-        if part.ndim != 1:
-            raise UserError(f"{where}: {name} has {part.ndim} dimensions, expected 1")
-        if name != "data" and part.dtype.kind not in "iu":
-            raise UserError(f"{where}: {name} has type {part.dtype}, expected integers")
-    if data.dtype.kind not in "fiub":
-        raise UserError(f"{where}: data has type {data.dtype}, expected numbers")
-    if len(shape) != 2 or min(shape) < 1:
-        raise UserError(f"{where}: shape is {tuple(shape)}, expected (rows, columns), both >= 1")
+    for name, part, kinds in (("data", data, "fiub"), ("indices", indices, "iu"),
+                              ("indptr", indptr, "iu")):  # fmt: skip
+        fits = part.ndim == 1 and part.dtype.kind in kinds
+        expected = f"{'numbers' if name == 'data' else 'integers'} in 1 dimension"
+        require(fits, f"{where}: {name}", f"{part.dtype} in {part.ndim} dimensions", expected)
+    fits = len(shape) == 2 and min(shape) >= 1
+    require(fits, f"{where}: shape", tuple(shape), "(rows, columns), both >= 1")
     rows, columns = (int(size) for size in shape)
     indptr, indices = indptr.astype(np.int64), indices.astype(np.int64)
-    if len(indptr) != rows + 1:
-        raise UserError(
-            f"{where}: indptr has {len(indptr)} entries, expected rows + 1 = {rows + 1}"
-        )
-    if indptr[0] != 0 or np.any(np.diff(indptr) < 0) or indptr[-1] != len(indices):
-        raise UserError(f"{where}: indptr does not rise from 0 to the {len(indices)} entries")
-    if len(data) != len(indices):
-        raise UserError(f"{where}: data has {len(data)} entries, indices has {len(indices)}")
-    if len(indices) and (indices.min() < 0 or indices.max() >= columns):
-        raise UserError(
-            f"{where}: indices span {indices.min()}..{indices.max()}, expected 0..{columns - 1}"
-        )
-    if not np.all(np.isfinite(data)):
-        raise UserError(f"{where}: data has values that are not finite, expected finite numbers")
+    fits = len(indptr) == rows + 1
+    require(fits, f"{where}: indptr", f"{len(indptr)} entries", f"rows + 1 = {rows + 1}")
+    fits = indptr[0] == 0 and indptr[-1] == len(indices) == len(data)
+    fits = fits and not np.any(np.diff(indptr) < 0)
+    ends = f"{indptr[0]} to {indptr[-1]} for {len(data)} numbers"
+    require(fits, f"{where}: indptr", ends, f"a rise from 0 to the {len(indices)} indices")
+    check_range(indices, columns, f"{where}: indices")
+    finite = np.all(np.isfinite(data))
+    require(finite, f"{where}: data", "values that are not finite", "finite numbers")
     matrix = scipy.sparse.csr_matrix((data.copy(), indices, indptr), shape=(rows, columns))
     if canonical:
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
     return matrix
+
+
+def check_range(numbers: np.ndarray, end: int, where: object, start: int = 0) -> None:
+    """Raise UserError for integers, of any shape, below ``start`` or not below ``end``."""
+    if numbers.size:
+        low, high = numbers.min(), numbers.max()
+        require(start <= low and high < end, where, f"numbers {low}..{high}", f"{start}..{end - 1}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +93,12 @@ class UndirectedEdges:
     duplicates of each other."""
     one_way: int
     """Edges present in one direction only."""
+
+    @property
+    def entry_counts(self) -> dict[str, int]:
+        """The counts as fields of a ``dataset.json``."""
+        return {"loops_dropped": self.loops, "duplicates_dropped": self.duplicates,
+                "one_way_edges": self.one_way}  # fmt: skip
 
 
 def distinct(values: np.ndarray) -> np.ndarray:
@@ -114,6 +132,46 @@ def undirected_edges(sources: np.ndarray, targets: np.ndarray, n_nodes: int) -> 
         duplicates=len(codes) - len(directed),
         one_way=2 * len(edges) - len(directed),
     )
+
+
+def keyed_order(ids: np.ndarray, key: bytes, digest_size: int = 16) -> np.ndarray:
+    """Return the order of (n,) ids >= 0 by BLAKE2b(id) under a public key; ties by place.
+
+    The place of an id depends on nothing but the ids.
+    """
+    digests = b"".join(
+        hashlib.blake2b(number.to_bytes(8, "little"), key=key, digest_size=digest_size).digest()
+        for number in ids.tolist()
+    )
+    return np.lexsort(np.frombuffer(digests, ">u8").reshape(len(ids), -1).T[::-1])
+
+
+def masks_by_order(order: np.ndarray, n_validation: int, n_test: int) -> dict[str, np.ndarray]:
+    """Return train, validation and test masks (n,) bool of an order: its first members validate,
+    the next test, the others train."""
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    validation, public = ranks < n_validation, ranks < n_validation + n_test
+    return dict(zip(MASKS, (~public, validation, public & ~validation), strict=True))
+
+
+def kept_rows(blocks: Iterable[np.ndarray], keep: np.ndarray, width: int, where: str) -> np.ndarray:
+    """Return the rows (kept, width) float32 of a mask (N,) from the consecutive blocks of a matrix
+    of which no more than a block is in memory; UserError for one that is not finite."""
+    rows = np.empty((np.count_nonzero(keep), width), np.float32)
+    begin = end = 0
+    for block in blocks:
+        chosen = block[keep[begin : begin + len(block)]]
+        begin += len(block)
+        with np.errstate(over="ignore"):
+            rows[end : end + len(chosen)] = chosen
+        if not np.all(np.isfinite(rows[end : end + len(chosen)])):
+            raise UserError(
+                f"{where} has values among rows {begin - len(block)} to {begin - 1} that are not "
+                "finite; supply the original file"
+            )
+        end += len(chosen)
+    return rows
 
 
 def fingerprint_of(name: str, arrays: Mapping[str, np.ndarray]) -> str:

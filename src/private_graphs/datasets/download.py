@@ -40,8 +40,8 @@ BUSY = frozenset((429, 500, 502, 503, 504))
 TIMEOUT = (4.0, 10.0)
 """Timeouts in seconds: to connect, and between bytes."""
 
-CHUNK_BYTES, REPORT_BYTES = 1 << 16, 1 << 23
-"""Bytes per read, and between two calls of a progress function within one file."""
+CHUNK_BYTES = 1 << 20
+"""Bytes per read."""
 
 NO_SOURCE = "no public source is known: ask those who made it, and give a mirror"
 HUB_HOST, HUB_OFFLINE = "huggingface.co", "HF_HUB_OFFLINE"
@@ -64,7 +64,6 @@ class Meter:
     done: int = 0
     """Bytes of finished files."""
     _moved: int = 0
-    _told: int = 0
 
     def turn_to(self, source: SourceFile | None) -> None:
         """Switch to a file; None after the last."""
@@ -74,7 +73,7 @@ class Meter:
 
     def start(self, stream: BinaryIO | None) -> None:
         """Count the current file from its beginning, as it is written to a stream."""
-        self.stream, self._moved, self._told = stream, 0, 0
+        self.stream, self._moved = stream, 0
 
     def write(self, chunk: bytes) -> None:
         """Write bytes of the current file; UserError if they are too many, or a web page."""
@@ -83,9 +82,7 @@ class Meter:
         self._moved += len(chunk)
         self.source.check_size(self._moved)
         self.stream.write(chunk)
-        if self._moved - self._told >= REPORT_BYTES:
-            self._told = self._moved
-            self._tell()
+        self._tell()
 
     def flush(self) -> None:
         """Do nothing: pooch calls it after each chunk, and the stream flushes itself."""
@@ -241,8 +238,7 @@ def _read_chunks(path: str) -> Iterator[bytes]:
     """Yield the content of a file of the mirror; _Refused if it cannot be read."""
     try:
         with open(path, "rb") as stream:
-            while chunk := stream.read(CHUNK_BYTES):
-                yield chunk
+            yield from iter(lambda: stream.read(CHUNK_BYTES), b"")
     except OSError as error:
         raise _Refused(f"{path} of the mirror cannot be read ({error.strerror})") from error
 
@@ -339,23 +335,28 @@ def _fetch_all(
         supplier = Supplier(raw_dir, base_of(mirror), registry, meter)
         for source in fetch:
             meter.turn_to(source)
-            try:
-                reasons = supplier.fetch(source)
-                if reasons:
+            with _collected(wrong, raw_dir / source.file):
+                if reasons := supplier.fetch(source):
                     missing[source] = reasons
-            except UserError as error:
-                wrong.append(str(error))
-            except OSError as error:
-                raise _unwritable(raw_dir / source.file, error) from error
         meter.turn_to(None)
     return missing
 
 
-def _unwritable(path: Path, error: OSError) -> UserError:
-    return UserError(
-        f"{path}: the file or its record cannot be written ({error}); make room or change the "
-        "permissions, then run again"
-    )
+@contextlib.contextmanager
+def _collected(wrong: list[str] | None, path: Path) -> Iterator[None]:
+    """Add what is wrong with a file to a list, if there is one; UserError where it or its record
+    cannot be written."""
+    try:
+        yield
+    except UserError as error:
+        if wrong is None:
+            raise
+        wrong.append(str(error))
+    except OSError as error:
+        raise UserError(
+            f"{path}: the file or its record cannot be written ({error}); make room or change the "
+            "permissions, then run again"
+        ) from error
 
 
 def _counted(files: Collection[object]) -> str:
@@ -402,13 +403,9 @@ def supply_files(
     wrong: list[str] = []
     fetch: dict[SourceFile, str | None] = {}
     for source in files:
-        try:
+        with _collected(wrong, raw_dir / source.file):
             if not _is_there(raw_dir / source.file, source):
                 fetch[source] = source.sha256 or recorded(raw_dir / source.file, source)
-        except UserError as error:
-            wrong.append(str(error))
-        except OSError as error:
-            raise _unwritable(raw_dir / source.file, error) from error
     missing = _fetch_all(raw_dir, mirror, fetch, wrong, progress) if fetch else {}
     if wrong or missing:
         raise UserError(_message(missing, wrong, raw_dir))
@@ -427,9 +424,7 @@ def checked(name: str, raw_dir: Path, files: Iterable[SourceFile]) -> list[RawFi
         )
     records = []
     for source in files:
-        try:
+        with _collected(None, raw_dir / source.file):
             sha256 = check_file(raw_dir / source.file, source)
-        except OSError as error:
-            raise _unwritable(raw_dir / source.file, error) from error
         records.append(RawFile(file=source.file, sha256=sha256, url=source.url))
     return records

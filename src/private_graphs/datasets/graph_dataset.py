@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse
 from pydantic import Field
 
-from private_graphs.core.errors import UserError
+from private_graphs.datasets.arrays import UndirectedEdges, require
 from private_graphs.datasets.invariants import check_graph
-from private_graphs.datasets.labelled import (
-    INFO_FILE,
-    LabelledDataset,
-    LabelledInfo,
-    read_stored,
-)
+from private_graphs.datasets.labelled import MASKS, LabelledDataset, LabelledInfo
 from private_graphs.datasets.spec import GraphSize
 
 if TYPE_CHECKING:
@@ -84,20 +78,16 @@ class DatasetInfo(LabelledInfo):
     """Counts from reading texts, such as ``texts_cut``; for the owner of the data."""
 
 
-@dataclass(frozen=True, eq=False)
-class ParsedGraph:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ParsedGraph(UndirectedEdges):
     """Result of a reader of a raw format; the registry adds names and sources."""
 
     features: SparseFeatures | np.ndarray
-    edge_index: np.ndarray
     labels: np.ndarray
     train_mask: np.ndarray
     validation_mask: np.ndarray
     test_mask: np.ndarray
     n_classes: int
-    loops_dropped: int
-    duplicates_dropped: int
-    one_way_edges: int
     node_sample: Literal["stratified", "keyed_coin"] | None = None
     preprocessing: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
@@ -120,16 +110,9 @@ class GraphDataset(LabelledDataset):
 
     def __post_init__(self) -> None:
         where = f"dataset {self.info.name!r}"
-        n_columns = (
-            self.features.n_columns
-            if isinstance(self.features, SparseFeatures)
-            else self.info.n_features
-        )
-        if n_columns != self.info.n_features:
-            raise UserError(
-                f"{where}: n_features is {self.info.n_features}, expected the {n_columns} columns "
-                "of the features"
-            )
+        if isinstance(self.features, SparseFeatures):
+            stated, actual = self.info.n_features, self.features.n_columns
+            require(stated == actual, f"{where}: n_features", stated, f"{actual}, as stored")
         check_graph(self.arrays(), self.info, where, where)
 
     @classmethod
@@ -142,19 +125,29 @@ class GraphDataset(LabelledDataset):
         ``features`` (N, F) is a SciPy matrix, ``edge_index`` (2, E) has i < j in any order,
         ``masks`` are for training, validation and test nodes.
         """
+        edges = np.ascontiguousarray(edge_index[:, np.lexsort(edge_index[::-1])], np.int64)
+        return cls.of(
+            SparseFeatures.from_scipy(features),
+            {"edge_index": edges, "labels": labels, **dict(zip(MASKS, masks, strict=True))},
+            name=name, title=name, synthetic=True, classes=list(classes), loops_dropped=0,
+            duplicates_dropped=0, sources=[], licence="none", citation="none", public_facts=[],
+        )  # fmt: skip
+
+    @classmethod
+    def of(
+        cls, matrix: SparseFeatures | np.ndarray, arrays: Mapping[str, np.ndarray], **fields: Any
+    ) -> GraphDataset:
+        """Make a graph of its feature matrix, edges, labels and masks; ``fields`` are those of its
+        ``info`` that do not follow from the arrays."""
+        sparse = isinstance(matrix, SparseFeatures)
         info = DatasetInfo(
-            name=name, title=name, synthetic=True, classes=list(classes), feature_kind="sparse",
-            units="node", n_nodes=len(labels), n_edges=edge_index.shape[1],
-            n_features=features.shape[1], loops_dropped=0, duplicates_dropped=0, sources=[],
-            licence="none", citation="none", public_facts=[],
+            feature_kind="sparse" if sparse else "dense", n_nodes=len(arrays["labels"]),
+            n_edges=arrays["edge_index"].shape[1],
+            n_features=matrix.n_columns if sparse else matrix.shape[1],
+            **{"units": "node"} | fields,
         )  # fmt: skip
-        train, validation, test = masks
-        return cls(
-            features=SparseFeatures.from_scipy(features),
-            edge_index=np.ascontiguousarray(edge_index[:, np.lexsort(edge_index[::-1])], np.int64),
-            labels=labels.astype(np.int64), train_mask=train, validation_mask=validation,
-            test_mask=test, info=info,
-        )  # fmt: skip
+        labels = arrays["labels"].astype(np.int64)
+        return cls(features=matrix, **{**arrays, "labels": labels}, info=info)
 
     @property
     def size(self) -> GraphSize:
@@ -192,13 +185,8 @@ class GraphDataset(LabelledDataset):
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> GraphDataset:
-        """Read a folder written by :meth:`save` and check every invariant.
-
-        Raises:
-            UserError: names the file, the key, what was found and what was expected.
-        """
-        info, arrays = read_stored(folder, TENSORS_FILE, DatasetInfo)
-        check_graph(arrays, info, str(Path(folder) / TENSORS_FILE), str(Path(folder) / INFO_FILE))
+        """Read a folder written by :meth:`save`; UserError for a violated invariant."""
+        info, arrays = cls.stored(folder, DatasetInfo, check_graph)
         if info.feature_kind == "sparse":
             parts = [arrays.pop(key) for key in _SPARSE_KEYS]
             arrays["features"] = SparseFeatures(*parts, info.n_features)  # type: ignore[call-arg]

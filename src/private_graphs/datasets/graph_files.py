@@ -15,8 +15,8 @@ from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.files import sha256_of, write_json
 from private_graphs.core.manifest import MANIFEST
-from private_graphs.datasets.arrays import UndirectedEdges
-from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
+from private_graphs.datasets.arrays import UndirectedEdges, require
+from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
 from private_graphs.datasets.labelled import FILE_MASKS, INFO_FILE, MASKS, RawFile
 from private_graphs.datasets.spec import numbered
 from private_graphs.graphs.split import keyed_split
@@ -42,11 +42,9 @@ def read_graph(name: str, path: Path) -> GraphDataset:
     source = RawFile(file=path.name, sha256=sha256_of(path), url=None)
     graph = kinds[path.suffix](name, path, [source])
     for key in MASKS:
-        if not np.any(getattr(graph, key) & (graph.labels >= 0)):
-            raise UserError(
-                f"{path}: {key}: no node of it has a label, expected one at least to learn from or "
-                "to score; supply labels, or other masks"
-            )
+        labelled = np.any(getattr(graph, key) & (graph.labels >= 0))
+        require(labelled, f"{path}: {key}", "no node with a label", "one at least to learn from or "
+                "to score", "supply labels, or other masks")  # fmt: skip
     return graph
 
 
@@ -54,12 +52,9 @@ def _read_npz(name: str, path: Path, sources: list[RawFile]) -> GraphDataset:
     from private_graphs.datasets.npz import read_npz
 
     parsed = read_npz(path, keyed=False)
-    edges = UndirectedEdges(
-        parsed.edge_index, parsed.loops_dropped, parsed.duplicates_dropped, parsed.one_way_edges
-    )
     masks = {key: getattr(parsed, key) for key in MASKS}
     return users_graph(
-        name, parsed.features, edges, parsed.labels, masks,
+        name, parsed.features, parsed, parsed.labels, masks,
         sources=sources, preprocessing=[*parsed.preprocessing],
     )  # fmt: skip
 
@@ -84,7 +79,6 @@ def users_graph(
     ``features`` (N, F), ``labels`` (N,) integers from 0, -1 for none. ``masks``: three of (N,) bool
     by the names of a dataset's. ``fields``: further fields of ``DatasetInfo``.
     """
-    sparse = isinstance(features, SparseFeatures)
     info = {
         "title": name,
         "licence": "not stated",
@@ -92,24 +86,19 @@ def users_graph(
         "sources": [],
         "public_facts": [
             "the number of nodes and the names of the classes",
-            *(["the vocabulary (columns of the features)"] if sparse else []),
+            *(
+                ["the vocabulary (columns of the features)"]
+                if isinstance(features, SparseFeatures)
+                else []
+            ),
             "the train, validation and test masks",
             "all validation and test nodes with their features, labels and mutual edges",
         ],
     } | fields
-    return GraphDataset(
-        features=features,
-        edge_index=edges.edge_index,
-        labels=labels.astype(np.int64),
-        **masks,
-        info=DatasetInfo(
-            name=name, synthetic=False, classes=list(numbered(int(labels.max()) + 1)), units="node",
-            feature_kind="sparse" if sparse else "dense", n_nodes=len(labels),
-            n_edges=edges.edge_index.shape[1],
-            n_features=features.n_columns if sparse else features.shape[1],
-            loops_dropped=edges.loops, duplicates_dropped=edges.duplicates,
-            one_way_edges=edges.one_way, **info,
-        ),
+    return GraphDataset.of(
+        features, {"edge_index": edges.edge_index, "labels": labels, **masks},
+        name=name, synthetic=False, classes=list(numbered(int(labels.max()) + 1)),
+        **edges.entry_counts, **info,
     )  # fmt: skip
 
 
@@ -132,12 +121,10 @@ def split_masks(
     else:
         for key in FILE_MASKS:
             mask = given.get(key)
-            if mask is None or mask.shape != (n,) or mask.dtype != np.bool_:
-                actual = "none" if mask is None else f"{mask.dtype} of shape {mask.shape}"
-                raise UserError(
-                    f"{where}: {key}: found {actual}, expected bool of shape ({n},) for each of "
-                    f"{', '.join(FILE_MASKS)}, or no mask at all"
-                )
+            fits = mask is not None and mask.shape == (n,) and mask.dtype == np.bool_
+            actual = "none" if mask is None else f"{mask.dtype} of shape {mask.shape}"
+            require(fits, f"{where}: {key}", actual, f"bool of shape ({n},) for each of "
+                    f"{', '.join(FILE_MASKS)}, or no mask at all")  # fmt: skip
         validation, test = given["val_mask"], given["test_mask"]
         train = ~(validation | test)
         sentence = "masks: those of the file; nodes of none of them train"

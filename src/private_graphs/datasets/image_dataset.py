@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -14,12 +13,10 @@ from pydantic import Field
 from private_graphs.datasets.invariants import Checker, check_keys, check_labels_and_masks
 from private_graphs.datasets.labelled import (
     IMAGES_FILE,
-    INFO_FILE,
     MASKS,
     PUBLIC_MASKS,
     LabelledDataset,
     LabelledInfo,
-    read_stored,
 )
 
 
@@ -70,14 +67,18 @@ class ImageDataset(LabelledDataset):
         masks: Sequence[np.ndarray],
     ) -> ImageDataset:  # fmt: skip
         """Make a dataset that does not come from a file, as ``GraphDataset.generated``."""
-        n_images, channels, height, width = images.shape
-        info = ImageInfo(
-            name=name, title=name, synthetic=True, classes=list(classes), n_images=n_images,
-            channels=channels, height=height, width=width, sources=[], licence="none",
-            citation="none", public_facts=[],
+        arrays = dict(zip(MASKS, masks, strict=True)) | {"labels": labels.astype(np.int64)}
+        return cls.of(
+            images, arrays, name=name, title=name, synthetic=True, classes=list(classes),
+            sources=[], licence="none", citation="none", public_facts=[],
         )  # fmt: skip
-        arrays = dict(zip(MASKS, masks, strict=True))
-        return cls(images=images, labels=labels.astype(np.int64), info=info, **arrays)
+
+    @classmethod
+    def of(cls, images: np.ndarray, arrays: Mapping[str, Any], **fields: Any) -> ImageDataset:
+        """Make a dataset of (n, c, h, w) images, labels, masks and perhaps votes; ``fields`` are
+        those of its ``info`` that do not follow from the arrays."""
+        sizes = dict(zip(("n_images", "channels", "height", "width"), images.shape, strict=True))
+        return cls(images=images, info=ImageInfo(**sizes, **fields), **arrays)
 
     def __post_init__(self) -> None:
         where = f"dataset {self.info.name!r}"
@@ -90,13 +91,8 @@ class ImageDataset(LabelledDataset):
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> ImageDataset:
-        """Read a folder written by :meth:`save` and check every invariant.
-
-        Raises:
-            UserError: names the file, the key, what was found and what was expected.
-        """
-        info, arrays = read_stored(folder, IMAGES_FILE, ImageInfo)
-        _check(arrays, info, str(Path(folder) / IMAGES_FILE), str(Path(folder) / INFO_FILE))
+        """Read a folder written by :meth:`save`; UserError for a violated invariant."""
+        info, arrays = cls.stored(folder, ImageInfo, _check)
         return cls(**arrays, info=info)
 
     def statistics(self) -> dict[str, Any]:
@@ -125,17 +121,9 @@ def image_dataset(
     parsed: ParsedImages, fields: dict[str, Any], arrays: dict[str, np.ndarray], view: str | None
 ) -> ImageDataset:
     """Return the dataset of what a reader parsed, with the fields that all datasets have."""
-    n_images, channels, height, width = parsed.images.shape
-    info = ImageInfo(
-        **fields,
-        n_images=n_images,
-        channels=channels,
-        height=height,
-        width=width,
-        view=view,
-        public_facts=[
-            "the number of images and the classes", PUBLIC_MASKS,
-            "all validation and test images with their labels",
-        ],
-    )  # fmt: skip
-    return ImageDataset(images=parsed.images, votes=parsed.votes, **arrays, info=info)
+    facts = [
+        "the number of images and the classes", PUBLIC_MASKS,
+        "all validation and test images with their labels",
+    ]  # fmt: skip
+    arrays = arrays | {"votes": parsed.votes}
+    return ImageDataset.of(parsed.images, arrays, **fields, view=view, public_facts=facts)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from private_graphs.core.errors import UserError
-from private_graphs.datasets.arrays import distinct
+from private_graphs.datasets.arrays import distinct, require
 from private_graphs.datasets.labelled import MASKS
 
 if TYPE_CHECKING:
@@ -21,11 +20,8 @@ class Checker:
         self.where = where
 
     def require(self, holds: bool | np.bool_, key: str, actual: object, expected: str) -> None:
-        if not holds:
-            raise UserError(
-                f"{self.where}: {key}: found {actual}, expected {expected}; "
-                "build the dataset again from its raw files"
-            )
+        remedy = "build the dataset again from its raw files"
+        require(holds, f"{self.where}: {key}", actual, expected, remedy)
 
     def array(
         self, array: np.ndarray, key: str, dtype: type, shape: tuple[int | None, ...]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,15 +12,15 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import safetensors
 import safetensors.numpy
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import atomic_path, write_text
-from private_graphs.datasets.arrays import fingerprint_of
+from private_graphs.core.models import Strict, first_fault
+from private_graphs.datasets.arrays import MASKS, fingerprint_of
 
 INFO_FILE = "dataset.json"
 IMAGES_FILE = "images.safetensors"
-MASKS = ("train_mask", "validation_mask", "test_mask")
 FILE_MASKS = ("train_mask", "val_mask", "test_mask")
 """Names of the masks in other libraries' files, in the order of ``MASKS``."""
 PUBLIC_SIZES = "the number of nodes, the classes and global statistics"
@@ -28,10 +29,8 @@ PUBLIC_MASKS = "the train, validation and test masks"
 _REBUILD = "delete the folder and build the dataset again"
 
 
-class RawFile(BaseModel):
+class RawFile(Strict):
     """A raw file that a dataset was built from."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     file: str
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
@@ -39,10 +38,8 @@ class RawFile(BaseModel):
     """URL of the download; None where the file was generated or has no public source."""
 
 
-class LabelledInfo(BaseModel):
+class LabelledInfo(Strict):
     """Common content of every ``dataset.json``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(min_length=1)
     title: str
@@ -79,6 +76,7 @@ class LabelledDataset:
 
     tensors_file: ClassVar[str]
     """Name of the file that holds the arrays."""
+    info_file: ClassVar[str] = INFO_FILE
 
     @property
     def n_classes(self) -> int:
@@ -95,33 +93,36 @@ class LabelledDataset:
         return {key: getattr(self, key) for key in ("labels", *MASKS)}
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the arrays, then ``dataset.json``, each atomically."""
+        """Write the arrays, then what describes them, each atomically."""
         folder = Path(folder)
         tensors = {key: np.ascontiguousarray(value) for key, value in self.arrays().items()}
         with atomic_path(folder / self.tensors_file) as temporary:
             safetensors.numpy.save_file(tensors, temporary)
-        write_text(folder / INFO_FILE, self.info.model_dump_json(indent=2) + "\n")
+        write_text(folder / self.info_file, self.info.model_dump_json(indent=2) + "\n")
 
+    @classmethod
+    def stored(
+        cls, folder: str | os.PathLike[str], info_type: type[Info],
+        check: Callable[[dict[str, np.ndarray], Info, str, str], None] | None = None,
+    ) -> tuple[Info, dict[str, np.ndarray]]:  # fmt: skip
+        """Return what :meth:`save` wrote: the description, and the arrays by key.
 
-def read_stored(
-    folder: str | os.PathLike[str], tensors_file: str, info_type: type[Info]
-) -> tuple[Info, dict[str, np.ndarray]]:
-    """Return ``dataset.json`` and the arrays of a stored dataset.
+        ``check`` raises UserError for a violated invariant; it gets both, and their origins.
 
-    Raises:
-        UserError: names the file, the key, what was found and what was expected.
-    """
-    path = Path(folder) / INFO_FILE
-    try:
-        info = info_type.model_validate_json(path.read_bytes(), strict=True)
-        path = Path(folder) / tensors_file
-        return info, safetensors.numpy.load_file(path)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"]) or "JSON"
-        raise UserError(
-            f"{path}: {key}: found {str(first['input'])[:80]!r}: {first['msg']}; {_REBUILD}"
-        ) from error
-    except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"{path}: cannot be read ({reason}); {_REBUILD}") from error
+        Raises:
+            UserError: names the file, the key, what was found and what was expected.
+        """
+        tensors, about = Path(folder) / cls.tensors_file, Path(folder) / cls.info_file
+        path = about
+        try:
+            info = info_type.model_validate_json(path.read_bytes(), strict=True)
+            path = tensors
+            arrays = safetensors.numpy.load_file(path)
+        except ValidationError as error:
+            raise UserError(f"{path}: {first_fault(error)}; {_REBUILD}") from error
+        except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise UserError(f"{path}: cannot be read ({reason}); {_REBUILD}") from error
+        if check is not None:
+            check(arrays, info, str(tensors), str(about))
+        return info, arrays

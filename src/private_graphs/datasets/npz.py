@@ -6,29 +6,32 @@ Only the keys of the adjacency, the attributes and the labels are touched, with
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse
 
 from private_graphs.core.errors import UserError
-from private_graphs.datasets.arrays import checked_csr, undirected_edges
+from private_graphs.datasets.arrays import (
+    check_range,
+    checked_csr,
+    keyed_order,
+    masks_by_order,
+    require,
+    undirected_edges,
+)
 from private_graphs.datasets.graph_dataset import ParsedGraph, SparseFeatures
-from private_graphs.datasets.labelled import FILE_MASKS, MASKS
-from private_graphs.datasets.zipped import opened
+from private_graphs.datasets.labelled import FILE_MASKS
+from private_graphs.datasets.zipped import member, opened, readable
 
 N_VALIDATION, N_TEST = 500, 1000
 MASK_KEY = b"private-graphs masks 1"
 """Public constant; the masks depend on it and on the number of nodes alone."""
 
-MAX_ARRAY_BYTES = 2**31
-"""Largest uncompressed array, in bytes, that is read."""
-
 
 def keyed_masks(
     n_nodes: int, n_validation: int = N_VALIDATION, n_test: int = N_TEST
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> dict[str, np.ndarray]:
     """Return train, validation and test masks (n_nodes,) bool by a keyed permutation of node ids.
 
     Ids are ordered by BLAKE2b(id) under :data:`MASK_KEY`: the first ``n_validation`` validate, the
@@ -42,17 +45,7 @@ def keyed_masks(
             f"the graph has {n_nodes} nodes, expected more than the {n_validation} validation "
             f"and {n_test} test nodes together"
         )
-    digests = b"".join(
-        hashlib.blake2b(node.to_bytes(8, "little"), key=MASK_KEY, digest_size=16).digest()
-        for node in range(n_nodes)
-    )
-    halves = np.frombuffer(digests, ">u8").astype(np.uint64).reshape(n_nodes, 2)
-    order = np.lexsort((halves[:, 1], halves[:, 0]))  # ties of digests are broken by number
-    masks = np.zeros((3, n_nodes), dtype=bool)
-    masks[1, order[:n_validation]] = True
-    masks[2, order[n_validation : n_validation + n_test]] = True
-    masks[0] = ~(masks[1] | masks[2])
-    return masks[0], masks[1], masks[2]
+    return masks_by_order(keyed_order(np.arange(n_nodes), MASK_KEY), n_validation, n_test)
 
 
 class _Archive:
@@ -61,29 +54,15 @@ class _Archive:
     def __init__(self, path: Path) -> None:
         self.path = path
         with opened(path) as archive:
-            self._sizes = {
-                entry.filename.removesuffix(".npy"): entry.file_size for entry in archive.infolist()
-            }
+            self._names = set(archive.namelist())
 
     def __contains__(self, key: str) -> bool:
-        return key in self._sizes
+        return f"{key}.npy" in self._names
 
     def read(self, key: str) -> np.ndarray:
-        if key not in self:
-            raise UserError(f"{self.path}: key {key!r} is missing, found {sorted(self._sizes)}")
-        if self._sizes[key] > MAX_ARRAY_BYTES:
-            raise UserError(
-                f"{self.path}: key {key!r} has {self._sizes[key]} bytes, expected at most "
-                f"{MAX_ARRAY_BYTES}"
-            )
-        try:
-            with np.load(self.path, allow_pickle=False) as arrays:
-                return np.asarray(arrays[key])
-        except Exception as error:  # zlib, zip and header errors have no common base class
-            raise UserError(
-                f"{self.path}: key {key!r} cannot be read without unpickling ({error}), expected "
-                "a plain array; supply the original file"
-            ) from error
+        with opened(self.path) as archive, readable(f"{self.path}: {key}"):
+            with archive.open(member(archive, f"{key}.npy", str(self.path))) as stream:
+                return np.lib.format.read_array(stream, allow_pickle=False)
 
     def matrix(self, name: str, canonical: bool = True) -> scipy.sparse.csr_matrix | np.ndarray:
         """Read a CSR matrix (``adj_data`` … or ``adj_matrix.data`` …) or a dense one."""
@@ -92,21 +71,16 @@ class _Archive:
                 parts = [self.read(prefix + part) for part in ("data", "indices", "indptr")]
                 shape = self.read(prefix + "shape")
                 where = f"{self.path}: {prefix}*"
-                if shape.shape != (2,) or shape.dtype.kind not in "iu":
-                    raise UserError(f"{where}: shape is {shape.tolist()}, expected two integers")
+                fits = shape.shape == (2,) and shape.dtype.kind in "iu"
+                require(fits, f"{where}: shape", shape.tolist(), "two integers")
                 return checked_csr(*parts, tuple(shape.tolist()), where, canonical)  # type: ignore[call-arg]
-        if f"{name}_matrix" not in self:
-            raise UserError(
-                f"{self.path}: none of the keys '{name}_data', '{name}_matrix.data', "
-                f"'{name}_matrix' is there, found {sorted(self._sizes)}"
-            )
-        dense = self.read(f"{name}_matrix")
-        where = f"{self.path}: {name}_matrix"
-        if dense.ndim != 2 or dense.dtype.kind not in "fiub" or not np.all(np.isfinite(dense)):
-            raise UserError(
-                f"{where}: found {dense.dtype} of shape {dense.shape}, expected a matrix of "
-                "finite numbers"
-            )
+        key = f"{name}_matrix"
+        require(key in self, self.path, f"the arrays {sorted(self._names)}",
+                f"one of {name}_data, {key}.data and {key} too")  # fmt: skip
+        dense = self.read(key)
+        fits = dense.ndim == 2 and dense.dtype.kind in "fiub" and np.all(np.isfinite(dense))
+        require(fits, f"{self.path}: {key}", f"{dense.dtype} of shape {dense.shape}",
+                "a matrix of finite numbers")  # fmt: skip
         return dense
 
 
@@ -115,24 +89,20 @@ def _checked_labels(
 ) -> tuple[np.ndarray, int]:
     """Return labels (n_nodes,) int64, -1 for none, and the number of classes."""
     labels = archive.read("labels")
-    if labels.shape != (n_nodes,) or labels.dtype.kind not in "iu":
-        raise UserError(
-            f"{archive.path}: labels has type {labels.dtype} and shape {labels.shape}, expected "
-            f"({n_nodes},) integers"
-        )
+    where = f"{archive.path}: labels"
+    fits = labels.shape == (n_nodes,) and labels.dtype.kind in "iu"
+    require(fits, where, f"{labels.dtype} of shape {labels.shape}", f"({n_nodes},) integers")
     labels = labels.astype(np.int64)
     present = np.unique(labels[labels != -1])
-    message = f"{archive.path}: labels other than -1 (none) span " + (
-        f"{present[0]}..{present[-1]} with {len(present)} distinct values"
-        if len(present)
-        else "nothing"
+    if n_classes is not None:
+        check_range(present, n_classes, f"{where} other than -1 (none)")
+        return labels, n_classes
+    n_classes = int(present[-1]) + 1 if len(present) else 0
+    fits = n_classes and np.array_equal(present, np.arange(n_classes))
+    ends = (
+        f"{present[0]}..{present[-1]} with {len(present)} distinct values" if n_classes else "none"
     )
-    if n_classes is None:
-        n_classes = int(present[-1]) + 1 if len(present) else 0
-        if not np.array_equal(present, np.arange(n_classes)) or n_classes == 0:
-            raise UserError(f"{message}, expected every class from 0 to the largest")
-    elif len(present) and (present[0] < 0 or present[-1] >= n_classes):
-        raise UserError(f"{message}, expected the {n_classes} declared classes 0..{n_classes - 1}")
+    require(fits, f"{where} other than -1 (none)", ends, "every class from 0 to the largest")
     return labels, n_classes
 
 
@@ -159,10 +129,10 @@ def read_npz(
     adjacency = scipy.sparse.coo_matrix(archive.matrix("adj", canonical=False))
     attributes = archive.matrix("attr")
     n_nodes = adjacency.shape[0]
-    if adjacency.shape[1] != n_nodes:
-        raise UserError(f"{path}: adj has shape {adjacency.shape}, expected a square matrix")
-    if attributes.shape[0] != n_nodes:
-        raise UserError(f"{path}: attr has {attributes.shape[0]} rows, expected {n_nodes} nodes")
+    square = adjacency.shape[1] == n_nodes
+    require(square, f"{path}: adj", f"shape {adjacency.shape}", "a square matrix")
+    rows = attributes.shape[0]
+    require(rows == n_nodes, f"{path}: attr", f"{rows} rows", f"{n_nodes} nodes")
     labels, n_classes = _checked_labels(archive, n_nodes, n_classes)
     present = adjacency.data != 0
     edges = undirected_edges(adjacency.row[present], adjacency.col[present], n_nodes)
@@ -173,20 +143,16 @@ def read_npz(
         masks, sentence = split_masks(given, n_nodes, str(path))
         preprocessing = [sentence]
     else:
-        three = keyed_masks(n_nodes, n_validation, n_test)
-        masks, preprocessing = dict(zip(MASKS, three, strict=True)), []
+        masks, preprocessing = keyed_masks(n_nodes, n_validation, n_test), []
     return ParsedGraph(
+        **vars(edges),
         features=(
             SparseFeatures.from_scipy(attributes)
             if scipy.sparse.issparse(attributes)
             else attributes.astype(np.float32)
         ),
-        edge_index=edges.edge_index,
         labels=labels,
         **masks,
         preprocessing=tuple(preprocessing),
         n_classes=n_classes,
-        loops_dropped=edges.loops,
-        duplicates_dropped=edges.duplicates,
-        one_way_edges=edges.one_way,
     )

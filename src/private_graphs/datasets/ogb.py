@@ -16,8 +16,13 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from private_graphs.core.errors import UserError
-from private_graphs.datasets.arrays import UndirectedEdges, undirected_edges
+from private_graphs.datasets.arrays import (
+    UndirectedEdges,
+    check_range,
+    kept_rows,
+    require,
+    undirected_edges,
+)
 from private_graphs.datasets.graph_dataset import ParsedGraph
 from private_graphs.datasets.prepared import class_sentence, large_classes, prepared
 from private_graphs.datasets.zipped import member, opened, readable
@@ -101,12 +106,9 @@ class _Tables:
                 if rows > expected:
                     break
                 yield block
-        if rows != expected:
-            count = f"more than {expected:,}" if rows > expected else f"{rows:,}"
-            raise UserError(
-                f"{self._where(table)}: found {count} rows, expected {expected:,}, as the numbers "
-                "beside it say; supply the original file"
-            )
+        count = f"more than {expected:,}" if rows > expected else f"{rows:,}"
+        require(rows == expected, self._where(table), f"{count} rows",
+                f"{expected:,}, as the numbers beside it say")  # fmt: skip
 
     def _count(self, table: str, most: int) -> int:
         """Return the single number in a table."""
@@ -115,25 +117,23 @@ class _Tables:
             numbers = np.concatenate([numbers, block])
             if len(numbers) > 1:
                 break
-        if len(numbers) != 1 or not 1 <= numbers[0, 0] <= most:
-            raise UserError(
-                f"{self._where(table)}: found {numbers.ravel().tolist()[:5]}, expected one number "
-                f"from 1 to {most:,}; supply the original file"
-            )
+        fits = len(numbers) == 1 and 1 <= numbers[0, 0] <= most
+        require(fits, self._where(table), numbers.ravel().tolist()[:5],
+                f"one number from 1 to {most:,}")  # fmt: skip
         return int(numbers[0, 0])
 
     def labels(self, n_classes: int) -> np.ndarray:
         """Return the labels (N,) int64 of all nodes."""
         blocks = self._rows("node-label", 1, "int64", self.n_nodes)
         labels = np.concatenate([block[:, 0] for block in blocks])
-        self._check_range("node-label", labels, n_classes)
+        check_range(labels, n_classes, self._where("node-label"))
         return labels
 
     def edges(self, keep: np.ndarray) -> UndirectedEdges:
         """Return the edges between the nodes of a mask (N,), by raw numbers."""
         parts = [np.zeros((0, 2), np.int32)]
         for block in self._rows("edge", 2, "int32", self.n_edges):
-            self._check_range("edge", block, self.n_nodes)
+            check_range(block, self.n_nodes, self._where("edge"))
             parts.append(block[keep[block].all(axis=1)])
         ends = np.concatenate(parts)
         del parts
@@ -141,23 +141,5 @@ class _Tables:
 
     def features(self, nodes: np.ndarray, width: int) -> np.ndarray:
         """Return the features (kept, width) float32 of the nodes of a mask (N,)."""
-        features = np.empty((np.count_nonzero(nodes), width), np.float32)
-        begin = end = 0
-        for block in self._rows("node-feat", width, "float32", self.n_nodes):
-            chosen = block[nodes[begin : begin + len(block)]]
-            begin += len(block)
-            if not np.all(np.isfinite(chosen)):
-                raise UserError(
-                    f"{self._where('node-feat')}: has values among rows {begin - len(block)} to "
-                    f"{begin - 1} that are not finite; supply the original file"
-                )
-            features[end : end + len(chosen)] = chosen
-            end += len(chosen)
-        return features
-
-    def _check_range(self, table: str, numbers: np.ndarray, bound: int) -> None:
-        if numbers.min() < 0 or numbers.max() >= bound:
-            raise UserError(
-                f"{self._where(table)}: numbers span {numbers.min()}..{numbers.max()}, expected "
-                f"0..{bound - 1}; supply the original file"
-            )
+        blocks = self._rows("node-feat", width, "float32", self.n_nodes)
+        return kept_rows(blocks, nodes, width, f"{self._where('node-feat')}:")

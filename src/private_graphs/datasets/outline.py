@@ -13,35 +13,32 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
-from private_graphs.datasets.image_dataset import ImageDataset, ImageInfo
+from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
+from private_graphs.datasets.image_dataset import ImageDataset
 from private_graphs.datasets.labelled import MASKS
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class GraphOutline(GraphDataset):
-    """Stand-in for a graph dataset, without edges and features."""
+class _Outline:
+    """Stand-in for a dataset."""
 
-    of: str
+    original: str
     """Fingerprint of the original dataset."""
 
     @property
     def fingerprint(self) -> str:
         """Fingerprint of the original dataset."""
-        return self.of
+        return self.original
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ImageOutline(ImageDataset):
+class GraphOutline(_Outline, GraphDataset):
+    """Stand-in for a graph dataset, without edges and features."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ImageOutline(_Outline, ImageDataset):
     """Stand-in for an image dataset, with black images."""
-
-    of: str
-    """Fingerprint of the original dataset."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Fingerprint of the original dataset."""
-        return self.of
 
 
 _TOLD = (
@@ -77,20 +74,13 @@ def outline_of(sizes: Mapping[str, Any]) -> GraphOutline | ImageOutline:
         labels[np.flatnonzero(arrays[f"{key}_mask"])[count:]] = -1
     about = {name: sizes[name] for name in _TOLD}
     about |= {"classes": list(sizes["train_class_counts"]), "sources": []}
-    arrays |= {"labels": labels, "of": sizes["fingerprint"]}
+    arrays |= {"labels": labels, "original": sizes["fingerprint"]}
     if "nodes" not in sizes:
-        channels, height, width = sizes["shape"]
-        info = ImageInfo(**about, n_images=n_records, channels=channels, height=height, width=width)
-        return ImageOutline(
-            images=np.zeros((n_records, channels, height, width), np.uint8), info=info, **arrays
-        )
-    info = DatasetInfo(
-        **about, units="node", feature_kind="sparse", n_nodes=n_records, n_edges=0,
-        n_features=sizes["features"], loops_dropped=0, duplicates_dropped=0,
-        features=sizes["features_kind"], node_sample=sizes["node_sample"],
-    )  # fmt: skip
+        black = np.zeros((n_records, *sizes["shape"]), np.uint8)
+        return ImageOutline.of(black, arrays, **about)
     empty = scipy.sparse.csr_matrix((n_records, sizes["features"]), dtype=np.float32)
-    return GraphOutline(
-        features=SparseFeatures.from_scipy(empty), edge_index=np.zeros((2, 0), np.int64),
-        info=info, **arrays,
+    return GraphOutline.of(
+        SparseFeatures.from_scipy(empty), arrays | {"edge_index": np.zeros((2, 0), np.int64)},
+        **about, loops_dropped=0, duplicates_dropped=0, features=sizes["features_kind"],
+        node_sample=sizes["node_sample"],
     )  # fmt: skip

@@ -16,11 +16,12 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from private_graphs.core.errors import UsageError, UserError, suggest, wrong_fields
 from private_graphs.core.files import sha256_of, write_text
 from private_graphs.core.limits import LARGEST_SEED, MOST_EDGES
+from private_graphs.core.models import Strict
 from private_graphs.datasets import own_tables
 from private_graphs.datasets.arrays import UndirectedEdges, undirected_edges
 from private_graphs.datasets.graph_names import free_name
@@ -46,10 +47,8 @@ PUBLIC_FACTS = (
 """Facts that the owner of a graph declares public by building it (docs/privacy.md §5)."""
 
 
-class OwnGraph(BaseModel):
+class OwnGraph(Strict):
     """Declaration of a user's own text graph: files, columns, and the features to make."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(max_length=80, json_schema_extra={"pattern": "^[a-z][a-z0-9_-]*$"})
     nodes: Path
@@ -249,9 +248,7 @@ def read_own(spec: OwnGraph, view: DataView) -> TextGraph:
         synthetic=False,
         view=view.name,
         classes=classes,
-        loops_dropped=edges.loops,
-        duplicates_dropped=edges.duplicates,
-        one_way_edges=edges.one_way,
+        **edges.entry_counts,
         counts={
             "edge_rows": edges_table.n_rows,
             "nodes_without_label": int(np.sum(labels < 0)),
@@ -270,8 +267,8 @@ def read_own(spec: OwnGraph, view: DataView) -> TextGraph:
         public_facts=list(PUBLIC_FACTS),
         preprocessing=_preprocessing(spec),
     )
-    masks = (split == 0, split == 1, split == 2)
-    return TextGraph(texts, edges.edge_index, labels, *masks, info)
+    masks = {f"{mask}_mask": split == number for number, mask in enumerate(MASKS)}
+    return TextGraph(texts=texts, edge_index=edges.edge_index, labels=labels, **masks, info=info)
 
 
 def _preprocessing(spec: OwnGraph) -> list[str]:

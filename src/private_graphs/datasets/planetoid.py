@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from private_graphs.core.errors import UserError
-from private_graphs.datasets.arrays import undirected_edges
+from private_graphs.datasets.arrays import require, undirected_edges
 from private_graphs.datasets.embedded import checksums
 from private_graphs.datasets.graph_dataset import ParsedGraph, SparseFeatures
 
@@ -47,19 +46,17 @@ def unpickled(path: Path) -> Any:
     """
     content = path.read_bytes()
     digest = hashlib.sha256(content).hexdigest()
-    if digest not in listed():
-        raise UserError(
-            f"{path}: found sha256 {digest}, expected one that data/sources.yaml lists, since a "
-            "pickle is a program; supply the published file"
-        )
+    require(digest in listed(), path, f"sha256 {digest}", "one that data/sources.yaml lists, since "
+            "a pickle is a program")  # fmt: skip
     with warnings.catch_warnings():  # the pickles name NumPy and SciPy modules of 2016
         warnings.simplefilter("ignore")
         return pickle.loads(content, encoding="latin1")  # noqa: S301 (sha256 checked above)
 
 
-def read_planetoid(folder: Path, name: str) -> ParsedGraph:
-    """Read ``ind.<name>.*`` from a folder; UserError for a pickle that is not listed."""
-    prefix = Path(folder) / f"ind.{name}"
+def read_planetoid(path: Path) -> ParsedGraph:
+    """Read ``<folder>/ind.<name>.*`` of a path ``<folder>/<name>``; UserError for a pickle that is
+    not listed."""
+    prefix = path.with_name(f"ind.{path.name}")
     parts = {part: unpickled(prefix.with_name(f"{prefix.name}.{part}")) for part in PARTS}
     lines = prefix.with_name(f"{prefix.name}.test.index").read_text(encoding="ascii").split()
     return planetoid_graph(parts, np.array(lines, dtype=np.int64))
@@ -89,16 +86,13 @@ def planetoid_graph(
     targets = np.fromiter(chain.from_iterable(lists.values()), dtype=np.int64)
     edges = undirected_edges(sources, targets, n_nodes)
     return ParsedGraph(
+        **vars(edges),
         features=SparseFeatures.from_scipy(
             scipy.sparse.csr_matrix(words, shape=(n_nodes, rows.shape[1]))
         ),
-        edge_index=edges.edge_index,
         labels=labels,
         train_mask=~(validation_mask | test_mask),
         validation_mask=validation_mask,
         test_mask=test_mask,
         n_classes=one_hot.shape[1],
-        loops_dropped=edges.loops,
-        duplicates_dropped=edges.duplicates,
-        one_way_edges=edges.one_way,
     )

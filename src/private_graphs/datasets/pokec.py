@@ -7,20 +7,25 @@ follows Igamberdiev & Habernal (LREC 2022, §4) or their released code, dependin
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from tqdm import tqdm
 
 from private_graphs.core.errors import UserError
-from private_graphs.datasets.arrays import UndirectedEdges, undirected_edges
-from private_graphs.datasets.labelled import RawFile
-from private_graphs.datasets.pokec_blocks import FieldBlock, Progress, line_blocks
+from private_graphs.datasets.arrays import (
+    UndirectedEdges,
+    keyed_order,
+    masks_by_order,
+    require,
+    undirected_edges,
+)
+from private_graphs.datasets.pokec_blocks import FieldBlock, Progress, line_blocks, whole_numbers
 from private_graphs.datasets.pokec_format import (
     CLASS_OF,
     CLASSES,
@@ -98,24 +103,28 @@ class _Profiles:
 
 def _scan_block(block: FieldBlock) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return the mask of well-formed lines and, for those, user, completion, non-null and label."""
-    right = block.n_fields == N_COLUMNS + 1
-    starts, ends = block.fields(right, N_COLUMNS + 1)
-    user, user_valid = block.integers(starts[:, USER], ends[:, USER])
-    completion, completion_valid = block.integers(starts[:, COMPLETION], ends[:, COMPLETION])
+    import pyarrow.compute as pc
+
+    right, width = block.n_fields == N_COLUMNS + 1, N_COLUMNS + 1
+    fields = block.fields(right)
+    user, completion, label, last = (
+        fields.take(np.arange(column, len(fields), width))
+        for column in (USER, COMPLETION, LABEL, N_COLUMNS)
+    )
     # A non-empty last field results from a tab in a text, or from a missing column.
-    valid = user_valid & completion_valid & (starts[:, N_COLUMNS] == ends[:, N_COLUMNS])
+    valid = pc.is_in(last, pa.array([b"", b"\r"])).to_numpy(False)
+    numbers = []
+    for column in (user, completion):
+        values, known = whole_numbers(column)
+        valid &= known
+        numbers.append(values)
+    missing = pc.is_in(fields, pa.array([b"", b"null"])).to_numpy(False).reshape(-1, width)
+    labels = [CLASS_OF.get(answer.decode("utf-8", "replace").strip(), -1)
+              for answer in label.to_pylist()]  # fmt: skip
     right[right] = valid
-    starts, ends = starts[valid, :N_COLUMNS], ends[valid, :N_COLUMNS]
-    missing = (starts == ends) | block.equal_to(b"null", starts, ends)
-    label = np.full(len(starts), -1, dtype=np.int8)
-    answered = np.flatnonzero(~missing[:, LABEL])
-    spans = zip(starts[answered, LABEL].tolist(), ends[answered, LABEL].tolist(), strict=True)
-    label[answered] = [
-        CLASS_OF.get(block.data[start:end].decode("utf-8", "replace").strip(), -1)
-        for start, end in spans
-    ]
-    non_null = N_COLUMNS - missing.sum(axis=1)
-    return right, [user[valid], completion[valid], non_null, label]
+    non_null = N_COLUMNS - missing[:, :N_COLUMNS].sum(axis=1)
+    columns = (*numbers, non_null, np.array(labels, np.int8))
+    return right, [column[valid] for column in columns]
 
 
 def _scan(path: Path, header: bool, limit: float, progress: Progress) -> tuple[_Profiles, _Rows]:
@@ -133,7 +142,7 @@ def _scan(path: Path, header: bool, limit: float, progress: Progress) -> tuple[_
         taken = lines >= skipped if first == 0 else slice(None)
         parts.append([column[taken] for column in (*values, lines)])
         rows.add(~right[skipped:], first + skipped + 1)
-        first += block.n_lines
+        first += len(block.lines)
     rows.finish()
     if not parts:
         raise UserError(f"{path}: the file is empty, expected profiles; supply the published file")
@@ -180,9 +189,9 @@ def _read_texts(
     for data in line_blocks(path, TEXTS, progress):
         block = FieldBlock(data)
         here = targets[np.searchsorted(targets, first) :]
-        here = here[: np.searchsorted(here, first + block.n_lines)]
-        rows += block.lines(here - first)
-        first += block.n_lines
+        here = here[: np.searchsorted(here, first + len(block.lines))]
+        rows += block.lines.take(here - first).to_pylist()
+        first += len(block.lines)
     invalid = 0
     known: dict[str, str | None] = {}  # many answers repeat
     columns: list[list[str | None]] = [[None] * len(lines) for _ in TEXT_COLUMNS]
@@ -216,8 +225,7 @@ def _read_friendships(
     for data in line_blocks(path, FRIENDSHIPS, progress):
         block = FieldBlock(data)
         right = block.n_fields == 2
-        starts, ends = block.fields(right, 2)
-        values, valid = block.integers(starts.ravel(), ends.ravel())
+        values, valid = whole_numbers(block.fields(right))
         valid = valid.reshape(-1, 2).all(axis=1)
         right[right] = valid
         rows.add(~right, rows.seen + 1)
@@ -249,23 +257,14 @@ def renumbered_in_place(users: np.ndarray) -> np.ndarray:
     return final
 
 
-def keyed_user_masks(users: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def keyed_user_masks(users: np.ndarray) -> dict[str, np.ndarray]:
     """Return train, validation and test masks (N,) bool of 80/10/10 by a keyed order of user ids.
 
     Users are ordered by BLAKE2b(id) under :data:`MASK_KEY`: the first floor(N/10) validate, the
     next floor(N/10) test, the others train. Labels, texts and edges have no influence.
     """
-    digests = [
-        hashlib.blake2b(user.to_bytes(8, "little"), key=MASK_KEY, digest_size=16).digest()
-        for user in users.tolist()
-    ]
-    order = sorted(range(len(users)), key=digests.__getitem__)
     tenth = len(users) // 10
-    masks = np.zeros((3, len(users)), dtype=bool)
-    masks[1, order[:tenth]] = True
-    masks[2, order[tenth : 2 * tenth]] = True
-    masks[0] = ~(masks[1] | masks[2])
-    return masks[0], masks[1], masks[2]
+    return masks_by_order(keyed_order(users, MASK_KEY), tenth, tenth)
 
 
 def _graph_edges(
@@ -328,15 +327,10 @@ def read_pokec(
     view: DataView,
     *,
     name: str,
-    title: str,
-    synthetic: bool,
-    sources: list[RawFile],
-    licence: str,
-    citation: str,
-    public_facts: list[str],
     per_class: int = PER_CLASS,
     max_malformed: float = MAX_MALFORMED,
     progress: Progress | None = None,
+    **fields: Any,
 ) -> TextGraph:
     """Read profiles and friendships (plain or gzip) into a text graph of 2 ``per_class`` nodes.
 
@@ -347,17 +341,17 @@ def read_pokec(
     ``info.counts``. The profiles are read twice, in blocks.
 
     Args:
-        name, title, synthetic, sources, licence, citation, public_facts: copied into ``info``.
         max_malformed: largest share of malformed rows in either file.
         progress: callback as described at :data:`Progress`; by default a bar on standard error.
+        name, fields: fields of ``info`` that do not follow from the files: title, synthetic,
+            sources, licence, citation, public_facts.
 
     Raises:
         UserError: a file is missing, damaged or not the published one; too few candidates.
     """
     profiles, relationships = Path(profiles), Path(relationships)
-    missing = [str(path) for path in (profiles, relationships) if not path.is_file()]
-    if missing:
-        raise UserError(f"{name}: missing: {', '.join(missing)}; supply the raw files first")
+    for path in (profiles, relationships):
+        require(path.is_file(), path, "no file", "one", "supply the raw files first")
     header = view.profile_reading == "as_released"
     size = profiles.stat().st_size
     passes = {PROFILES: size, TEXTS: size, FRIENDSHIPS: relationships.stat().st_size}
@@ -369,23 +363,17 @@ def read_pokec(
             order = order[np.argsort(scanned.user[order])]
         users, labels = scanned.user[order], scanned.label[order].astype(np.int64)
         texts, invalid = _read_texts(profiles, scanned.line[order], view, meter)
-        if invalid > max_malformed * len(order):
-            raise UserError(
-                f"{profiles}: {invalid:,} of {len(order):,} chosen rows are not UTF-8, expected at "
-                f"most {max_malformed:.1%}: their characters would be lost. This is not the "
-                "published file: supply that one, or convert this one to UTF-8"
-            )
+        require(invalid <= max_malformed * len(order), profiles, f"{invalid:,} of {len(order):,} "
+                f"chosen rows that are not UTF-8", f"at most {max_malformed:.1%}, as their "
+                "characters would be lost", "supply the published file, or convert this one to "
+                "UTF-8")  # fmt: skip
         ends, edge_rows = _read_friendships(relationships, users, max_malformed, meter)
     edges, edge_counts = _graph_edges(ends, users, view)
     info = TextGraphInfo(
         name=name,
-        title=title,
-        synthetic=synthetic,
         view=view.name,
         classes=list(CLASSES),
-        loops_dropped=edges.loops,
-        duplicates_dropped=edges.duplicates,
-        one_way_edges=edges.one_way,
+        **edges.entry_counts,
         counts={
             "rows": rows.seen + header,
             "rows_taken_as_header": int(header),
@@ -396,10 +384,8 @@ def read_pokec(
             "malformed_edge_rows": edge_rows.malformed,
             **edge_counts,
         },
-        sources=sources,
-        licence=licence,
-        citation=citation,
-        public_facts=public_facts,
         preprocessing=_sentences(view, per_class),
+        **fields,
     )
-    return TextGraph(texts, edges.edge_index, labels, *keyed_user_masks(users), info)
+    arrays = keyed_user_masks(users) | {"labels": labels, "edge_index": edges.edge_index}
+    return TextGraph(texts=texts, info=info, **arrays)

@@ -1,10 +1,11 @@
-"""Large tab-separated text files, plain or gzip, in blocks of whole lines as NumPy bytes."""
+"""Large tab-separated text files, plain or gzip, in blocks of whole lines."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ MAX_LINE_BYTES = 64 << 20
 """Longest accepted line in bytes, longer than any profile; a longer one is no text."""
 MAX_DIGITS = 18
 """Most decimal digits that fit into int64 whatever they are."""
-_TAB, _NEWLINE, _RETURN, _ZERO = 9, 10, 13, 48
 
 Progress = Callable[[str, int, int], None]
 """Callback (stage, bytes of the file read, bytes of the file)."""
@@ -79,74 +79,41 @@ def line_blocks(path: Path, stage: str, progress: Progress) -> Iterator[bytes]:
 
 
 class FieldBlock:
-    """Fields of one block of lines, located without a loop over lines."""
+    """Lines of a block of text that ends with a newline, and their fields between tabs."""
 
     def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.bytes = np.frombuffer(data, dtype=np.uint8)
-        # Tab and newline are neighbours: one unsigned comparison finds both.
-        self._separators = np.flatnonzero((self.bytes - np.uint8(_TAB)) <= 1)
-        self._last = np.flatnonzero(self.bytes[self._separators] == _NEWLINE)
-        self.n_fields = np.diff(self._last, prepend=-1)
-        """(lines,) int64: number of tabs + 1."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        self.lines = pc.split_pattern(pa.array([data[:-1]]), "\n").values
+        """(lines,) bytes, without newlines."""
+
+    @cached_property
+    def _fields(self) -> Any:
+        import pyarrow.compute as pc
+
+        return pc.split_pattern(self.lines, "\t")
 
     @property
-    def n_lines(self) -> int:
-        """Number of lines in the block."""
-        return len(self._last)
+    def n_fields(self) -> np.ndarray:
+        """(lines,): number of tabs + 1."""
+        return self._fields.value_lengths().to_numpy()
 
-    def fields(self, lines: np.ndarray, n_fields: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return starts and ends, each (chosen lines, n_fields) int64 offsets into the block.
+    def fields(self, lines: np.ndarray) -> Any:
+        """Return the fields, as bytes, of the lines in a mask (lines,), one line after another."""
+        return self._fields.filter(lines).flatten()
 
-        ``lines`` is a mask (lines,) of lines that have exactly ``n_fields`` fields. A carriage
-        return before the newline does not belong to the last field.
-        """
-        if lines.all():
-            ends = self._separators.reshape(-1, n_fields).copy()
-        else:
-            ends = self._separators[self._last[lines][:, None] + np.arange(1 - n_fields, 1)]
-        starts = np.empty_like(ends)
-        starts[:, 1:] = ends[:, :-1] + 1
-        line_ends = self._separators[self._last]
-        line_starts = np.concatenate([[0], line_ends[:-1] + 1])
-        starts[:, 0] = line_starts[lines]
-        last = np.maximum(ends[:, -1] - 1, 0)
-        ends[:, -1] -= (ends[:, -1] > starts[:, -1]) & (self.bytes[last] == _RETURN)
-        return starts, ends
 
-    def integers(self, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Parse decimal digits: values (fields,) int64 and a mask (fields,) of the valid fields.
+def whole_numbers(fields: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Parse (n,) decimal digits: values int64, 0 where there is none, and a mask of the numbers.
 
-        Values are meaningless where the mask is False: no digit, another byte, or more than
-        :data:`MAX_DIGITS` digits.
-        """
-        lengths = ends - starts
-        valid = (lengths >= 1) & (lengths <= MAX_DIGITS)
-        values = np.zeros(len(starts), dtype=np.int64)
-        for offset in range(int(lengths[valid].max(initial=0))):
-            inside = valid & (offset < lengths)
-            digits = self.bytes[np.where(inside, starts + offset, 0)] - np.uint8(_ZERO)
-            valid &= ~inside | (digits <= 9)
-            values = np.where(inside, values * 10 + digits, values)
-        return values, valid
+    No number is what has no digit, another byte, or more than :data:`MAX_DIGITS` digits. A carriage
+    return after the last field of a line does not belong to it.
+    """
+    import pyarrow.compute as pc
 
-    def equal_to(self, word: bytes, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """Return a mask, in the shape of ``starts``, of the fields that equal ``word``."""
-        equal = ends - starts == len(word)
-        at = starts[equal]
-        same = np.ones(len(at), dtype=bool)
-        for offset, byte in enumerate(word):
-            same &= self.bytes[at + offset] == byte
-        equal[equal] = same
-        return equal
-
-    def lines(self, numbers: np.ndarray) -> list[bytes]:
-        """Return lines by their numbers in the block, without newlines."""
-        line_ends = self._separators[self._last]
-        line_starts = np.concatenate([[0], line_ends[:-1] + 1])
-        return [
-            self.data[start:end]
-            for start, end in zip(
-                line_starts[numbers].tolist(), line_ends[numbers].tolist(), strict=True
-            )
-        ]
+    valid = pc.match_substring_regex(fields, rf"^[0-9]{{1,{MAX_DIGITS}}}\r?$").to_numpy(False)
+    digits = pc.ascii_rtrim(fields.filter(valid).cast("string"), "\r")
+    values = np.zeros(len(fields), np.int64)
+    values[valid] = digits.cast("int64")
+    return values, valid

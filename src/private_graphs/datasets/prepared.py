@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from private_graphs.core.errors import UserError
-from private_graphs.datasets.arrays import UndirectedEdges
+from private_graphs.datasets.arrays import UndirectedEdges, require
 from private_graphs.datasets.graph_dataset import ParsedGraph, SparseFeatures
 from private_graphs.datasets.npz import keyed_masks
 
@@ -27,11 +26,8 @@ def large_classes(labels: np.ndarray, smallest: int, where: str) -> tuple[np.nda
     """
     counts = np.bincount(labels + 1)[1:]
     large = np.flatnonzero(counts >= smallest)
-    if len(large) < 2:
-        raise UserError(
-            f"{where}: {len(large)} classes have {smallest:,} nodes or more (the largest has "
-            f"{counts.max(initial=0):,}), expected two at least; supply the original file"
-        )
+    require(len(large) >= 2, where, f"{len(large)} classes of {smallest:,} nodes or more (the "
+            f"largest has {counts.max(initial=0):,})", "two at least")  # fmt: skip
     number = np.full(len(counts) + 1, -1, np.int64)
     number[large] = np.arange(len(large))
     return number[labels], len(large)  # the last entry is for label -1
@@ -58,25 +54,16 @@ def prepared(
     """
     tied = np.zeros(len(labels), dtype=bool)
     tied[edges.edge_index] = True
-    if not tied.any():
-        raise UserError(
-            f"{where}: no edge is left between nodes of the {n_classes} classes that stay, "
-            "expected one at least; supply the original file"
-        )
+    nothing = f"no edge between nodes of the {n_classes} classes that stay"
+    require(tied.any(), where, nothing, "one at least")
     number = np.cumsum(tied) - 1
     masks = keyed_masks(len(labels), len(labels) // 10, len(labels) * 15 // 100)
-    train, validation, test = (mask[tied] for mask in masks)
     return ParsedGraph(
+        **vars(edges) | {"edge_index": number[edges.edge_index]},
         features=features(tied),
-        edge_index=number[edges.edge_index],
         labels=labels[tied],
-        train_mask=train,
-        validation_mask=validation,
-        test_mask=test,
+        **{key: mask[tied] for key, mask in masks.items()},
         n_classes=n_classes,
-        loops_dropped=edges.loops,
-        duplicates_dropped=edges.duplicates,
-        one_way_edges=edges.one_way,
         preprocessing=tuple(preprocessing),
     )
 

@@ -18,7 +18,7 @@ import torch
 
 from private_graphs.core.errors import UsageError, UserError, from_extra, suggest
 from private_graphs.core.files import sha256_of
-from private_graphs.datasets.arrays import undirected_edges
+from private_graphs.datasets.arrays import require, undirected_edges
 from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
 from private_graphs.datasets.graph_files import split_masks, users_graph
 from private_graphs.datasets.labelled import FILE_MASKS, RawFile
@@ -62,30 +62,22 @@ def from_pyg(data: Data, name: str, **fields: Any) -> GraphDataset:
         UserError: an edge without its reverse, edge attributes, or missing labels.
     """
     where = f"dataset {name!r}"
-    for key in ("x", "edge_index", "y"):
-        if data.get(key) is None:
-            raise UserError(f"{where}: {key}: none in the Data, expected x, edge_index and y")
     for key in ("x", "edge_index", "y", *FILE_MASKS):
         if data.get(key) is not None:
             _check_tensor(data[key], key, where)
-    if lost := [key for key in data.edge_attrs() if key != "edge_index"]:
-        raise UserError(
-            f"{where}: {', '.join(lost)}: found attributes of edges, which would be lost; expected "
-            "none: remove them from the Data"
-        )
+        elif key not in FILE_MASKS:
+            raise UserError(f"{where}: {key}: none in the Data, expected x, edge_index and y")
+    lost = [key for key in data.edge_attrs() if key != "edge_index"]
+    require(not lost, f"{where}: {', '.join(lost)}", "attributes of edges, which would be lost",
+            "none", "remove them from the Data")  # fmt: skip
     n, labels = data.num_nodes, data.y.reshape(-1)
-    if not n or len(labels) != n or not 0 <= int(labels.max()) < n:
-        raise UserError(
-            f"{where}: y: found {data.y.dtype} of shape {tuple(data.y.shape)} up to "
-            f"{max(labels.tolist(), default=-1)}, expected one whole number below {n} for each of "
-            f"{n} nodes (-1: no label)"
-        )
+    fits = n and len(labels) == n and 0 <= int(labels.max()) < n
+    largest = max(labels.tolist(), default=-1)
+    require(fits, f"{where}: y", f"{data.y.dtype} of shape {tuple(data.y.shape)} up to {largest}",
+            f"one whole number below {n} for each of {n} nodes", "-1: no label")  # fmt: skip
     edges = undirected_edges(*data.edge_index.numpy().astype(np.int64), n)  # type: ignore[call-arg]
-    if edges.one_way:
-        raise UserError(
-            f"{where}: edge_index: found {edges.one_way} edges of one direction, expected both of "
-            "each: apply torch_geometric.transforms.ToUndirected() first"
-        )
+    require(not edges.one_way, f"{where}: edge_index", f"{edges.one_way} edges of one direction",
+            "both of each", "apply torch_geometric.transforms.ToUndirected() first")  # fmt: skip
     given = {key: data.get(key) for key in FILE_MASKS}
     arrays = {key: None if mask is None else mask.numpy() for key, mask in given.items()}
     masks, split = split_masks(arrays, n, where)

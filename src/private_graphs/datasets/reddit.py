@@ -10,7 +10,6 @@ weights, all one, are not read.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import shutil
 import tempfile
 import zipfile
@@ -23,7 +22,13 @@ from typing import IO
 import numpy as np
 
 from private_graphs.core.errors import UserError
-from private_graphs.datasets.arrays import undirected_edges
+from private_graphs.datasets.arrays import (
+    check_range,
+    kept_rows,
+    keyed_order,
+    require,
+    undirected_edges,
+)
 from private_graphs.datasets.graph_dataset import ParsedGraph
 from private_graphs.datasets.prepared import class_sentence, large_classes, prepared
 from private_graphs.datasets.views import DataView
@@ -68,16 +73,13 @@ def read_reddit(path: Path, view: DataView, fraction: float = TRAIN_FRACTION) ->
     edges = undirected_edges(*entries, n_nodes=len(features))
     kinds = kinds[keep]
     return ParsedGraph(
+        **vars(edges),
         features=features,
-        edge_index=edges.edge_index,
         labels=labels[keep],
         train_mask=kinds == TRAIN,
         validation_mask=kinds == VALIDATION,
         test_mask=kinds == TEST,
         n_classes=N_CLASSES,
-        loops_dropped=edges.loops,
-        duplicates_dropped=edges.duplicates,
-        one_way_edges=edges.one_way,
         node_sample=view.node_sample if fraction < 1 else None,
         preprocessing=_sentences(view, fraction),
     )
@@ -157,11 +159,7 @@ def _hashed_stratified_sample(nodes: np.ndarray, labels: np.ndarray, fraction: f
     Under a public seed in place of the hash, one changed label would redraw its whole class. The
     hash order ignores labels, so a relabelled node changes the fate of at most two others.
     """
-    digests = [
-        hashlib.blake2b(node.to_bytes(8, "little"), key=SAMPLE_KEY, digest_size=8).digest()
-        for node in nodes.tolist()
-    ]
-    order = np.array(sorted(range(len(nodes)), key=digests.__getitem__), dtype=np.int64)
+    order = keyed_order(nodes, SAMPLE_KEY, digest_size=8)
     nodes, labels = nodes[order], labels[order]
     parts = [nodes[:0]]
     for label in np.unique(labels):
@@ -221,27 +219,22 @@ class _ArchiveBlocks:
                 (2, 0): np.lib.format.read_array_header_2_0,
             }[version]
             shape, by_columns, dtype = read_header(stream)
-            if dtype.hasobject or (by_columns and len(shape) > 1):
-                raise UserError(
-                    f"{self.where}: {key} holds {'objects' if dtype.hasobject else 'columns'}, "
-                    "expected numbers, row by row; supply the original file"
-                )
+            where, kind = f"{self.where}: {key}", "objects" if dtype.hasobject else "columns"
+            plain = not dtype.hasobject and (not by_columns or len(shape) < 2)
+            require(plain, where, kind, "numbers, row by row")
             size = int(np.prod([*shape, dtype.itemsize], dtype=object))
-            if size != entry.file_size - stream.tell():
-                raise UserError(
-                    f"{self.where}: {key} has {entry.file_size - stream.tell()} bytes, expected "
-                    f"{size} for {dtype} of shape {shape}; supply the original file"
-                )
+            length = entry.file_size - stream.tell()
+            require(
+                size == length, where, f"{length} bytes", f"{size} for {dtype} of shape {shape}"
+            )
             yield stream, shape, dtype
 
     def shape(self, key: str, kinds: str, n_dimensions: int) -> tuple[int, ...]:
         """Return the shape of an array whose type is one of ``kinds`` (``np.dtype.kind``)."""
         with self._open(key) as (_, shape, dtype):
-            if dtype.kind not in kinds or len(shape) != n_dimensions:
-                raise UserError(
-                    f"{self.where}: {key} is {dtype} of shape {shape}, expected "
-                    f"{'integers' if kinds == 'iu' else 'numbers'} in {n_dimensions} dimensions"
-                )
+            fits = dtype.kind in kinds and len(shape) == n_dimensions
+            expected = f"{'integers' if kinds == 'iu' else 'numbers'} in {n_dimensions} dimensions"
+            require(fits, f"{self.where}: {key}", f"{dtype} of shape {shape}", expected)
             return shape
 
     def blocks(self, key: str, rows: int) -> Iterator[np.ndarray]:
@@ -262,8 +255,8 @@ class _ArchiveBlocks:
     def text(self, key: str) -> str:
         """Return a single string."""
         with self._open(key) as (stream, shape, dtype):
-            if dtype.kind not in "SU" or shape != ():
-                raise UserError(f"{self.where}: {key} is {dtype} of shape {shape}, expected a text")
+            fits = dtype.kind in "SU" and shape == ()
+            require(fits, f"{self.where}: {key}", f"{dtype} of shape {shape}", "a text")
             value = np.frombuffer(stream.read(dtype.itemsize), dtype)[0]
             return value.decode("ascii") if dtype.kind == "S" else str(value)
 
@@ -271,70 +264,36 @@ class _ArchiveBlocks:
 def _labels_and_kinds(data: _ArchiveBlocks) -> tuple[np.ndarray, np.ndarray]:
     """Return the checked labels and kinds of the nodes, (N,) int64 each."""
     labels, kinds = data.vector("label"), data.vector("node_types")
-    if len(labels) != len(kinds) or not len(labels):
-        raise UserError(
-            f"{data.where}: found {len(labels)} entries of label and {len(kinds)} of node_types, "
-            "expected one of each per node; supply the original file"
-        )
-    for key, codes, low, high in (
-        ("label", labels, 0, N_CLASSES - 1),
-        ("node_types", kinds, TRAIN, TEST),
-    ):
-        if codes.min() < low or codes.max() > high:
-            raise UserError(
-                f"{data.where}: {key} spans {codes.min()}..{codes.max()}, expected {low}..{high}; "
-                "supply the original file"
-            )
+    actual = f"{len(labels)} entries of label and {len(kinds)} of node_types"
+    require(len(labels) == len(kinds) > 0, data.where, actual, "one of each per node")
+    check_range(labels, N_CLASSES, f"{data.where}: label")
+    check_range(kinds, TEST + 1, f"{data.where}: node_types", TRAIN)
     return labels, kinds
 
 
 def _kept_features(data: _ArchiveBlocks, keep: np.ndarray) -> np.ndarray:
     """Return the features of the kept nodes (kept, F) float32."""
     n_nodes, width = data.shape("feature", "fiu", 2)
-    if n_nodes != len(keep) or not width:
-        raise UserError(
-            f"{data.where}: feature has shape ({n_nodes}, {width}), expected a row for each of the "
-            f"{len(keep)} nodes and at least one column; supply the original file"
-        )
-    features = np.empty((np.count_nonzero(keep), width), dtype=np.float32)
-    rows = max(1, BLOCK_NUMBERS // width)
-    begin = end = 0
-    for block in data.blocks("feature", rows):
-        chosen = block[keep[begin : begin + len(block)]]
-        begin += len(block)
-        with np.errstate(over="ignore"):
-            features[end : end + len(chosen)] = chosen
-        if not np.all(np.isfinite(features[end : end + len(chosen)])):
-            raise UserError(
-                f"{data.where}: feature has values among nodes {begin - len(block)} to {begin - 1} "
-                "that are not finite; supply the original file"
-            )
-        end += len(chosen)
-    return features
+    fits = n_nodes == len(keep) and width
+    require(fits, f"{data.where}: feature", f"shape ({n_nodes}, {width})",
+            f"a row for each of the {len(keep)} nodes and at least one column")  # fmt: skip
+    blocks = data.blocks("feature", max(1, BLOCK_NUMBERS // width))
+    return kept_rows(blocks, keep, width, f"{data.where}: feature")
 
 
 def _kept_entries(graph: _ArchiveBlocks, keep: np.ndarray) -> np.ndarray:
     """Return the entries of the adjacency between kept nodes, renumbered: (2, entries) int64."""
     layout, size = graph.text("format"), graph.vector("shape").tolist()
-    if layout != "coo" or size != [len(keep)] * 2:
-        raise UserError(
-            f"{graph.where}: found a matrix of shape {size} in the format {layout!r}, expected "
-            f"{[len(keep)] * 2} in 'coo'; supply the original file"
-        )
+    square = [len(keep)] * 2
+    require(layout == "coo" and size == square, graph.where,
+            f"a matrix of shape {size} in the format {layout!r}", f"{square} in 'coo'")  # fmt: skip
     shapes = [graph.shape(key, "iu", 1) for key in ("row", "col")]
-    if shapes[0] != shapes[1]:
-        raise UserError(
-            f"{graph.where}: row has shape {shapes[0]} and col {shapes[1]}, expected the same"
-        )
+    actual = f"row of shape {shapes[0]} and col of {shapes[1]}"
+    require(shapes[0] == shapes[1], graph.where, actual, "the same")
     parts = [np.zeros((2, 0), dtype=np.int64)]
     blocks = (graph.blocks(key, BLOCK_NUMBERS) for key in ("row", "col"))
     for sources, targets in zip(*blocks, strict=True):
-        low = min(sources.min(), targets.min())
-        high = max(sources.max(), targets.max())
-        if low < 0 or high >= len(keep):
-            raise UserError(
-                f"{graph.where}: row and col span {low}..{high}, expected 0..{len(keep) - 1}; "
-                "supply the original file"
-            )
+        for ends in (sources, targets):
+            check_range(ends, len(keep), f"{graph.where}: row and col")
         parts.append(induced_subgraph(sources, targets, keep))
     return np.concatenate(parts, axis=1)

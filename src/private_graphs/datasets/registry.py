@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from private_graphs.core.errors import UsageError, UserError, suggest
+from private_graphs.core.errors import UsageError, suggest
+from private_graphs.core.models import fields_of
 from private_graphs.datasets import labelled
-from private_graphs.datasets.graph_dataset import (
-    DatasetInfo,
-    GraphDataset,
-    ParsedGraph,
-    SparseFeatures,
-)
+from private_graphs.datasets.arrays import require
+from private_graphs.datasets.graph_dataset import GraphDataset, ParsedGraph, SparseFeatures
 from private_graphs.datasets.readers import DATASETS
-from private_graphs.datasets.spec import DatasetSpec, GraphSize
+from private_graphs.datasets.spec import DatasetSpec
 from private_graphs.datasets.views import VIEWS, DataView
 
 if TYPE_CHECKING:
@@ -70,7 +67,8 @@ def dataset_spec(name: str, own_folder: Path = OWN_FOLDER) -> DatasetSpec:
     names = dataset_names((), own_folder)
     built = built_graphs(own_folder)
     if name in built:
-        return _built_spec(name, built[name])
+        changed = (built[name] / labelled.INFO_FILE).stat().st_mtime_ns
+        return _built_spec(name, built[name], changed)
     hint = suggest(name, names) or suggest(name.lower(), names)
     raise UsageError(
         f"unknown dataset {name!r}, expected one of {', '.join(names)}{hint}; documents of your "
@@ -91,25 +89,15 @@ def declared_graphs(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(name for name in set(names) if name not in DATASETS))
 
 
-def _built_spec(name: str, folder: Path) -> DatasetSpec:
-    """Return the entry of a graph that a user built (``dataset --pyg`` or ``--file``)."""
-    return _loaded_spec(name, folder, (folder / labelled.INFO_FILE).stat().st_mtime_ns)
-
-
 @lru_cache
-def _loaded_spec(name: str, folder: Path, time: int) -> DatasetSpec:
-    """The same; ``time``, that of the description, tells a graph that was built again."""
+def _built_spec(name: str, folder: Path, time: int) -> DatasetSpec:
+    """Return the entry of a graph that a user built (``dataset --pyg`` or ``--file``); ``time``,
+    that of the description, tells a graph that was built again."""
     from private_graphs.datasets.graph_files import bound_of
 
     graph = GraphDataset.load(folder)
-    sparse = isinstance(graph.features, SparseFeatures)
-    nonzeros = len(graph.features.values) if sparse else graph.features.size
-    size = GraphSize(
-        graph.n_nodes, graph.n_edges, nonzeros, graph.n_features, graph.n_classes,
-        int(graph.train_mask.sum()),
-    )  # fmt: skip
     return DatasetSpec(
-        name, graph.info.title, "", tuple(graph.info.classes), size,
+        name, graph.info.title, "", tuple(graph.info.classes), graph.size,
         max_edges=bound_of(folder), built=graph,
     )  # fmt: skip
 
@@ -218,9 +206,7 @@ def told_of(spec: DatasetSpec, sources: list[labelled.RawFile]) -> dict[str, Any
 
         origin = load_sources()[spec.part_of[0] if spec.part_of else spec.name]
     return {
-        "name": spec.name,
-        "title": spec.title,
-        "synthetic": spec.synthetic,
+        **fields_of(spec, "name", "title", "synthetic"),
         "sources": sources,
         "licence": origin.licence if origin else _SYNTHETIC_LICENCE,
         "citation": origin.citation if origin else _SYNTHETIC_CITATION,
@@ -236,12 +222,9 @@ def _common(
     """
     arrays = {key: getattr(parsed, key) for key in ("labels", *labelled.MASKS)}
     for name in labelled.MASKS:
-        if not np.any(arrays[name] & (parsed.labels >= 0)):
-            raise UserError(
-                f"{spec.name}: {name}: no member of it has a label, expected at least one to learn "
-                "from or to score; supply labels, or declare other numbers of validation and test "
-                "members"
-            )
+        known = np.any(arrays[name] & (parsed.labels >= 0))
+        require(known, f"{spec.name}: {name}", "no member with a label", "one at least to learn "
+                "from or to score")  # fmt: skip
     fields = told_of(spec, sources)
     fields |= {"classes": list(spec.classes), "preprocessing": list(parsed.preprocessing)}
     return fields, arrays
@@ -253,28 +236,18 @@ def _dataset(
     if not spec.classes:
         spec = replace(spec, classes=parsed.classes)
     fewer = view is not None  # a view may lack the last classes
-    if not (
-        parsed.n_classes == len(spec.classes) or fewer and parsed.n_classes < len(spec.classes)
-    ):
-        raise UserError(
-            f"{spec.name}: found {parsed.n_classes} classes in the raw files, expected "
-            f"{len(spec.classes)}"
-        )
+    actual, expected = parsed.n_classes, len(spec.classes)
+    fits = actual == expected or fewer and actual < expected
+    require(fits, spec.name, f"{actual} classes in the raw files", expected)
     fields, arrays = _common(spec, parsed, sources)
     fields["classes"] = fields["classes"][: parsed.n_classes]
     sparse = isinstance(parsed.features, SparseFeatures)
-    info = DatasetInfo(
+    return GraphDataset.of(
+        parsed.features,
+        {"edge_index": parsed.edge_index, **arrays},
         **fields,
-        feature_kind="sparse" if sparse else "dense",
-        units="node",
-        n_nodes=len(parsed.labels),
-        n_edges=parsed.edge_index.shape[1],
-        n_features=parsed.features.n_columns if sparse else parsed.features.shape[1],
-        loops_dropped=parsed.loops_dropped,
-        duplicates_dropped=parsed.duplicates_dropped,
-        one_way_edges=parsed.one_way_edges,
+        **parsed.entry_counts,
         public_facts=_public_facts(words=sparse, node_sample=parsed.node_sample),
         view=view.name if view else None,
         node_sample=parsed.node_sample,
     )
-    return GraphDataset(features=parsed.features, edge_index=parsed.edge_index, **arrays, info=info)

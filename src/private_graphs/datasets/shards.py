@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import ValidationError, model_validator
 
 from private_graphs.core.errors import UserError
 from private_graphs.core.files import atomic_path, sha256_of, write_json
+from private_graphs.core.models import Strict
 
 GRAPH_FILE = "graph.json"
 _ROWS = 4096
@@ -31,10 +32,8 @@ _EDGES = 2**18
 _CSR = ("data", "indices", "indptr")
 
 
-class Shard(BaseModel):
+class Shard(Strict):
     """One Parquet file of the private part."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     file: str
     sha256: str
@@ -44,10 +43,8 @@ class Shard(BaseModel):
     """End of the shard's range of sources (exclusive), under ``edges``."""
 
 
-class ShardsInfo(BaseModel):
+class ShardsInfo(Strict):
     """Content of ``graph.json``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     scenario: str

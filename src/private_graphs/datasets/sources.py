@@ -13,27 +13,26 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from private_graphs.core.errors import UserError, suggest
 from private_graphs.core.files import parsed_yaml, resource
+from private_graphs.core.models import Strict, first_fault
 from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.readers import DATASETS
 
 Progress = Callable[[str, int, int], None]
-"""Progress callback (file, bytes done, bytes in all): called before each file, now and then during
-a large one, and once at the end (file ""). A file of unlisted size counts from the start of its
+"""Progress callback (file, bytes done, bytes in all): called before each file, after each
+piece of it, and once at the end (file ""). A file of unlisted size counts from the start of its
 transfer, so the bytes in all can grow."""
 
 
-class SourceFile(BaseModel):
+class SourceFile(Strict):
     """One raw file; ``file`` is its path below the raw folder and below a mirror.
 
     Without ``bytes`` and ``sha256`` the file is trusted on first use; ``max_bytes`` then bounds its
     size. Without ``url`` it has no public source and comes from a mirror alone.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     file: str
     url: str | None = Field(default=None, pattern=r"^https?://")
@@ -73,19 +72,15 @@ class SourceFile(BaseModel):
         return value
 
 
-class DatasetSources(BaseModel):
+class DatasetSources(Strict):
     """Raw files of one dataset, or files of one pre-trained model."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     licence: str
     citation: str
     files: tuple[SourceFile, ...] = Field(min_length=1)
 
 
-class _Sources(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
+class _Sources(Strict):
     datasets: dict[str, DatasetSources]
     models: dict[str, DatasetSources] = {}
 
@@ -97,11 +92,7 @@ def _load(path: Path) -> _Sources:
     except (OSError, yaml.YAMLError) as error:
         raise UserError(f"{path}: cannot be read ({error}); restore it") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"]) or "file"
-        raise UserError(
-            f"{path}: {key}: found {str(first['input'])[:80]!r}: {first['msg']}; correct the entry"
-        ) from error
+        raise UserError(f"{path}: {first_fault(error)}; correct the entry") from error
 
 
 def load_sources(path: Path | None = None) -> dict[str, DatasetSources]:

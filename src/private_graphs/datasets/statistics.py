@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse
 import scipy.sparse.csgraph
 
+from private_graphs.core.models import fields_of
 from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
 from private_graphs.datasets.image_dataset import ImageDataset
 from private_graphs.datasets.labelled import MASKS, LabelledDataset
@@ -29,8 +30,7 @@ def of_graph(graph: GraphDataset) -> dict[str, Any]:
     words = _features_per_node(graph)
     return _common(graph) | {
         "features_kind": info.features,
-        "view": info.view,
-        "node_sample": info.node_sample,
+        **fields_of(info, "view", "node_sample"),
         "nodes": graph.n_nodes,
         "edges": graph.n_edges,
         "features": graph.n_features,
@@ -44,9 +44,7 @@ def of_graph(graph: GraphDataset) -> dict[str, Any]:
         "degrees": _degrees(graph),
         "components": len(component_sizes),
         "largest_component": int(component_sizes.max()),
-        "loops_dropped": info.loops_dropped,
-        "duplicates_dropped": info.duplicates_dropped,
-        "one_way_edges": info.one_way_edges,
+        **fields_of(info, "loops_dropped", "duplicates_dropped", "one_way_edges"),
         "edges_inside": inside,
         "edges_crossing": graph.n_edges - sum(inside.values()),
         "edge_entries": _edge_entries(graph),
@@ -107,9 +105,7 @@ def _common(dataset: LabelledDataset) -> dict[str, Any]:
     test_labels = dataset.labels[dataset.test_mask & labelled]
     majority = int(counts.argmax())
     return {
-        "name": info.name,
-        "title": info.title,
-        "synthetic": info.synthetic,
+        **fields_of(info, "name", "title", "synthetic"),
         "classes": dataset.n_classes,
         "masks": {key: int(mask.sum()) for key, mask in masks.items()},
         "labelled": {key: int((mask & labelled).sum()) for key, mask in masks.items()},
@@ -120,8 +116,5 @@ def _common(dataset: LabelledDataset) -> dict[str, Any]:
         ),
         "fingerprint": dataset.fingerprint,
         "sources": [source.model_dump() for source in info.sources],
-        "preprocessing": info.preprocessing,
-        "public_facts": info.public_facts,
-        "licence": info.licence,
-        "citation": info.citation,
+        **fields_of(info, "preprocessing", "public_facts", "licence", "citation"),
     }

@@ -6,18 +6,25 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
-import safetensors
-import safetensors.numpy
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from private_graphs.core.errors import UsageError, UserError
-from private_graphs.core.files import atomic_path, write_text
-from private_graphs.datasets.graph_dataset import DatasetInfo, GraphDataset, SparseFeatures
-from private_graphs.datasets.labelled import PUBLIC_MASKS, PUBLIC_SIZES, RawFile
+from private_graphs.core.files import atomic_path
+from private_graphs.datasets.arrays import require
+from private_graphs.datasets.graph_dataset import GraphDataset, SparseFeatures
+from private_graphs.datasets.labelled import (
+    MASKS,
+    PUBLIC_MASKS,
+    PUBLIC_SIZES,
+    LabelledDataset,
+    LabelledInfo,
+    RawFile,
+)
 from private_graphs.datasets.registry import OWN_FOLDER, dataset_spec, told_of, view_of
 from private_graphs.datasets.sources import raw_records
 from private_graphs.datasets.views import DataView
@@ -25,67 +32,48 @@ from private_graphs.datasets.views import DataView
 TEXTS_FILE, STRUCTURE_FILE, TEXT_INFO_FILE = (
     "texts.parquet", "structure.safetensors", "text_graph.json",
 )  # fmt: skip
+_REBUILD = "delete the folder and build it again"
 PUBLIC_FACTS = (
     PUBLIC_SIZES,
     PUBLIC_MASKS,
     "all validation and test nodes with their texts, labels and mutual edges",
 )
 """Facts that a dataset with texts declares public (docs/privacy.md §5)."""
-_STRUCTURE = ("edge_index", "labels", "train_mask", "validation_mask", "test_mask")
 
 
-class TextGraphInfo(BaseModel):
-    """Content of ``text_graph.json``."""
+class TextGraphInfo(LabelledInfo):
+    """Content of ``text_graph.json``; ``preprocessing`` says how nodes and texts were chosen."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str = Field(min_length=1)
-    title: str
-    synthetic: bool
+    units: str = "node"
     view: str
     """Name of the view in ``datasets/views.py``."""
-    classes: list[str] = Field(min_length=1)
-    units: str = "node"
     loops_dropped: int = Field(ge=0)
     duplicates_dropped: int = Field(ge=0)
     one_way_edges: int | None = Field(default=None, ge=0)
     counts: dict[str, int] = {}
     """Counts from reading the raw files, such as ``malformed_rows``."""
-    sources: list[RawFile]
-    licence: str
-    citation: str
-    public_facts: list[str]
-    preprocessing: list[str] = []
-    """Sentences on how nodes and texts were chosen, for the privacy statement."""
 
 
-@dataclass(frozen=True, eq=False)
-class TextGraph:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TextGraph(LabelledDataset):
     """An undirected graph with texts, labels and three disjoint masks."""
 
     texts: pa.Table
     """N rows; string columns in the order of the raw file; null for an empty cell."""
     edge_index: np.ndarray
     """(2, E) int64; every undirected edge once, i < j, no loops, sorted lexicographically."""
-    labels: np.ndarray
-    """(N,) int64 in 0..K-1, or -1 where there is no label."""
-    train_mask: np.ndarray
-    """(N,) bool."""
-    validation_mask: np.ndarray
-    """(N,) bool."""
-    test_mask: np.ndarray
-    """(N,) bool."""
     info: TextGraphInfo
+    tensors_file: ClassVar[str] = STRUCTURE_FILE
+    info_file: ClassVar[str] = TEXT_INFO_FILE
 
     def __post_init__(self) -> None:
         where = f"text graph {self.info.name!r}"
-        lengths = {key: len(getattr(self, key)) for key in _STRUCTURE[1:]}
-        wrong = {key: length for key, length in lengths.items() if length != self.n_nodes}
-        if wrong:
-            raise UserError(f"{where}: {wrong} entries, expected {self.n_nodes}, one per text row")
+        lengths = {key: len(getattr(self, key)) for key in ("labels", *MASKS)}
+        fits = {*lengths.values()} == {self.n_nodes}
+        require(fits, where, f"{lengths} entries", f"{self.n_nodes}, one per text row", _REBUILD)
         for name, kind in zip(self.texts.column_names, self.texts.schema.types, strict=True):
-            if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-                raise UserError(f"{where}: text column {name!r} is {kind}, expected text")
+            fits = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+            require(fits, f"{where}: text column {name!r}", kind, "text", _REBUILD)
 
     @property
     def n_nodes(self) -> int:
@@ -115,53 +103,38 @@ class TextGraph:
         were made, in sentences for the privacy statement; ``sources`` are the model files;
         ``counts`` what the encoder counted, such as cut texts.
         """
-        sparse = isinstance(features, SparseFeatures)
-        shared = self.info.model_dump(exclude={"counts", "preprocessing", "sources"})
-        info = DatasetInfo(
-            **shared,
+        info = self.info
+        return GraphDataset.of(
+            features,
+            self.arrays(),
+            **info.model_dump(exclude={"counts", "preprocessing", "sources"}),
             features=kind,
-            feature_kind="sparse" if sparse else "dense",
-            n_nodes=self.n_nodes,
-            n_edges=self.edge_index.shape[1],
-            n_features=features.n_columns if sparse else features.shape[1],
-            sources=[*self.info.sources, *sources],
-            preprocessing=[*self.info.preprocessing, *preprocessing],
-            counts=self.info.counts | dict(counts or {}),
+            sources=[*info.sources, *sources],
+            preprocessing=[*info.preprocessing, *preprocessing],
+            counts=info.counts | dict(counts or {}),
         )
-        arrays = {key: getattr(self, key) for key in _STRUCTURE}
-        return GraphDataset(features=features, info=info, **arrays)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the stored arrays by key."""
+        return super().arrays() | {"edge_index": self.edge_index}
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write ``texts.parquet``, ``structure.safetensors`` and, last, ``text_graph.json``."""
-        folder = Path(folder)
-        with atomic_path(folder / TEXTS_FILE) as temporary:
+        with atomic_path(Path(folder) / TEXTS_FILE) as temporary:
             pyarrow.parquet.write_table(self.texts, temporary)
-        arrays = {key: np.ascontiguousarray(getattr(self, key)) for key in _STRUCTURE}
-        with atomic_path(folder / STRUCTURE_FILE) as temporary:
-            safetensors.numpy.save_file(arrays, temporary)
-        write_text(folder / TEXT_INFO_FILE, self.info.model_dump_json(indent=2) + "\n")
+        super().save(folder)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> TextGraph:
         """Read a folder written by :meth:`save`; UserError if it cannot be read."""
-        folder = Path(folder)
+        info, arrays = cls.stored(folder, TextGraphInfo)
         try:
-            info = TextGraphInfo.model_validate_json((folder / TEXT_INFO_FILE).read_bytes())
-            texts = pyarrow.parquet.read_table(folder / TEXTS_FILE, use_threads=False)
+            texts = pyarrow.parquet.read_table(Path(folder) / TEXTS_FILE, use_threads=False)
             texts.validate(full=True)
-            arrays = safetensors.numpy.load_file(folder / STRUCTURE_FILE)
-            return cls(texts, *(arrays[key] for key in _STRUCTURE), info)  # type: ignore[call-arg]
-        except (
-            OSError,
-            ValidationError,
-            ValueError,
-            KeyError,
-            pa.ArrowException,
-            safetensors.SafetensorError,
-        ) as error:
+            return cls(texts=texts, **arrays, info=info)
+        except (OSError, TypeError, pa.ArrowException) as error:
             raise UserError(
-                f"{folder}: cannot be read as a text graph ({error}); delete the folder and build "
-                "it again"
+                f"{folder}: cannot be read as a text graph ({error}); {_REBUILD}"
             ) from error
 
 

@@ -47,30 +47,6 @@ class DataView:
     training photograph are test images (Zhang 2021, §4.5.1)."""
 
 
-RELEASED = DataView(
-    name="released",
-    profile_reading="as_released",
-    profile_ranking="non_null_columns",
-    label_column="kept",
-    vocabulary="all_nodes",
-    empty_texts="counted",
-    node_sample="stratified",
-    missing_class="kept",
-    copies="split",
-)
-
-PAPER = DataView(
-    name="paper",
-    profile_reading="exact",
-    profile_ranking="completion_percentage",
-    label_column="kept",
-    vocabulary="all_nodes",
-    empty_texts="masked",
-    node_sample="stratified",
-    missing_class="dropped",
-    copies="split",
-)
-
 SOUND = DataView(
     name="sound",
     profile_reading="exact",
@@ -82,6 +58,16 @@ SOUND = DataView(
     missing_class="dropped",
     copies="none",
 )
+
+PAPER = replace(
+    SOUND, name="paper", label_column="kept", vocabulary="all_nodes", node_sample="stratified",
+    copies="split",
+)  # fmt: skip
+
+RELEASED = replace(
+    PAPER, name="released", profile_reading="as_released", profile_ranking="non_null_columns",
+    empty_texts="counted", missing_class="kept",
+)  # fmt: skip
 
 SOUND_WITH_LABEL = replace(SOUND, name="sound-with-label", label_column="kept")
 """SOUND with the column that defines the label, to measure the effect of this leak."""

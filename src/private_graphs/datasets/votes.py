@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from private_graphs.core.errors import UserError
+from private_graphs.datasets.arrays import check_range, require
 
 
 def read_integers(path: Path, n_dimensions: int) -> np.ndarray:
@@ -27,9 +28,9 @@ def read_integers(path: Path, n_dimensions: int) -> np.ndarray:
             "again"
         ) from error
     fits = isinstance(array, np.ndarray) and array.dtype.kind in "iu"
-    if not fits or array.ndim != n_dimensions:
-        shape = f"{array.dtype} of shape {array.shape}" if hasattr(array, "dtype") else "an archive"
-        raise _wrong(path, shape, f"integers of {n_dimensions} dimensions")
+    shape = f"{array.dtype} of shape {array.shape}" if hasattr(array, "dtype") else "an archive"
+    require(fits and array.ndim == n_dimensions, path, shape,
+            f"integers of {n_dimensions} dimensions")  # fmt: skip
     return array
 
 
@@ -42,28 +43,18 @@ def read_votes(path: Path, n_queries: int, n_classes: int) -> np.ndarray:
     """
     array = read_integers(path, 2)
     if array.shape == (n_queries, n_classes):
-        if array.max() >= 2**31:
-            raise _wrong(path, f"{array.max()} votes for a class", "less than 2^31")
+        require(array.max() < 2**31, path, f"{array.max()} votes for a class", "less than 2^31")
         votes = np.asarray(array, np.int64)
         totals = votes.sum(axis=1)
-        if votes.min() < 0 or totals[0] < 1 or (totals != totals[0]).any():
-            raise _wrong(
-                path, f"{totals.min()} to {totals.max()} votes on a query, {votes.min()} at least",
-                "as many of every teacher on every query, none negative",
-            )  # fmt: skip
+        fits = votes.min() >= 0 and totals[0] >= 1 and (totals == totals[0]).all()
+        actual = f"{totals.min()} to {totals.max()} votes on a query, {votes.min()} at least"
+        require(fits, path, actual, "as many of every teacher on every query, none negative")
         return votes.astype(np.int32)
-    if array.shape[1] != n_queries or not len(array):
-        raise _wrong(
-            path, f"shape {array.shape}",
-            f"({n_queries} queries, {n_classes} classes) or (teachers, {n_queries} queries)",
-        )  # fmt: skip
-    if array.min() < 0 or array.max() >= n_classes:
-        raise _wrong(path, f"classes {array.min()} to {array.max()}", f"0 to {n_classes - 1}")
+    require(array.shape[1] == n_queries and len(array), path, f"shape {array.shape}",
+            f"({n_queries} queries, {n_classes} classes) or (teachers, {n_queries} "
+            "queries)")  # fmt: skip
+    check_range(array, n_classes, f"{path}: classes")
     votes = np.zeros((n_queries, n_classes), np.int32)
     for answers in array:
         votes[np.arange(n_queries), answers] += 1
     return votes
-
-
-def _wrong(path: Path, actual: str, expected: str) -> UserError:
-    return UserError(f"{path}: found {actual}, expected {expected}; supply the raw file again")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from private_graphs.core.errors import UserError
+from private_graphs.datasets.arrays import require
 
 MAX_MEMBER_BYTES = 2**32
 """Largest archive member, in bytes, that is unpacked or read."""
@@ -30,17 +31,11 @@ def opened(path: Path) -> Iterator[zipfile.ZipFile]:
 def member(archive: zipfile.ZipFile, name: str, where: str) -> zipfile.ZipInfo:
     """Return the only member with this name, bounded in size; UserError if there is none."""
     members = [member for member in archive.infolist() if member.filename == name]
-    if len(members) != 1:
-        names = sorted({member.filename for member in archive.infolist()})[:10]
-        raise UserError(
-            f"{where}: {name} is there {len(members)} times, expected once; found "
-            f"{', '.join(names) or 'nothing'}; supply the original file"
-        )
-    if members[0].file_size > MAX_MEMBER_BYTES:
-        raise UserError(
-            f"{where}: {name} has {members[0].file_size} bytes, expected at most "
-            f"{MAX_MEMBER_BYTES}; supply the original file"
-        )
+    names = ", ".join(sorted(set(archive.namelist()))[:10]) or "nothing"
+    require(len(members) == 1, where, f"{name} {len(members)} times among {names}", "it once")
+    size = members[0].file_size
+    fits = size <= MAX_MEMBER_BYTES
+    require(fits, f"{where}: {name}", f"{size} bytes", f"at most {MAX_MEMBER_BYTES}")
     return members[0]
 
 

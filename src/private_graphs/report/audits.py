@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from private_graphs.core.errors import UserError
+from private_graphs.core.models import fields_of
 from private_graphs.methods import method_named
 from private_graphs.privacy.statement_checks import with_audit
 from private_graphs.privacy.statements import Audit, PrivacyStatement
@@ -31,8 +32,8 @@ def audit_row(job: Job, document: Mapping[str, Any]) -> dict[str, Any]:
                   "epsilon_lower", "epsilon_lower_gaussian", "confidence", "runs", "errors",
                   "verdict", "verdict_epsilon_lower", "verdict_confidence", "design")  # fmt: skip
         return {
-            "source": "audit", "study": job.study, "group": job.group, "job": job.name,
-            "method": job.method, "scenario": job.scenario, "protocol": job.protocol,
+            "source": "audit", **fields_of(job, "study", "group"), "job": job.name,
+            **fields_of(job, "method", "scenario", "protocol"),
             "settings": json.dumps(settings, sort_keys=True),
             "epsilon": document["epsilon_claimed"],
             "epsilon_claimed": document["epsilon_published"],

@@ -573,7 +573,7 @@ def _line_entries(
             "linestyle": (0, style["dashes"]) if style["dashes"] else "-"}  # fmt: skip
         if chart.categories or not chart.joined:
             style["linestyle"] = "none"
-        if _hollow(points).all():
+        if _with_status(points, *_UNPROVED).all():
             style = {**style, "markerfacecolor": _PAPER}
         if line == chart.bars:
             style |= {"linestyle": "-", "marker": "", "linewidth": _BAR, "solid_capstyle": "butt"}
@@ -593,10 +593,10 @@ def _other_entries(chart: Chart) -> list[_Entry]:
     if chart.spread and frame[chart.spread].notna().any():
         marker = {"marker": "_" if chart.categories else "|", "markersize": 10, "color": _SOFT}
         entries.append(({"linestyle": "none"} | marker, _SPREADS.get(chart.spread, chart.spread)))
-    if _hollow(frame).any():
+    if _with_status(frame, *_UNPROVED).any():
         hollow = {"marker": "o", "linestyle": "none", "color": _SOFT, "markerfacecolor": _PAPER}
         entries.append((hollow, "hollow: no finite ε is proved"))
-    if _refuted(frame).any():
+    if _with_status(frame, "refuted").any():
         red = {"marker": "o", "linestyle": "none", "color": _REFUTED, "markerfacecolor": _PAPER}
         entries.append((red, "red: an attack refutes the ε"))
     return entries
@@ -607,14 +607,10 @@ def _bar(chart: Chart, colour: str) -> dict[str, Any]:
             "markersize": 13, "markeredgewidth": 2.2}  # fmt: skip
 
 
-def _hollow(rows: pd.DataFrame) -> pd.Series:
+def _with_status(rows: pd.DataFrame, *names: str) -> pd.Series:
+    """Return which rows have one of these statuses."""
     none = pd.Series(False, index=rows.index)
-    return rows["status"].isin(_UNPROVED) if "status" in rows else none
-
-
-def _refuted(rows: pd.DataFrame) -> pd.Series:
-    none = pd.Series(False, index=rows.index)
-    return rows["status"] == "refuted" if "status" in rows else none
+    return rows["status"].isin(names) if "status" in rows else none
 
 
 # --- the panels of a chart ------------------------------------------------------------------------
@@ -819,7 +815,7 @@ def _points(
         "line": lines, "value": rows[chart.x].astype(object),
         "place": [places[value] for value in rows[chart.x]], "score": rows[chart.y],
         "spread": rows[chart.spread] if chart.spread else np.nan,
-        "hollow": _hollow(rows), "refuted": _refuted(rows),
+        "hollow": _with_status(rows, *_UNPROVED), "refuted": _with_status(rows, "refuted"),
         "statement": rows.get("statement_id", pd.Series("", index=rows.index)).fillna(""),
     }).dropna(subset=["line", "score"]).sort_values("place", kind="stable")  # fmt: skip
     for (value, score), line in _printed(chart, rows, lines).items():

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.core.errors import UserError
+from private_graphs.core.models import fields_of
 from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.methods import method_named
 from private_graphs.privacy.accountants import gdp_mu
@@ -48,9 +49,8 @@ def leak_rows(job: Job, document: Mapping[str, Any]) -> list[dict[str, Any]]:
         (epsilon,), leaks, guarantee = job.epsilons, job.leaks, document["guarantee"]
         settings = method_named(job.method).settings.model_validate(job.settings)
         common = {
-            "source": "leaks", "study": job.study, "group": job.group, "job": job.name,
-            "dataset": job.dataset, "features": job.features, "method": job.method,
-            "scenario": job.scenario, "protocol": job.protocol,
+            "source": "leaks", **fields_of(job, "study", "group"), "job": job.name,
+            **fields_of(job, "dataset", "features", "method", "scenario", "protocol"),
             "settings": settings_text(settings, {}), "epsilon": epsilon, "delta": job.delta,
             "seed": leaks.seed, "seconds": document["seconds"] / max(1, len(document["measured"])),
             "leak": leaks.attack, "left_out": leaks.left_out, "n_shadows": leaks.shadows,

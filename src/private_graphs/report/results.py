@@ -134,13 +134,13 @@ class Results:
     def mask(self, **where: Any) -> np.ndarray:
         """Return which runs have the values ``where`` in their columns.
 
-        A tuple lists several values; None stands for no value, as in a column that is not there.
+        A tuple or list has several values; None is no value, as in a column that is not there.
         """
         same = np.ones(len(self.runs), bool)
         for name, value in where.items():
             if name not in self.runs:
                 same &= value is None
-            elif value is None or isinstance(value, tuple):
+            elif value is None or isinstance(value, tuple | list):
                 same &= self.runs[name].isin(value or (None, math.nan)).to_numpy()
             else:
                 same &= (self.runs[name] == value).to_numpy(bool)
@@ -277,8 +277,7 @@ class Results:
 
         Raises UserError where the labels of the test records were not kept.
         """
-        jobs = rows["study"] + "/" + rows["group"] + "/" + rows["job"]
-        answers = {job: self.answers(job) if self.answers else None for job in jobs.unique()}
+        jobs, answers = self._answers_of(rows)
         for job, answer in answers.items():
             if answer is None or answer.labels is None:
                 raise UserError(
@@ -292,10 +291,14 @@ class Results:
         ]
         return np.array(classes), answers[jobs.iloc[0]].labels
 
+    def _answers_of(self, rows: pd.DataFrame) -> tuple[pd.Series, dict[str, Answers | None]]:
+        """Return the job of each row, and the answers of these jobs."""
+        jobs = rows["study"] + "/" + rows["group"] + "/" + rows["job"]
+        return jobs, {job: self.answers(job) if self.answers else None for job in jobs.unique()}
+
     def artifacts(self, rows: pd.DataFrame, name: str) -> list[np.ndarray | None]:
         """Return what the run of each row keeps under ``name``; None where it keeps nothing."""
-        jobs = rows["study"] + "/" + rows["group"] + "/" + rows["job"]
-        answers = {job: self.answers(job) if self.answers else None for job in jobs.unique()}
+        jobs, answers = self._answers_of(rows)
         return [
             answers[job] and answers[job].artifacts.get(f"{replica}/{name}")
             for job, replica in zip(jobs, rows["replica_id"], strict=True)

@@ -12,14 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from private_graphs.core.limits import (
     LARGEST_SEED,
@@ -28,6 +21,7 @@ from private_graphs.core.limits import (
     MOST_RUNS,
     SMALLEST_DELTA,
 )
+from private_graphs.core.models import Strict
 
 
 def _read_epsilon(value: object) -> object:
@@ -61,12 +55,6 @@ AUDIT_FILE = "audit.json"
 """File of a finished audit in place of ``FILES``."""
 LEAK_FILE = "leaks.json"
 """File of a finished attack on trained models (``attacks.leaks``) in place of ``FILES``."""
-
-
-class Strict(BaseModel):
-    """Base of the models of jobs and study files: frozen, without unknown fields."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Attack(Strict):

@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 from private_graphs.core.devices import resolve_device
 from private_graphs.core.entropy import published_fingerprint
 from private_graphs.core.errors import UserError
+from private_graphs.core.models import fields_of
 from private_graphs.core.streams import Streams
 from private_graphs.datasets.graph_dataset import GraphDataset
 from private_graphs.datasets.protocols import Protocol
@@ -222,9 +223,7 @@ def identity(job: Job, data: str, request: Request, changed: Mapping[str, Any]) 
         "cell": {
             "study": job.study,
             "experiment": job.group,
-            "dataset": job.dataset,
-            "features": job.features,
-            "method": job.method,
+            **fields_of(job, "dataset", "features", "method"),
             "setting": job.scenario,
         },
         "epsilon": "inf" if math.isinf(request.epsilon) else request.epsilon,
@@ -489,11 +488,10 @@ class Runner:
         n_released = counts.pop(run.events)
         claim = run.claim
         statement = build_statement(
-            events=run.events,
+            **fields_of(run, "events", "n_units", "noise_generator", "selection", "assumptions"),
             unit=scenario.unit,
             relation=scenario.relation,
             delta=job.delta,
-            n_units=run.n_units,
             epsilon_published=claim and claim.epsilon,
             published_formula=claim and claim.formula,
             authors_accountant_epsilon=claim and claim.authors_epsilon,
@@ -503,22 +501,14 @@ class Runner:
                 *(search.runs if search and private else ()),
             ],
             about=About(
-                study=job.study,
-                dataset=job.dataset,
-                features=job.features,
-                method=job.method,
-                scenario=job.scenario,
-                protocol=job.protocol,
+                **fields_of(job, "study", "dataset", "features", "method", "scenario", "protocol"),
                 data_fingerprint=self.fingerprint,
             ),
             file=self._file_of(run, runs),
             noise_source=self.noise_source,
-            noise_generator=run.noise_generator,
             inference=self.protocol.inference or scenario.inference,
-            selection=run.selection,
             preprocessing=self._preprocessing(),
             public_facts=run.facts,
-            assumptions=run.assumptions,
             private=private,
             reads_private=self.method.reads_private,
             one_run=self.method.one_run,
@@ -586,18 +576,15 @@ class Runner:
         measured = dict(outcome.measured)
         seconds = measured.pop("seconds", seconds)
         measured |= outcome.evaluated if self.is_published else {}
+        cut = fields_of(job, "test_share", "mask_seed", "metis_parts")
         if job.metis_parts:
             measured.pop("epsilon_bound", None)  # covers the method's own releases only
         return {
-            "study": job.study,
-            "group": job.group,
+            **fields_of(job, "study", "group"),
             "job": job.name,
-            "dataset": job.dataset,
-            "features": job.features,
+            **fields_of(job, "dataset", "features"),
             "view": getattr(self.dataset.info, "view", None),
-            "method": job.method,
-            "scenario": job.scenario,
-            "protocol": job.protocol,
+            **fields_of(job, "method", "scenario", "protocol"),
             "settings": settings_text(request.settings, outcome.settings),
             "epsilon": request.epsilon,
             "delta": job.delta if private else None,
@@ -617,9 +604,7 @@ class Runner:
             ),
             # Under os_entropy no duration is kept: docs/privacy.md §5.
             "seconds": math.nan if self.noise_source == "os_entropy" else seconds,
-            **({} if job.test_share is None else {"test_share": job.test_share}),
-            **({} if job.mask_seed is None else {"mask_seed": job.mask_seed}),
-            **({} if job.metis_parts is None else {"metis_parts": job.metis_parts}),
+            **{name: value for name, value in cut.items() if value is not None},
             **measured,
         }  # fmt: skip
 

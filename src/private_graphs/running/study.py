@@ -24,6 +24,7 @@ from private_graphs.core.errors import UsageError, UserError, suggest, wrong_fie
 from private_graphs.core.files import parsed_yaml, write_text
 from private_graphs.core.imports import STUDIES
 from private_graphs.core.limits import MOST_COUNT, MOST_JOBS, MOST_SEEDS, SMALLEST_DELTA
+from private_graphs.core.models import Strict
 from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.datasets.registry import dataset_names, dataset_spec
 from private_graphs.datasets.spec import TEXT_FEATURES
@@ -31,7 +32,7 @@ from private_graphs.datasets.views import SOUND_WITH_LABEL
 from private_graphs.graphs.partition import Partition, read_partition
 from private_graphs.methods import all_methods, method_named
 from private_graphs.running.config_values import ALL, Datasets, Epsilons, Names, Seeds, Splits
-from private_graphs.running.jobs import Attack, Chosen, Epsilon, Job, LeakAttack, Strict, job_name
+from private_graphs.running.jobs import Attack, Chosen, Epsilon, Job, LeakAttack, job_name
 from private_graphs.tasks.method import Method
 from private_graphs.tasks.tasks import SCENARIOS
 
@@ -492,18 +493,14 @@ def _check_entry(entry: Entry, configuration: Configuration, where: str) -> None
     protocols = entry.protocols or configuration.protocols or ()
     _known(f"protocols of {method.name}", protocols, method.protocols, where, UserError)
     _known("settings_of", configuration.settings_of, dataset_names(), where, UserError)
-    for changes in configuration.settings_of.values():
-        settings = {**configuration.settings, **changes, **entry.settings}
+    varied = {**entry.vary, **configuration.choose}.items()
+    variants = [
+        *(changes | entry.settings for changes in ({}, *configuration.settings_of.values())),
+        *(entry.settings | {name: value} for name, values in varied for value in values),
+    ]
+    for changes in variants:
+        settings = configuration.settings | changes
         validated(method.settings, settings, f"{where}settings of {method.name}")
-    for name, values in {**entry.vary, **configuration.choose}.items():
-        for value in values:
-            settings = {**configuration.settings, **entry.settings, name: value}
-            validated(method.settings, settings, f"{where}settings of {method.name}")
-    validated(
-        method.settings,
-        {**configuration.settings, **entry.settings},
-        f"{where}settings of {method.name}",
-    )
 
 
 def group_jobs(study: Study, group: str, run: Run) -> list[Job]:
@@ -595,6 +592,10 @@ def feature_kinds(dataset: str, group: Group, run: Run) -> list[str]:
     if "raw" in group.features:
         return features if run.features else features[:1]
     return [kind for kind in group.features if kind in features]
+
+
+_OF_JOBS = ("view", "test_share", "validation_share", "metis_parts", "attack", "leaks")
+"""Fields of a run group that its jobs have too."""
 
 
 @dataclass(frozen=True)
@@ -729,7 +730,6 @@ class _Expansion:
             ),
             dataset=dataset,
             features=features,
-            view=definition.view,
             method=method.name,
             scenario=scenario,
             protocol=protocol,
@@ -740,13 +740,9 @@ class _Expansion:
             choose={} if single else configuration.choose,
             validation_labels=labels,
             validation_epsilons=entry.validation_epsilons if labels else (),
-            test_share=definition.test_share,
-            validation_share=definition.validation_share,
             mask_seed=mask_seed,
-            metis_parts=definition.metis_parts,
             max_edges=bound,
-            attack=definition.attack,
-            leaks=definition.leaks,
+            **{name: getattr(definition, name) for name in _OF_JOBS},
         )
         needs = {name: self._needed(needed, job).id for name, needed in entry.needs.items()}
         job = job.model_copy(update={"needs": needs})

@@ -38,11 +38,10 @@ def advised(shelf: Shelf) -> list[Advised]:
 
 
 def _end(shelf: Shelf, advice: Advice) -> Advised | None:
-    rows = shelf.results.runs
-    advised_means = _scores(shelf, rows, advice.where)
+    advised_means = _scores(shelf, advice.where)
     if advised_means.empty:
         return None
-    rivals = {label: _scores(shelf, rows, {**advice.where, **where})
+    rivals = {label: _scores(shelf, {**advice.where, **where})
               for label, where in advice.others.items()}  # fmt: skip
     label = advice.method
     if advice.where.get("validation_labels") == 0:
@@ -51,7 +50,7 @@ def _end(shelf: Shelf, advice: Advice) -> Advised | None:
                                     if not means.empty)]  # fmt: skip
     names = shelf.called(advised_means.index)
     lines.sort(key=lambda line: (not line[2], -line[1].reindex(advised_means.index).mean()))
-    held = shelf.statements_of(_matching(rows, advice.where))
+    held = shelf.statements_of(shelf.results.runs[shelf.results.mask(**advice.where)])
     sizes = {doc.dataset: doc.n_units for doc in held}
     lost = []
     for name, means in rivals.items():
@@ -94,16 +93,10 @@ def _text(means: pd.Series, dataset: str) -> str:
     return f"{means[dataset]:.2f}".removeprefix("0") if dataset in means else NOTHING
 
 
-def _matching(rows: pd.DataFrame, where: Mapping[str, Any]) -> pd.DataFrame:
-    for column, value in where.items():
-        rows = rows[rows[column].isin(value if isinstance(value, list | tuple) else [value])]
-    return rows
-
-
-def _scores(shelf: Shelf, rows: pd.DataFrame, where: Mapping[str, Any]) -> pd.Series:
+def _scores(shelf: Shelf, where: Mapping[str, Any]) -> pd.Series:
     """Return mean test scores by dataset."""
-    means = _matching(rows, where)
-    return means.groupby("dataset", sort=True)["test_accuracy"].mean().dropna()
+    rows = shelf.results.runs[shelf.results.mask(**where)]
+    return rows.groupby("dataset", sort=True)["test_accuracy"].mean().dropna()
 
 
 def grouped(methods: Mapping[str, Any], shelves: Iterable[Shelf]) -> dict[str, dict[str, Any]]:

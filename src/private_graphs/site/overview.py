@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from private_graphs.core.errors import UserError, counted
+from private_graphs.core.models import fields_of
 from private_graphs.datasets.protocols import PROTOCOLS
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.statements import PrivacyStatement
@@ -124,13 +125,10 @@ class StudyVerdict:
 
 
 def study_verdict(
-    shelf: Shelf,
-    claims: pd.DataFrame | None,
-    checks: Sequence[Verdict],
-    of_study: Mapping[str, str] | None = None,
+    shelf: Shelf, checks: Sequence[Verdict], of_study: Mapping[str, str]
 ) -> StudyVerdict:
     """Return the verdict on a study's paper; all parameters as in ``numbers``."""
-    known, texts = numbers(shelf, claims, checks, of_study), shelf.results.study.says
+    known, texts = numbers(shelf, checks, of_study), shelf.results.study.says
     unknown = {*_FIELD.findall(str(texts.truth))} - known.keys()
     for exhibit in shelf.exhibits:
         known |= _counts(shelf, exhibit, unknown)
@@ -140,18 +138,14 @@ def study_verdict(
 
 
 def finding(
-    shelf: Shelf,
-    exhibit: Exhibit,
-    claims: pd.DataFrame | None,
-    checks: Sequence[Verdict],
-    of_study: Mapping[str, str] | None = None,
+    shelf: Shelf, exhibit: Exhibit, checks: Sequence[Verdict], of_study: Mapping[str, str]
 ) -> str:
     """Return what a table or figure shows, in one sentence: its title; empty if nothing is known.
 
     The sentence is one of the study file, or counts printed ε or printed scores. ``checks``
     are the verdicts on its tables.
     """
-    known = numbers(shelf, claims, checks, of_study)
+    known = numbers(shelf, checks, of_study)
     if exhibit.numbers and not shelf.synthetic:
         known |= exhibit.numbers(shelf.results.read_by(exhibit))
     texts = shelf.results.study.says
@@ -216,12 +210,7 @@ def filled(texts: str | Sequence[str], known: Mapping[str, str]) -> str:
 _FIELD = re.compile(r"\{([^{}]+)\}")
 
 
-def numbers(
-    shelf: Shelf,
-    claims: pd.DataFrame | None,
-    checks: Sequence[Verdict],
-    of_study: Mapping[str, str] | None = None,
-) -> dict[str, str]:
+def numbers(shelf: Shelf, checks: Sequence[Verdict], of_study: Mapping[str, str]) -> dict[str, str]:
     """Return all numbers that sentences about a study may name, as text.
 
     ``printed``: the printed ε, ``printed table1``: those of a table; ``budgets``, ``hold``,
@@ -231,10 +220,9 @@ def numbers(
     ``most ID``: the largest of what is measured, rounded up; ``printed ID``: what the claim prints;
     the study's own ``Sentences.numbers``, and those of its ``Exhibit.answer``. Rows of synthetic
     data say nothing of a paper: of these, calculations and attacks alone count. ``of_study`` is the
-    value of ``study_numbers`` where it is known.
+    value of ``study_numbers``.
     """
-    known = {} if shelf.synthetic else _of_verdicts(checks)
-    return known | (study_numbers(shelf, claims) if of_study is None else of_study)
+    return ({} if shelf.synthetic else _of_verdicts(checks)) | dict(of_study)
 
 
 def study_numbers(shelf: Shelf, claims: pd.DataFrame | None) -> dict[str, str]:
@@ -300,12 +288,8 @@ def _of_verdicts(verdicts: Iterable[Verdict]) -> dict[str, str]:
 
 def _number(shelf: Shelf, spec: Number) -> str:
     """Return a number of a study's sentences as text; empty if no row has it."""
-    rows = shelf.results.runs
+    rows = shelf.results.runs[shelf.results.mask(**spec.where)]
     rows = rows[rows["selected"].fillna(True).astype(bool)]
-    for column, value in spec.where.items():
-        if column not in rows:
-            return ""
-        rows = rows[rows[column].isin(value if isinstance(value, list | tuple) else [value])]
     if rows.empty:
         return ""
     if spec.show in ("score", "percent"):
@@ -407,8 +391,7 @@ def truth(verdicts: Sequence[Verdict]) -> Table:
         Column("printed scores reproduced", lambda row: f"{row['met']} of {row['scores']}"),
         Column("is the printed ε true?", lambda row: row["answer"]),
     ]
-    rows = [{"protocol": verdict.protocol, "met": verdict.met, "scores": verdict.scores,
-             "answer": verdict.answer} for verdict in verdicts]  # fmt: skip
+    rows = [fields_of(verdict, "protocol", "met", "scores", "answer") for verdict in verdicts]
     note = (
         "reproduced: within two standard deviations of our seeds, after rounding as printed. Each "
         "ε is per node or record, as its statement says."

@@ -121,7 +121,7 @@ class StudyEntry:
         """The verdict on the study's paper."""
         printed = [entry for entry in self.judge.exhibits if entry.name in self.study.published]
         judgements = verdicts([block for entry in printed for block in self.judge.blocks(entry)])
-        return study_verdict(self.judge, self.judge.claims, judgements, self.numbers)
+        return study_verdict(self.judge, judgements, self.numbers)
 
     @cached_property
     def numbers(self) -> dict[str, str]:
@@ -136,9 +136,9 @@ class StudyEntry:
     @cached_property
     def findings(self) -> dict[str, str]:
         """What each table or figure shows, in one sentence, by name; empty if nothing is known."""
-        return {entry.name: finding(self.judge, entry, self.judge.claims,
-                                    verdicts(self.judge.blocks(entry)), self.numbers)
-                for entry in self.judge.exhibits}  # fmt: skip
+        judge = self.judge
+        return {entry.name: finding(judge, entry, verdicts(judge.blocks(entry)), self.numbers)
+                for entry in judge.exhibits}  # fmt: skip
 
     @cached_property
     def claims(self) -> dict[str, pd.DataFrame]:

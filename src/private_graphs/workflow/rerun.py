@@ -20,6 +20,7 @@ import pandas as pd
 
 from private_graphs.core.errors import UsageError, UserError, suggest
 from private_graphs.core.manifest import MANIFEST
+from private_graphs.core.models import fields_of
 from private_graphs.datasets.registry import build_name, load_built
 from private_graphs.features.load import load_dataset
 from private_graphs.methods import method_named
@@ -91,9 +92,7 @@ class JobComparison:
         """Return JSON-able fields."""
         return {
             "job": self.job.id,
-            "method": self.job.method,
-            "kind": self.job.kind,
-            "dataset": self.job.dataset,
+            **fields_of(self.job, "method", "kind", "dataset"),
             "recorded_on": self.recorded_on,
             "verdict": self.verdict,
             "rows": len(self.rows),

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from private_graphs.datasets.graph_dataset import ParsedGraph
+from private_graphs.datasets.ogb import read_products
 from private_graphs.datasets.spec import DatasetSpec, GraphSize, numbered
-
-
-def _read(path: Path) -> ParsedGraph:
-    from private_graphs.datasets.ogb import read_products
-
-    return read_products(path)
-
 
 # Sizes from the paper.
 DATASETS = (
@@ -23,6 +14,6 @@ DATASETS = (
         numbered(10),
         GraphSize(1_790_731, 40_483_416, 179_073_100, 100, 10, 1_343_048),
         max_edges=41_000_000,
-        read=_read,
+        read=read_products,
     ),
 )

@@ -14,7 +14,7 @@ from private_graphs.datasets.spec import DatasetSpec, GraphSize, numbered
 def _read_planetoid(path: Path) -> ParsedGraph:
     from private_graphs.datasets.planetoid import read_planetoid
 
-    return read_planetoid(path.parent, path.name)
+    return read_planetoid(path)
 
 
 # The Planetoid files have no class names. Cora's and CiteSeer's follow from the class counts

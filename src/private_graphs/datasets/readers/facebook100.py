@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse
 
-from private_graphs.core.errors import UserError
-from private_graphs.datasets.arrays import UndirectedEdges, undirected_edges
+from private_graphs.datasets.arrays import UndirectedEdges, require, undirected_edges
 from private_graphs.datasets.graph_dataset import ParsedGraph, SparseFeatures
 from private_graphs.datasets.matlab import read_array
 from private_graphs.datasets.prepared import prepared
@@ -96,9 +96,8 @@ def _read(path: Path, variable: str) -> np.ndarray | scipy.sparse.spmatrix:
         right = isinstance(matrix, np.ndarray) and matrix.ndim == 2 and matrix.shape[1] == _COLUMNS
         right = right and matrix.dtype.kind in "iu"
         expected = f"a matrix of {_COLUMNS} columns of integers"
-    if not right:
-        shape = "nothing" if matrix is None else f"{matrix.dtype} of shape {matrix.shape}"
-        raise UserError(f"{path}: {variable}: found {shape}, expected {expected}")
+    shape = "nothing" if matrix is None else f"{matrix.dtype} of shape {matrix.shape}"
+    require(right, f"{path}: {variable}", shape, expected)
     return matrix
 
 
@@ -107,8 +106,8 @@ def read_campuses(
     view: DataView = SOUND,
     *,
     campuses: Sequence[str],
-    columns: Sequence[int],
-    smallest: int,
+    columns: Sequence[int] = CAMPUS_FEATURES,
+    smallest: int = 1000,
 ) -> ParsedGraph:
     """Read the disjoint union of campuses, with classes of at least ``smallest`` nodes.
 
@@ -124,19 +123,13 @@ def read_campuses(
     joined = np.concatenate(info)
     years = joined[:, YEAR]
     mask, classes = with_class(years, view, smallest)
-    if len(classes) < 2:
-        raise UserError(
-            f"{folder}: {len(classes)} graduation years have {smallest:,} nodes or more, expected "
-            "two at least"
-        )
+    actual = f"{len(classes)} graduation years of {smallest:,} nodes or more"
+    require(len(classes) >= 2, folder, actual, "two at least")
     parts, loops, duplicates, one_way = [], 0, 0, 0
     for path, start, end in zip(paths, starts[:-1], starts[1:], strict=True):
         adjacency = _read(path, "A")
-        if adjacency.shape[0] != end - start:
-            raise UserError(
-                f"{path}: A has {adjacency.shape[0]} rows, local_info {end - start}; expected as "
-                "many"
-            )
+        rows = adjacency.shape[0]
+        require(rows == end - start, f"{path}: A", f"{rows} rows", f"{end - start}, as local_info")
         entries = scipy.sparse.coo_matrix(adjacency)
         inside = (entries.data != 0) & mask[start + entries.row] & mask[start + entries.col]
         edges = undirected_edges(entries.row[inside], entries.col[inside], end - start)
@@ -177,44 +170,25 @@ ILLINOIS, _ILLINOIS_BLOB = "UIllinois20", "140f9c6e2f4bf041abe5c7cdf838f92786420
 def read_illinois(folder: Path) -> ParsedGraph:
     """Read the campus that ProGAP calls Facebook; UserError if the file is another one."""
     path = folder / f"{ILLINOIS}.mat"
-    if (blob := _git_blob(path)) != _ILLINOIS_BLOB:
-        raise UserError(
-            f"{path}: its git blob id is {blob}, expected {_ILLINOIS_BLOB}; supply the file that "
-            "the paper's code downloads"
-        )
-    return _one_campus(ILLINOIS)(folder)
+    blob = _git_blob(path)
+    require(blob == _ILLINOIS_BLOB, path, f"the git blob id {blob}", _ILLINOIS_BLOB,
+            "supply the file that the paper's code downloads")  # fmt: skip
+    return read_campuses(folder, campuses=(ILLINOIS,))
 
 
-def reader(campuses: Sequence[str], columns: Sequence[int], smallest: int):
-    """Return the reader function of a ``DatasetSpec`` for these campuses."""
-
-    def read(folder: Path, view: DataView = SOUND) -> ParsedGraph:
-        return read_campuses(folder, view, campuses=campuses, columns=columns, smallest=smallest)
-
-    return read
-
-
-def _one_campus(campus: str):
-    return reader((campus,), CAMPUS_FEATURES, 1000)
-
-
-def _any_campus(campus: str):
-    """Return the reader of a campus whose classes are read from its file.
+def _read_any(folder: Path, campus: str) -> ParsedGraph:
+    """Read a campus whose classes are read from its file.
 
     Classes are the years with 1,000 members; where fewer than two have as many, those with a
     twentieth of all people.
     """
-
-    def read(folder: Path) -> ParsedGraph:
-        years = _read(folder / f"{campus}.mat", "local_info").astype(np.int64)[:, YEAR]
-        smallest = 1000
-        if len(with_class(years, SOUND, smallest)[1]) < 2:
-            smallest = max(1, len(years) // 20)
-        classes = with_class(years, SOUND, smallest)[1]
-        names = tuple(f"class of {year}" for year in classes)
-        return replace(reader((campus,), CAMPUS_FEATURES, smallest)(folder), classes=names)
-
-    return read
+    years = _read(folder / f"{campus}.mat", "local_info").astype(np.int64)[:, YEAR]
+    smallest = 1000
+    if len(with_class(years, SOUND, smallest)[1]) < 2:
+        smallest = max(1, len(years) // 20)
+    classes = with_class(years, SOUND, smallest)[1]
+    names = tuple(f"class of {year}" for year in classes)
+    return replace(read_campuses(folder, campuses=(campus,), smallest=smallest), classes=names)
 
 
 def _years(first: int, last: int, *further: str) -> tuple[str, ...]:
@@ -246,7 +220,7 @@ def named(name: str) -> DatasetSpec | None:
     if name not in campuses:
         return None
     campus = campuses[name]
-    spec = _spec(name, f"Facebook, {campus}", _any_campus(campus), (), _TYPICAL)
+    spec = _spec(name, f"Facebook, {campus}", partial(_read_any, campus=campus), (), _TYPICAL)
     part = "fb100", f"{FOLDER}/{campus}.mat"
     return replace(spec, max_edges=_MOST_FRIENDSHIPS, part_of=part)
 
@@ -272,7 +246,7 @@ DATASETS = (
         _spec(
             f"facebook-{campus.lower()}",
             f"Facebook, {campus}",
-            _one_campus(campus),
+            partial(read_campuses, campuses=(campus,)),
             _years(*years),
             size,
         )
@@ -281,7 +255,7 @@ DATASETS = (
     _spec(
         "fb100",
         "Facebook100, 100 campuses",
-        reader(CAMPUSES, JOINED_FEATURES, 100_000),
+        partial(read_campuses, campuses=CAMPUSES, columns=JOINED_FEATURES, smallest=100_000),
         _years(2005, 2009, MISSING_YEAR),
         (1_120_280, 43_152_239, 2_900_000, 537, 6, 840_000),
         _JOINED_VIEWS,
@@ -289,7 +263,7 @@ DATASETS = (
     _spec(
         "fb100-part",
         "Facebook100, 15 campuses",
-        reader(PART, JOINED_FEATURES, 10_000),
+        partial(read_campuses, campuses=PART, columns=JOINED_FEATURES, smallest=10_000),
         _years(2005, 2009, MISSING_YEAR),
         (121_285, 4_542_469, 334_448, 504, 6, 90_978),
         _JOINED_VIEWS,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from private_graphs.core.errors import UserError
+from private_graphs.datasets.arrays import require
 from private_graphs.datasets.idx import read_idx
 from private_graphs.datasets.image_dataset import ParsedImages
 from private_graphs.datasets.spec import DatasetSpec, GraphSize
@@ -26,11 +26,9 @@ def read_mnist(folder: Path, suffix: str = ".gz") -> ParsedImages:
     """
     sides = [_read_side(folder, side, suffix) for side in ("train", "t10k")]
     images, labels = zip(*sides, strict=True)
-    if images[0].shape[1:] != images[1].shape[1:]:
-        raise UserError(
-            f"{folder}: training images of {images[0].shape[1:]} pixels, test images of "
-            f"{images[1].shape[1:]}, expected the same; supply the raw files again"
-        )
+    first, second = (array.shape[1:] for array in images)
+    require(first == second, folder, f"training images of {first} pixels, test images of {second}",
+            "the same")  # fmt: skip
     n_train, n_test = map(len, labels)
     positions = np.arange(n_train + n_test) - n_train
     validation = (positions >= 0) & (positions % _EVERY == 0)
@@ -47,11 +45,8 @@ def read_mnist(folder: Path, suffix: str = ".gz") -> ParsedImages:
 def _read_side(folder: Path, side: str, suffix: str) -> tuple[np.ndarray, np.ndarray]:
     images = read_idx(folder / f"{side}-images-idx3-ubyte{suffix}", 3)
     labels = read_idx(folder / f"{side}-labels-idx1-ubyte{suffix}", 1)
-    if len(images) != len(labels):
-        raise UserError(
-            f"{folder}: {side} has {len(images)} images and {len(labels)} labels, expected as many "
-            "of both; supply the raw files again"
-        )
+    actual = f"{len(images)} images and {len(labels)} labels"
+    require(len(images) == len(labels), f"{folder}: {side}", actual, "as many of both")
     return images, labels
 
 

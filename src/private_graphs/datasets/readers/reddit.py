@@ -5,24 +5,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from private_graphs.datasets.graph_dataset import ParsedGraph
+from private_graphs.datasets.reddit import read_reddit, read_reddit_classes
 from private_graphs.datasets.spec import DatasetSpec, GraphSize, numbered
-from private_graphs.datasets.views import DataView
-
-
-def _read(path: Path, view: DataView) -> ParsedGraph:
-    from private_graphs.datasets.reddit import read_reddit
-
-    return read_reddit(path, view)
-
-
-def _read_classes(path: Path) -> ParsedGraph:
-    from private_graphs.datasets.reddit import read_reddit_classes
-
-    return read_reddit_classes(path)
-
 
 # Sizes from the papers and the published file.
 DATASETS = (
@@ -34,7 +18,7 @@ DATASETS = (
         GraphSize(94_876, 10_000_000, 94_876 * 602, 602, 41, 15_342),
         max_edges=58_000_000,  # for the whole graph, before nodes are sampled
         views=("released", "paper", "sound"),
-        read=_read,
+        read=read_reddit,
     ),
     DatasetSpec(
         "reddit-8",
@@ -43,6 +27,6 @@ DATASETS = (
         numbered(8),
         GraphSize(116_713, 23_116_690, 116_713 * 602, 602, 8, 87_535),
         max_edges=24_000_000,
-        read=_read_classes,
+        read=read_reddit_classes,
     ),
 )

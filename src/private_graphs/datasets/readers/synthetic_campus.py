@@ -5,11 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from private_graphs.datasets.embedded import unpack
-from private_graphs.datasets.readers.facebook100 import CAMPUS_FEATURES, reader
+from private_graphs.datasets.readers.facebook100 import read_campuses
 from private_graphs.datasets.spec import DatasetSpec, GraphSize
 
 _FOLDER = "synthetic-campus"
-_SMALLEST = 100
 DATASETS = (
     DatasetSpec(
         "synthetic-campus",
@@ -19,7 +18,7 @@ DATASETS = (
         GraphSize(2_038, 46_520, 7_508, 144, 6, 1_539),
         max_edges=47_000,
         synthetic=True,
-        read=reader(("Synthetic1",), CAMPUS_FEATURES, _SMALLEST),
+        read=partial(read_campuses, campuses=("Synthetic1",), smallest=100),
         write=partial(unpack, _FOLDER),
     ),
 )

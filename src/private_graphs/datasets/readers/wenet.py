@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from private_graphs.core.errors import UserError
-from private_graphs.datasets.arrays import undirected_edges
+from private_graphs.datasets.arrays import require, undirected_edges
 from private_graphs.datasets.graph_dataset import ParsedGraph
 from private_graphs.datasets.prepared import prepared
 from private_graphs.datasets.spec import DatasetSpec, GraphSize, numbered
@@ -31,19 +30,14 @@ def read_wenet(path: Path) -> ParsedGraph:
     graph = saved_graph(path)
     tensors = {key: tensor for key, tensor in graph.to_dict().items() if torch.is_tensor(tensor)}
     arrays = {key: tensor.numpy() for key, tensor in tensors.items()}
-    if absent := [key for key in ("x", "edge_index", "y") if key not in arrays]:
-        raise UserError(
-            f"{path}: {', '.join(absent)} not there, found tensors {sorted(arrays)}; supply the "
-            "authors' file"
-        )
+    remedy = "supply the authors' file"
+    fits = {"x", "edge_index", "y"} <= arrays.keys()
+    require(fits, path, f"tensors {sorted(arrays)}", "x, edge_index and y", remedy)
     features, ends, labels = arrays["x"], arrays["edge_index"], arrays["y"].reshape(-1)
 
     def check(key: str, holds: bool, expected: str) -> None:
-        if not holds:
-            raise UserError(
-                f"{path}: {key}: found {arrays[key].dtype} of shape {arrays[key].shape}, expected "
-                f"{expected}; supply the authors' file"
-            )
+        actual = f"{arrays[key].dtype} of shape {arrays[key].shape}"
+        require(holds, f"{path}: {key}", actual, expected, remedy)
 
     def spans(values: np.ndarray, bound: int) -> bool:
         return values.dtype.kind in "iu" and 0 <= values.min() and values.max() < bound

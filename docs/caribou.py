@@ -1,8 +1,7 @@
-"""Replicas of released code whose noise does not cover all that it releases, and attacks on them.
+"""A replica of CARIBOU (NDSS 2026), whose noise does not cover all that its released code shows.
 
-A replica repeats, through the door, the lines of a paper's repository that decide what is released;
-nothing is trained. ``mechanisms.replay`` then says what of it depends on an edge, and the attacks
-say what can be read off.
+The replica repeats, through the door, the lines that decide what is released; nothing is trained.
+``mechanisms.replay`` says what of it depends on an edge, and ``twins`` what can be read off.
 """
 
 from __future__ import annotations
@@ -31,9 +30,6 @@ def adjacency_of(dataset: GraphDataset, without: tuple[int, int] | None = None) 
     n = dataset.n_nodes
     half = sp.coo_array((np.ones(edges.shape[1]), tuple(edges)), shape=(n, n))
     return (half + half.T).tocsr()
-
-
-# --- CARIBOU (NDSS 2026) --------------------------------------------------------------------------
 
 
 def aggregated_rows(
