@@ -65,13 +65,10 @@ def data_of(**changes) -> Data:
     [
         ({"y": None}, "y: none"),
         ({"x": None, "num_nodes": 4}, "x: none"),
-        ({"y": torch.zeros(4)}, "y: found torch.float32"),
         ({"y": torch.zeros(4, 2, dtype=torch.long)}, r"of shape \(4, 2\)"),
         ({"y": torch.full((4,), -1)}, "y: found"),
         ({"edge_index": torch.tensor([[0, 1], [1, 2]])}, "2 edges of one direction.*ToUndirected"),
-        ({"edge_attr": torch.ones(8, 1)}, "edge_attr: found attributes of edges"),
         ({"edge_weight": torch.ones(8)}, "edge_weight: found attributes of edges"),
-        ({"val_mask": None}, "val_mask: found none"),
         ({"val_mask": torch.ones(4, 2, dtype=torch.bool)}, r"val_mask: found .*\(4, 2\)"),
         ({"val_mask": torch.ones(4, dtype=torch.bool)}, "disjoint"),
     ],
@@ -80,18 +77,6 @@ def data_of(**changes) -> Data:
 def test_what_would_be_lost_or_is_missing_is_named(changes, message):
     with pytest.raises(UserError, match=message):
         GraphDataset.from_pyg(data_of(**changes), "mine")
-
-
-def test_nodes_of_no_mask_train_and_without_masks_a_tenth_validates_and_tests():
-    train = torch.tensor([True, False, False, False])
-    found = GraphDataset.from_pyg(data_of(train_mask=train), "mine")
-    assert found.train_mask.tolist() == [True, True, False, False]
-    n = 30
-    data = Data(torch.ones(n, 2), torch.zeros(2, 0, dtype=torch.long), y=torch.arange(n) % 3)
-    found = GraphDataset.from_pyg(data, "mine")
-    masks = [found.train_mask, found.validation_mask, found.test_mask]
-    assert [int(each.sum()) for each in masks] == [24, 3, 3]
-    assert np.sum(masks, axis=0).tolist() == [1] * n
 
 
 @pytest.fixture

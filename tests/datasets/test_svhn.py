@@ -1,11 +1,10 @@
-"""SVHN and published votes: the raw formats, files that lie, and Table 3.4 made of such files."""
+"""SVHN and published votes: the raw formats, and files that lie."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.io
 
@@ -13,14 +12,7 @@ from private_graphs.core.errors import UserError
 from private_graphs.datasets import registry, sources
 from private_graphs.datasets.image_dataset import ImageDataset
 from private_graphs.datasets.votes import read_votes
-from private_graphs.report.claims import judged
-from private_graphs.report.results import Results
-from private_graphs.running.run import execute
-from private_graphs.running.store import tidy
-from private_graphs.running.study import Run, group_jobs, load_study
-from private_graphs.studies.pate.claims import CLAIMS
 from private_graphs.studies.pate.readers import svhn
-from private_graphs.studies.pate.table3_4 import ABSENT, EXHIBIT
 
 N_TRAIN, N_TEST, TEACHERS = 30, 90, 250
 
@@ -102,58 +94,3 @@ def test_other_matlab_files_are_refused(content, raw: Path, tmp_path: Path):
     scipy.io.savemat(tmp_path / "train_32x32.mat", content)
     with pytest.raises(UserError, match="train_32x32.mat.*found.*expected"):
         svhn.read_svhn(tmp_path)
-
-
-# --- Table 3.4 --------------------------------------------------------------------------------
-
-SMALL = {"queries": 45, "answers": 30, "network": "mlp", "epochs": 2, "batch": 15}
-"""Of 60 public images; 250 teachers, so that threshold and noise are those of the study."""
-
-
-def run_of(*datasets: str) -> Run:
-    return Run(scale="reduced", studies=("pate",), datasets=datasets or None, seeds=2)
-
-
-def table_rows(dataset: ImageDataset) -> Results:
-    """Run the jobs of Table 3.4, smaller, as their study names them."""
-    study, rows, statements, kept = load_study("pate", "reduced"), [], {}, {}
-    for group in ("svhn_labels", "svhn_plus", "svhn_students"):
-        for job in group_jobs(study, group, run_of("svhn")):
-            small = SMALL | ({"generator": 20} if job.method == "pate_student" else {})
-            artifacts = {stage: kept[needed] for stage, needed in job.needs.items()}
-            done = execute(
-                job.model_copy(update={"settings": job.settings | small}), dataset,
-                artifacts=artifacts,
-            )  # fmt: skip
-            kept[job.id] = done.artifacts
-            rows.append(done.rows.assign(source="own"))
-            statements |= done.statements
-    return Results.of(study, "reduced", tidy([pd.concat(rows)]), statements)
-
-
-def test_table_3_4_is_made_of_the_files(dataset: ImageDataset):
-    results = table_rows(dataset)
-    (table,) = results.build(EXHIBIT)
-    texts = [
-        [getattr(cell, "text", cell) for cell in (column.show(row) for column in table.columns)]
-        for row in table.lines.to_dict("records")
-    ]
-    assert [line[1:4] for line in texts[:4]] == [
-        ["3.96", "PATE", "80.5"], ["3.96", "PATE, co-teaching", "86.1"],
-        ["3.96", "PATE+", "79.8"], ["3.96", "PATE++", "91.5"],
-    ]  # fmt: skip
-    assert len(texts) == 8 and not any(ABSENT in cell for line in texts for cell in line)
-    runs = results.runs
-    assert (runs["delta"] == 1e-6).all() and (runs["unit"] == "record").all()
-    sound = runs[runs["protocol"] == "sound"]
-    assert ((sound["epsilon_proved"] <= sound["epsilon"]) & (sound["epsilon_proved"] > 3.9)).all()
-    labels = runs[runs["group"] == "svhn_labels"]
-    assert (labels["labels"] > 0).all() and (labels["labels"] <= 30).all()
-    assert labels["label_accuracy"].mean() > 0.8  # of little noise: 45 queries are cheap
-    verdicts = judged(CLAIMS, results).set_index(["id", "protocol"])["verdict"]
-    made = verdicts[(verdicts != "not_run") & (verdicts.index.get_level_values("protocol") != "")]
-    assert {(claim.removesuffix(".svhn"), protocol) for claim, protocol in made.index} == {
-        (claim, protocol)
-        for claim in ("svhn_gain", "svhn_plus_below")
-        for protocol in ("paper", "sound")
-    }
