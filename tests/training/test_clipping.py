@@ -36,25 +36,6 @@ def middle(gradients: torch.Tensor) -> float:
     return float(norms[len(norms) // 2 - 1 : len(norms) // 2 + 1].mean())
 
 
-@pytest.mark.parametrize("device", BACKENDS)
-def test_an_epoch_sum_step_adds_the_jointly_clipped_gradients_of_all_parts(device):
-    dataset, splits = random_graph(unlabelled=4), 6
-    theta = start(dataset)
-    gradients = part_gradients(dataset, parts_of(dataset, splits), theta)
-    clip = middle(gradients)
-    assert 0 < (gradients.norm(dim=1) > clip).sum() < splits
-    expected = clipped(gradients, clip).sum(0) / splits
-    per_tensor = sum(
-        torch.cat([clipped(t.reshape(1, -1), clip)[0] for t in by_tensor(row, dataset)])
-        for row in gradients
-    )
-    assert (expected - per_tensor / splits).norm() > 1e-3  # the wrong clip would be seen
-    trained = fit(
-        dataset, SOUND, splits=splits, lr=1.0, private=True, clip_norm=clip, device=device
-    )
-    assert np.abs(theta - trained.parameters[0] - expected.numpy()).max() <= 1e-9
-
-
 def test_clipping_is_that_of_opacus():
     dataset, splits = random_graph(3), 6
     theta = start(dataset)
