@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import pickle
-
 import numpy as np
-import pytest
 import scipy.sparse
 
-from private_graphs.core.errors import UserError
-from private_graphs.datasets.embedded import unpack
-from private_graphs.datasets.planetoid import planetoid_graph, read_planetoid
+from private_graphs.datasets.planetoid import planetoid_graph
 
 
 def hand_graph(**changes):
@@ -46,25 +40,3 @@ def test_an_edge_listed_from_one_side_only_is_still_an_edge():
     graph = hand_graph(graph={0: [], 5: [1], 2: [0]})
     assert graph.edge_index.tolist() == [[0, 1], [2, 5]]
     assert (graph.loops_dropped, graph.duplicates_dropped, graph.one_way_edges) == (0, 0, 2)
-
-
-class Remove:
-    """Pickles as a call that removes a file."""
-
-    def __init__(self, path):
-        self.path = str(path)
-
-    def __reduce__(self):
-        return os.remove, (self.path,)
-
-
-@pytest.mark.parametrize("part", ["y", "tx", "ty", "allx", "ally", "graph"])
-def test_no_pickle_is_run_whose_sha256_is_not_listed(tmp_path, part):
-    folder = unpack("planetoid", tmp_path)[0].parent
-    victim = tmp_path / "victim"
-    victim.write_text("still here")
-    path = folder / f"ind.synthetic.{part}"
-    path.write_bytes(pickle.dumps(Remove(victim)))
-    with pytest.raises(UserError, match=f"{path}: found sha256 [0-9a-f]*, expected one that"):
-        read_planetoid(folder, "synthetic")
-    assert victim.exists()

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from made_data import Call
 from small_graphs import dense_features, four_nodes
 from torch_geometric.data import Data
 from torch_geometric.utils import is_undirected
@@ -102,21 +103,11 @@ def test_planetoids_cora_is_the_cora_of_this_project(mirror, tmp_path):
     same(pyg.read("mine", "Planetoid:Cora", tmp_path), build("cora", tmp_path))
 
 
-class Harmful:
-    """Makes a file when it is unpickled."""
-
-    def __init__(self, path) -> None:
-        self.path = path
-
-    def __reduce__(self):
-        return open, (str(self.path), "w")
-
-
 def test_what_an_earlier_run_processed_is_not_unpickled(planetoid, tmp_path):
     processed = planetoid.parent / "processed"
     processed.mkdir()
     for name in ("data.pt", "pre_transform.pt", "pre_filter.pt"):
-        (processed / name).write_bytes(pickle.dumps(Harmful(tmp_path / "harm")))
+        (processed / name).write_bytes(pickle.dumps(Call(open, str(tmp_path / "harm"), "w")))
     pyg.read("mine", "Planetoid:synthetic", tmp_path / "raw")
     assert not (tmp_path / "harm").exists()
 
@@ -124,13 +115,15 @@ def test_what_an_earlier_run_processed_is_not_unpickled(planetoid, tmp_path):
 def test_a_pickle_that_is_not_listed_is_refused_before_it_runs(planetoid, tmp_path):
     changed = planetoid / "ind.synthetic.ty"
     before = changed.read_bytes()
-    changed.write_bytes(pickle.dumps(Harmful(tmp_path / "harm")))
+    changed.write_bytes(pickle.dumps(Call(open, str(tmp_path / "harm"), "w")))
     with pytest.raises(UserError, match="Planetoid:synthetic: its raw files are pickles"):
         pyg.read("mine", "Planetoid:synthetic", tmp_path / "raw")
     assert not (tmp_path / "harm").exists()
     changed.write_bytes(before)
     pyg.read("mine", "Planetoid:synthetic", tmp_path / "raw")
-    pickle.loads(pickle.dumps(Harmful(tmp_path / "harm")))  # others unpickle as they did
+    pickle.loads(
+        pickle.dumps(Call(open, str(tmp_path / "harm"), "w"))
+    )  # others unpickle as they did
     assert (tmp_path / "harm").exists()
 
 

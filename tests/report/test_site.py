@@ -7,7 +7,6 @@ import json
 import math
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +14,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 from colours import contrast
-from markup import whole
+from markup import Tags
 from small_shelves import AUDIT, FIGURE, TABLE, shelf
 from small_shelves import statement as statement_of
 
@@ -41,43 +40,35 @@ from private_graphs.site.overview import (
 from private_graphs.site.publish import write_all
 from private_graphs.site.site import write_pages, write_site
 
-VOID = {"meta", "link", "br", "img", "input"}
 HOSTILE = "<script>alert('x')</script>\"&"
 
 
-class Page(HTMLParser):
-    """Links, anchors, tags and visible text of a page; fails on tags that do not match."""
+class Page(Tags):
+    """Links, anchors, tags and visible text of a page."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__()
         self.links: list[str] = []
         self.anchors: set[str] = set()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self.text = ""
-        self._open: list[str] = []
-        self.feed(whole(path.read_text(encoding="utf-8")))
+        super().__init__(path.read_text(encoding="utf-8"))
         self.text = " ".join(self.text.split())
-        assert not self._open
 
     def handle_starttag(self, tag, attrs):
+        super().handle_starttag(tag, attrs)
         values = dict(attrs)
         self.tags.append((tag, values))
         self.links += [values[name] for name in ("href", "src", "action") if name in values]
         assert values.get("id") not in self.anchors, values["id"]
         self.anchors |= {values["id"]} if "id" in values else set()
-        if tag not in VOID:
-            self._open.append(tag)
 
     def handle_startendtag(self, tag, attrs):  # of pictures
         self.handle_starttag(tag, attrs)
-        if tag not in VOID:
-            self._open.pop()
-
-    def handle_endtag(self, tag):
-        assert self._open.pop() == tag
+        if tag not in self.VOID:
+            self.open.pop()
 
     def handle_data(self, data):
-        if not {"style", "script"} & set(self._open):
+        if not {"style", "script"} & set(self.open):
             self.text += f" {data}"
 
 
