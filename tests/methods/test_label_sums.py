@@ -5,11 +5,8 @@ from __future__ import annotations
 import numpy as np
 from test_noisy_sums import N, request, task_of
 
-from private_graphs.methods import method_named
 from private_graphs.methods.label_sums import Network
 from private_graphs.methods.noisy_sums import SumsData
-
-METHOD = method_named("label_sums")
 
 
 def test_before_it_learns_the_network_names_the_class_of_most_neighbours():
