@@ -1,4 +1,4 @@
-"""Sums of labels over owned lists: the sensitivity, the price, the start, what is not read."""
+"""Sums of labels over owned lists: what the network names before it learns."""
 
 from __future__ import annotations
 
