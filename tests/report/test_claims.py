@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -43,7 +42,6 @@ from private_graphs.report.table import cells
 from private_graphs.running.study import load_study, study_ids
 
 CLAIMS = claims_of("lrec2022")
-RECORDED = Path(__file__).parents[2] / "recorded"
 
 
 def of_the_paper(held: Results) -> Results:
