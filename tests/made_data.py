@@ -1,4 +1,4 @@
-"""Generators of the embedded datasets (``examples/embedded``), as tests call them."""
+"""Generators of the embedded datasets (``examples/embedded``), and objects whose pickle is code."""
 
 from __future__ import annotations
 
@@ -10,4 +10,14 @@ from campus import campus_bytes
 from make import raw_files as embedded_files
 
 sys.path.pop(0)
-__all__ = ["campus_bytes", "embedded_files"]
+__all__ = ["Call", "campus_bytes", "embedded_files"]
+
+
+class Call:
+    """Unpickled, it calls a function."""
+
+    def __init__(self, function, *given) -> None:
+        self.reduced = (function, given)
+
+    def __reduce__(self):
+        return self.reduced

@@ -73,6 +73,7 @@ def test_a_proved_method_is_audited_in_its_scenario(audit):
         (("--protocol", "sonud"), "'sonud'"),
         (("--protocol", "sound", "--epsilon", "-1"), "epsilon is -1"),
         (("--protocol", "sound", "--runs", "5"), "at least 10"),
+        (("--protocol", "sound", "--splits", "50", "--runs", "10"), "at most 21"),
         (
             ("--protocol", "paper", "--splits", "4", "--visits", "poisson"),
             "only sound has a choice",

@@ -77,20 +77,6 @@ def test_one_run_is_compared_with_public_data_alone_and_both_are_kept(train, tmp
         assert predictions["predictions"].shape == (1, 1000)
 
 
-def test_noise_is_fresh_unless_a_seed_is_given(train, tmp_path):
-    drawn = {}
-    for name, flags in {"a": (), "b": (), "c": ("--seed", 3), "d": ("--seed", 3)}.items():
-        flags = ("--method", "dp_linear", *flags)  # class sums hardly change under other noise
-        assert train("--epsilon", 1, "--out", tmp_path / name, *flags).code == 0
-        stored = safetensors.numpy.load_file(tmp_path / name / "predictions.safetensors")
-        drawn[name] = stored["predictions"]
-    assert (drawn["c"] == drawn["d"]).all() and (drawn["a"] != drawn["b"]).any()
-    rows = [row_of(tmp_path / name) for name in "ac"]
-    assert [row.noise_source for row in rows] == ["os_entropy", "seeded"]
-    assert [row.seed for row in rows] == [0, 3]
-    assert math.isnan(rows[0].seconds) and rows[1].seconds > 0, "times of fresh noise are secret"
-
-
 @pytest.mark.parametrize(
     ("scenario", "method", "free", "unit"),
     [

@@ -81,14 +81,6 @@ def test_the_first_screen_has_a_command_for_the_results_and_one_for_the_tests_wi
     assert re.search(r"^exec make test\b", text_of(".ci/run"), re.MULTILINE)
 
 
-def test_a_time_of_these_commands_is_named_in_one_place():
-    for page in LINKING:
-        text = text_of(page) if page != "README.md" else text_of(page).partition("\n## ")[2]
-        for paragraph in re.split(r"\n\s*\n|^- ", text, flags=re.MULTILINE):
-            if re.search(r"`make (reproduce|test)`", paragraph):
-                assert not re.search(r"\bminutes\b", paragraph), f"{page}: {paragraph}"
-
-
 def test_the_catalog_page_names_every_key_of_the_configuration():
     keys = re.findall(r"`(\w+)`", text_of("config/README.md").partition("The keys are")[2])
     assert keys[: len(Run.model_fields)] == list(Run.model_fields)

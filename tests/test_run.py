@@ -469,8 +469,11 @@ def test_a_sample_drawn_per_class_is_refused_at_node_level():
         ({"settings": {"splits": 46}}, "46"),
         ({"settings": {"visits": "poisson"}, "protocol": "paper"}, "visits"),
         ({"method": "edge_votes", "scenario": "edges", "max_edges": 3}, "max-edges"),
+        ({"choose": {"dtype": ("float32", "float64")}}, "share their draws"),
+        ({"method": "class_sums", "choose": {"rank": (1, 2)}, "validation_labels": (),
+          "validation_epsilons": ()}, "not priced for a choice"),
     ],
-)
+)  # fmt: skip
 def test_a_job_that_cannot_be_carried_out_names_what_is_wrong(changes, words):
     with pytest.raises(UserError, match=words):
         execute(job_of(**changes), GRAPH)
@@ -715,20 +718,6 @@ def test_a_search_is_priced_by_what_every_run_released():
 def test_given_noise_that_proves_less_than_asked_is_refused():
     job = job_of(epsilons=(2.0,), settings={"noise_multiplier": 0.5})
     with pytest.raises(UserError, match="2 was asked for"):
-        execute(job, small_dataset("gcn"))
-
-
-def test_a_method_that_is_priced_alone_is_not_compared_by_the_runner():
-    job = job_of("class_sums").model_copy(
-        update={"choose": {"rank": (1, 2)}, "validation_labels": (), "validation_epsilons": ()}
-    )
-    with pytest.raises(UserError, match="not priced for a choice"):
-        execute(job, small_dataset("class_sums"))
-
-
-def test_runs_that_would_share_their_draws_are_refused():
-    job = job_of(epsilons=(2.0,), choose={"dtype": ("float32", "float64")})
-    with pytest.raises(UserError, match="share their draws"):
         execute(job, small_dataset("gcn"))
 
 

@@ -327,10 +327,6 @@ def test_no_job_is_planned_twice_and_choices_come_first(scale: str) -> None:
             "features: no run has sbert; expected some of raw",
         ),
         (
-            {"scale": "full", "exhibits": "lrec2022.table1", "datasets": "cora", "features": "bow"},
-            "features: no run has bow; expected some of raw",
-        ),
-        (
             {"exhibits": "lrec2022.table1", "epsilons": "2,3"},
             "epsilons: no run has 3; expected some of inf, 1, 2",
         ),
@@ -346,10 +342,6 @@ def test_no_job_is_planned_twice_and_choices_come_first(scale: str) -> None:
                 "methods": "word_sums",
             },
             "datasets: no run has cora-ml; expected some of cora, citeseer, pubmed$",
-        ),
-        (
-            {"scale": "full", "exhibits": "lrec2022.table1", "datasets": "pokec,digits"},
-            "datasets: no run has digits; expected some of",
         ),
         (
             {"scale": "full", "studies": "lrec2022,pate", "datasets": "cora"},

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from private_graphs.attacks import audit as auditing
-from private_graphs.attacks.audit import CanaryAudit, default_runs, require_unbroken, run_audit
+from private_graphs.attacks.audit import CanaryAudit, require_unbroken, run_audit
 from private_graphs.attacks.canary import (
     Design,
     OneRun,
@@ -16,7 +14,7 @@ from private_graphs.attacks.canary import (
     label_scores,
     one_run,
 )
-from private_graphs.core.errors import UsageError, UserError
+from private_graphs.core.errors import UserError
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
 from private_graphs.privacy.audits import Errors, gaussian_mu
 
@@ -79,14 +77,6 @@ def audits() -> dict[str, CanaryAudit]:
     return {name: run_audit(Design(name, 2.0)) for name in ("released", "paper", "sound")}
 
 
-def test_released_is_refuted_at_its_claim_without_any_assumption(audits):
-    found = audits["released"]
-    assert found.epsilon_proved is None and found.lower() > 2 and found.lower_one_run() > 2
-    assert found.lower_gaussian() is None
-    assert found.verdict == "refuted"
-    require_unbroken(found)  # a refuted claim is a finding, not a bug
-
-
 @pytest.mark.parametrize("protocol", CLIPPED)
 def test_what_is_proved_stands_and_the_attack_comes_close_to_it(audits, protocol):
     found = audits[protocol]
@@ -143,12 +133,3 @@ def test_verdicts(found, verdict):
             require_unbroken(found)
     else:
         require_unbroken(found)
-
-
-def test_designs_that_cannot_be_are_refused():
-    for change in ({"runs": 9}, {"runs": 0}, {"epochs": 0}, {"epsilon": -1.0}, {"splits": 0}):
-        with pytest.raises(UsageError):
-            run_audit(replace(Design("sound", 2.0), **change))
-    with pytest.raises(UserError, match="at most 21"):
-        run_audit(Design("sound", 2.0, splits=50, runs=10))
-    assert default_runs(1) > default_runs(10) >= 100

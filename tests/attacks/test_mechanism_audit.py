@@ -147,26 +147,6 @@ def test_a_scale_that_coordinates_share_is_noticed_in_few_releases(scale):
         assert NoiseValues(list(noise.reshape(n, -1)), 2.0**-30).found(1e-3)
 
 
-def test_a_scale_that_coordinates_share_fails_the_audit_of_a_mechanism(monkeypatch):
-    def shared(noise):
-        generator = np.random.default_rng(len(noise))
-        size = (*noise.shape[:2], 1, 1)
-        return noise * np.sqrt(generator.choice([0.7, 1.3], size))
-
-    plant(monkeypatch, "gaussian", shared)
-    assert not audit_mechanism("gaussian", FEW).passed
-
-
-def test_a_choice_at_half_its_scale_is_noticed(monkeypatch):
-    counts, rates, epsilon = mechanism_audit.CHOICES["choose_top"](2000)
-    monkeypatch.setitem(
-        mechanism_audit.CHOICES, "choose_top",
-        lambda draws: ([(rate**2 / (rate**2).sum() * draws).astype(int) for rate in rates],
-                       rates, epsilon),
-    )  # fmt: skip
-    assert not audit_mechanism("choose_top", FEW).passed and counts[0].sum() == 2000
-
-
 def recorded(name: str, scenario: str) -> Recording:
     method, watch = method_named(name), Recording()
     answer(small_job(method, scenario, "sound"), small_dataset(method), watch)

@@ -93,6 +93,14 @@ def learning_rate(rows, labels):
     return min(losses, key=losses.get)
 
 
+def descend(model, optimizer, loader) -> None:
+    """Step on every batch."""
+    for batch, targets in loader:
+        optimizer.zero_grad()
+        F.cross_entropy(model(batch), targets).backward()
+        optimizer.step()
+
+
 def logistic(data: TensorDataset, how: str = ""):
     """Train a small network with Opacus; ``how`` names a mistake, or an option."""
     torch.manual_seed(0)
@@ -267,10 +275,7 @@ def careful(data: TensorDataset, how: str = ""):
     schedule = torch.optim.lr_scheduler.StepLR(optimizer.original_optimizer, 1, 0.5)
     best, kept = -1.0, None
     for _ in range(2):
-        for batch, targets in loader:
-            optimizer.zero_grad()
-            F.cross_entropy(model(batch), targets).backward()
-            optimizer.step()
+        descend(model, optimizer, loader)
         schedule.step()
         model.eval()
         with torch.no_grad():
@@ -345,10 +350,7 @@ def reader(data: list[tuple[str, int]], how: str = ""):
     engine, model, optimizer, loader = made_private(
         model, torch.optim.SGD(model.parameters(), lr=0.5), data
     )
-    for batch, targets in loader:
-        optimizer.zero_grad()
-        F.cross_entropy(model(batch), targets).backward()
-        optimizer.step()
+    descend(model, optimizer, loader)
     return {"model": model, "words": words}
 
 
@@ -374,10 +376,7 @@ def padded(data: list[tuple[str, int]], how: str = ""):
         data_loader=DataLoader(data, batch_size=16, collate_fn=collate),
         max_grad_norm=1.0,
     )
-    for batch, targets in loader:
-        optimizer.zero_grad()
-        F.cross_entropy(model(batch), targets).backward()
-        optimizer.step()
+    descend(model, optimizer, loader)
     return model
 
 
@@ -466,10 +465,7 @@ def unseeded(data: TensorDataset, how: str = ""):
     engine, model, optimizer, loader = made_private(
         model, torch.optim.SGD(model.parameters(), lr=0.5), data
     )
-    for batch, targets in loader:
-        optimizer.zero_grad()
-        F.cross_entropy(model(batch), targets).backward()
-        optimizer.step()
+    descend(model, optimizer, loader)
     return model
 
 

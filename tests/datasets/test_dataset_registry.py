@@ -21,14 +21,6 @@ GRAPHS = {name: each for name, each in DATASETS.items() if each.data == "graph"}
 EMBEDDED = [name for name, each in GRAPHS.items() if each.synthetic and not each.views]
 
 
-def test_an_unknown_dataset_lists_the_names_and_suggests_the_nearest(tmp_path):
-    for ask in (lambda name: build(name, tmp_path), dataset_spec):
-        with pytest.raises(UserError) as raised:
-            ask("coraa")
-        assert "unknown dataset 'coraa'" in str(raised.value)
-        assert "synthetic-npz" in str(raised.value) and "did you mean 'cora'?" in str(raised.value)
-
-
 @pytest.mark.parametrize("name", EMBEDDED)
 def test_embedded_datasets_are_built_from_nothing_and_have_the_known_size(tmp_path, name):
     dataset = build(name, tmp_path / "raw")

@@ -100,11 +100,3 @@ def test_the_file_of_the_paper_is_told_by_its_git_blob(tmp_path):
     write(tmp_path, "UIllinois20", [2004] * 12, RING)
     with pytest.raises(UserError, match="git blob id"):
         DATASETS["facebook"].read(tmp_path)
-
-
-def test_the_embedded_campus(tmp_path):
-    dataset = build("synthetic-campus", tmp_path)
-    degrees = np.bincount(dataset.edge_index.ravel())
-    same = np.mean(np.equal(*dataset.labels[dataset.edge_index]))
-    assert np.median(degrees) == 40 and 0.58 < same < 0.65
-    assert dataset.fingerprint.startswith("302dd206")

@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ from private_graphs.core.errors import UserError
 from private_graphs.datasets import first_use, sources
 from private_graphs.datasets.download import check_file
 from private_graphs.datasets.first_use import receipt_path
-from private_graphs.datasets.readers import DATASETS
 from private_graphs.datasets.sources import (
     DatasetSources,
     SourceFile,
@@ -327,17 +325,6 @@ def test_records_of_generated_and_of_missing_files(raw):
         raw_records("tiny", raw)
     with pytest.raises(UserError, match="unknown dataset 'tinny'.*did you mean 'tiny'"):
         raw_records("tinny", raw)
-
-
-def test_writers_of_other_datasets_can_be_added(monkeypatch, raw):
-    def write(folder):
-        return [put(folder, b"own", "mine/a")]
-
-    mine = replace(DATASETS["synthetic-npz"], name="mine", write=write)
-    monkeypatch.setitem(DATASETS, "mine", mine)
-    assert supply(["mine"], raw) == [raw / "mine/a"]
-    (record,) = raw_records("mine", raw)
-    assert (record.file, record.sha256, record.url) == ("mine/a", sha(b"own"), None)
 
 
 def test_a_folder_that_takes_no_record_is_an_error_for_the_user(monkeypatch, raw):

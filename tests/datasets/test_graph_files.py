@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import torch
+from made_data import Call
 from torch_geometric.data import Data
 
 from private_graphs.core.errors import UsageError, UserError
@@ -80,14 +81,6 @@ def test_without_masks_a_tenth_validates_and_a_tenth_tests(tmp_path):
     found = read_graph("mine", as_npz(tmp_path / "graph.npz", **nothing))
     sizes = [int(mask.sum()) for mask in (found.train_mask, found.validation_mask, found.test_mask)]
     assert sizes == [48, 6, 6]
-
-
-class Call:
-    def __init__(self, function, *given):
-        self.reduced = (function, given)
-
-    def __reduce__(self):
-        return self.reduced
 
 
 def test_a_hostile_file_runs_nothing(tmp_path):

@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse
+from made_data import Call
 
 from private_graphs.core.errors import UserError
 from private_graphs.datasets.embedded import unpack
@@ -48,23 +49,13 @@ def test_an_edge_listed_from_one_side_only_is_still_an_edge():
     assert (graph.loops, graph.duplicates, graph.one_way) == (0, 0, 2)
 
 
-class Remove:
-    """Pickles as a call that removes a file."""
-
-    def __init__(self, path):
-        self.path = str(path)
-
-    def __reduce__(self):
-        return os.remove, (self.path,)
-
-
 @pytest.mark.parametrize("part", ["y", "tx", "ty", "allx", "ally", "graph"])
 def test_no_pickle_is_run_whose_sha256_is_not_listed(tmp_path, part):
     folder = unpack("planetoid", tmp_path)[0].parent
     victim = tmp_path / "victim"
     victim.write_text("still here")
     path = folder / f"ind.synthetic.{part}"
-    path.write_bytes(pickle.dumps(Remove(victim)))
+    path.write_bytes(pickle.dumps(Call(os.remove, str(victim))))
     with pytest.raises(UserError, match=f"{path}: found sha256 [0-9a-f]*, expected one that"):
         read_planetoid(folder / "synthetic")
     assert victim.exists()

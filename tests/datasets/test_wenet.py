@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from made_data import Call
 from torch_geometric.data import Data
 
 from private_graphs.core.errors import UserError
@@ -57,14 +58,6 @@ def test_tensors_may_be_views_and_of_other_types(tmp_path, dtype):
     data = graph(x=whole.T, further=whole[1], name="text", count=7)
     found, plain = (read_wenet(saved(tmp_path, each)) for each in (data, graph(x=whole.T.float())))
     assert np.array_equal(found.features, plain.features)
-
-
-class Call:
-    def __init__(self, function, *arguments):
-        self.reduced = (function, arguments)
-
-    def __reduce__(self):
-        return self.reduced
 
 
 def test_a_hostile_file_runs_nothing(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from text_graphs import text_graph
 
 from private_graphs.core.errors import UserError
-from private_graphs.datasets.views import PAPER, RELEASED, SOUND
+from private_graphs.datasets.views import PAPER, RELEASED
 from private_graphs.features.make import FeatureOptions, make_features
 from private_graphs.features.sbert import SentenceEncoder
 from private_graphs.features.tiny import tiny_sentence_bert
@@ -41,35 +41,6 @@ def test_same_as_one_text_at_a_time(view, folder, no_network, tmp_path):
         expected = np.mean(vectors, axis=0) if vectors else np.zeros(len(row))
         np.testing.assert_allclose(row, expected, atol=1e-5)
     np.testing.assert_allclose(sentence_means(graph, view, **options).values, found, atol=1e-6)
-
-
-def many_texts() -> list[str]:
-    """Of many lengths, some longer than the model reads."""
-    generator = np.random.default_rng(5)
-    words = ["psa", "mačku", "kolo", "hory", "a"]
-    return ["", " ", "psa " * 700, *(" ".join(generator.choice(words, i)) for i in range(70))]
-
-
-def test_a_vector_depends_on_its_own_text_alone_bit_for_bit(folder):
-    encoder, texts = SentenceEncoder(folder, "cpu"), many_texts()
-    together = encoder.encode(texts)["sentence"]
-    generator = np.random.default_rng(2)
-    for size in (1, 2, 30, len(texts) - 1):
-        chosen = generator.permutation(len(texts))[:size]
-        found = encoder.encode([texts[i] for i in chosen])["sentence"]
-        np.testing.assert_array_equal(found, together[chosen])
-    for text, vector in zip(texts, together, strict=True):
-        alone = encoder.model.encode(text, show_progress_bar=False)
-        np.testing.assert_allclose(vector, alone, atol=1e-5)
-
-
-def test_two_runs_give_what_one_gives_bit_for_bit(folder, tmp_path):
-    texts = many_texts()
-    graph = text_graph({"a": texts, "b": texts[::-1]})
-    options = {"model": folder, "device": "cpu"}
-    sentence_means(text_graph({"a": texts[::3]}), SOUND, **options, cache=tmp_path)
-    resumed = sentence_means(graph, SOUND, **options, cache=tmp_path).values
-    np.testing.assert_array_equal(resumed, sentence_means(graph, SOUND, **options).values)
 
 
 def test_a_folder_without_a_model_is_refused(folder, tmp_path):

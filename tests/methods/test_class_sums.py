@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_tasks import graph_task, make_task, request, run, text_task
+from small_tasks import graph_task, make_task, request, run
 
 from private_graphs.attacks.replay_audit import audit
 from private_graphs.attacks.small_data import small_dataset
@@ -185,14 +185,6 @@ def test_public_scores_are_added_where_labels_suffice_and_their_weight_is_fitted
     labels = replace(task, validation_labels=(task.validation_labels + 1) % 3)
     (again,) = run("class_sums", labels, [request(task, 1.0, known=0)])
     np.testing.assert_array_equal(again.test_predictions, none.test_predictions)
-
-
-def test_a_test_node_is_scored_from_its_own_text_under_text():
-    task = text_task(60)
-    (one,) = run("class_sums", task, [request(task, 8.0)])
-    cut = replace(task, test_features=sp.csr_matrix(task.test_features[:7]))
-    (few,) = run("class_sums", cut, [request(cut, 8.0)])
-    np.testing.assert_array_equal(one.test_predictions[:7], few.test_predictions)
 
 
 def test_a_graph_without_public_edges_is_classified_by_texts():

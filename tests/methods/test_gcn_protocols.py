@@ -17,7 +17,6 @@ from private_graphs.methods.gcn_protocols import (
     PROTOCOLS,
     SOUND,
     GcnSettings,
-    epsilon_of_noise,
     noise_multiplier,
     printed_noise,
     training_event,
@@ -203,14 +202,3 @@ def test_a_rate_chosen_elsewhere_is_paid_for_with_the_runs_of_the_search(protoco
     assert found.epsilon_proved == plain.epsilon_proved
     assert found.said.n_runs_released == 3 + 30 and found.said.selection["n_configs"] == 6
     assert plain.said.selection["n_configs"] == 1
-
-
-@pytest.mark.parametrize("splits", [1, 10])
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_given_noise_is_kept_and_priced(protocol, splits):
-    found = bought(5.0, protocol, splits=splits, noise_multiplier=50.0)
-    assert found.noise_multiplier == 50.0 and found.said.epsilon_target is None
-    settings = GcnSettings(splits=splits, noise_multiplier=50.0)
-    value = epsilon_of_noise(settings, PROTOCOLS[protocol], DELTA)
-    expected = found.epsilon_proved if protocol == "sound" else found.epsilon_claimed
-    assert value == pytest.approx(expected, rel=1e-9)

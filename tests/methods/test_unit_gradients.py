@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +14,6 @@ from private_graphs.methods import method_named
 from private_graphs.methods.unit_gradients import (
     PROTOCOLS,
     UnitSettings,
-    models,
     with_replaced,
 )
 from private_graphs.privacy.accountants import price
@@ -199,18 +197,3 @@ def test_examples_of_parts_show_private_pictures_under_paper_alone(protocol):
     )
     assert one.shape == (3, 2, 12, 12) and one[0, 0, 1, 4] > 150
     assert np.array_equal(one, two) == (protocol == "sound")
-
-
-@pytest.mark.parametrize("network", ["softmax", "cnn"])
-def test_classes_are_learned_without_noise_and_runs_repeat(network):
-    task = image_task("records")
-    rate = 3.0 if network == "softmax" else 0.3
-    request = ask(math.inf, network=network, plain_steps=60, plain_lot=30, learning_rate=rate)
-    one, two = (answers(METHOD, task, [request])[0] for _ in range(2))
-    assert (one.test_predictions == np.arange(9) % 3).mean() > 0.8
-    np.testing.assert_array_equal(one.artifacts["parameters"], two.artifacts["parameters"])
-    (model,) = models({f"x/{name}": array for name, array in one.artifacts.items()})
-    assert (model.epsilon, model.seed, model.events) == (math.inf, 0, ())
-    np.testing.assert_array_equal(
-        model.net.predict(model.parameters, task.test_pixels), one.test_predictions
-    )

@@ -98,26 +98,6 @@ def test_delta_must_lie_between_zero_and_one(delta: float) -> None:
             epsilon_for(accountant, 2, 100, 1, delta, "add_remove")
 
 
-@pytest.mark.parametrize(
-    ("accountant", "rate", "relation", "use"),
-    [
-        ("moments", 1, "replace", "use the accountant gdp or pld"),
-        ("moments", 0.1, "zero_out", "use the accountant pld"),
-        ("gdp", 0.1, "replace", "use the accountant pld"),
-        ("gdp", 0.1, "add_remove", "use the accountant pld or moments"),
-        ("plds", 1, "replace", "did you mean 'pld'"),
-        ("gdp", 1, "replac", "did you mean 'replace'"),
-    ],
-)
-def test_wrong_combinations_name_the_accountant_to_use(
-    accountant: str, rate: float, relation: str, use: str
-) -> None:
-    with pytest.raises(UsageError, match=use):
-        epsilon_for(accountant, 10, 100, rate, DELTA, relation)
-    with pytest.raises(UsageError, match=use):
-        noise_for(accountant, 2, 100, rate, DELTA, relation)
-
-
 def test_delta_that_could_publish_a_unit_is_refused() -> None:
     refuse_large_delta(1e-5, 99_999)
     with pytest.raises(UserError, match="delta x units = 1.2"):

@@ -19,17 +19,6 @@ from private_graphs.privacy.dp_events import NUMBERS, DpEvents, dp_events
 from private_graphs.privacy.queries import LATTICE_RATIO, GaussianQuery, lattice_distance
 
 
-def test_papers_numbers_are_priced_and_shuffling_is_not_amplified(run):
-    flags = ("--noise-multiplier", 4, "--epochs", 100, "--batch-size", 600, "--n", 60_000)
-    found = run("epsilon", *flags).json
-    assert found["epsilon"] == pytest.approx(1.99312, abs=2e-4)  # docs/privacy.md §1
-    assert (found["relation"], found["sampling"], found["bound"]) == (
-        "replace", "poisson(0.01)", "upper",
-    )  # fmt: skip
-    assert found["if_shuffled"] == pytest.approx(33.10373, abs=1e-4)
-    refused(run("epsilon", "--noise-multiplier", 4, "--epochs", 2), 2, "belong together")
-
-
 @pytest.mark.parametrize("relation", ["replace", "zero_out", "add_remove"])
 def test_neighbours_with_other_minibatches_have_no_price(run, relation):
     """One record more makes a second step of 101 records in batches of 100: anyone sees that."""

@@ -60,15 +60,3 @@ def test_scores_on_cora_ml_are_those_of_a_prototype(graphs):
     assert _mean(graph, "appr_random", **given) == pytest.approx(0.533, abs=0.06)
     gaussian = _mean(graph, "appr_gaussian", delta=2e-3, epsilons=(8.0,))
     assert gaussian == pytest.approx(0.515, abs=0.05)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", ["cora-ml", "pubmed"])
-def test_proved_at_one_all_nodes_beat_the_sample_without_dp(graphs, name):
-    settings = {"pubmed": {"sample": 0.01, "roots": 60}}.get(name, {})
-    vanilla = _mean(graphs[name], "appr_exact", epsilons=(math.inf,), settings=settings)
-    proved = _mean(
-        graphs[name], "class_sums", "sound", epsilons=(8.0,), scenario="graph",
-        validation_share=0.02, validation_labels=(0,), validation_epsilons=(1.0,),
-    )  # fmt: skip
-    assert proved > vanilla + 0.03

@@ -44,24 +44,3 @@ def test_scores_are_those_of_a_prototype(
         assert proved <= epsilon
     else:
         assert proved > 1.4 * epsilon
-
-
-@pytest.mark.long
-def test_label_counts_are_right_about_seven_of_eight_at_an_epsilon_of_one(campus):
-    job = Job(
-        study="s", group="g", name="n", dataset=NAME, method="label_counts", scenario="edges",
-        epsilons=(1.0,), seeds=(0,), delta=1e-7, max_edges=660_000,
-    )  # fmt: skip
-    rows = execute(job, campus).rows
-    assert rows["test_accuracy"].mean() > 0.875
-    assert (rows["epsilon_proved"] <= 1).all()
-
-
-def test_list_means_are_right_about_four_of_five_at_an_epsilon_of_one(campus):
-    job = Job(
-        study="s", group="g", name="n", dataset=NAME, method="list_means", scenario="lists",
-        epsilons=(1.0,), seeds=(0, 1, 2), delta=1e-5,
-    )  # fmt: skip
-    rows = execute(job, campus).rows
-    assert rows["test_accuracy"].mean() > 0.8
-    assert (rows["epsilon_proved"] <= 1).all()

@@ -11,8 +11,6 @@ from private_graphs.datasets.image_dataset import ImageDataset
 from private_graphs.datasets.registry import DATASETS, build
 from private_graphs.datasets.sources import supply
 from private_graphs.datasets.spec import GraphSize
-from private_graphs.running.run import execute
-from private_graphs.running.study import Run, group_jobs, load_study
 
 COUNTS = {
     "mnist": [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949],
@@ -43,13 +41,3 @@ def test_the_files_have_the_known_images_and_classes(
     assert list(dataset.info.classes) == list(DATASETS[name].classes)
     dataset.save(tmp_path)
     assert ImageDataset.load(tmp_path).fingerprint == dataset.fingerprint
-
-
-def test_two_epochs_on_mnist_learn_and_are_priced(datasets: dict[str, ImageDataset]) -> None:
-    jobs = group_jobs(load_study("lrec2022", "full"), "table4", Run(scale="full"))
-    (sound,) = (job for job in jobs if job.protocol == "sound" and job.settings["lot_size"] == 600)
-    small = {**sound.settings, "epochs": 2, "learning_rate": 0.5}
-    job = sound.model_copy(update={"settings": small, "seeds": (0,), "epsilons": (1.26,)})
-    rows = execute(job, datasets["mnist"]).rows
-    assert rows["test_micro_f1"].iloc[0] > 0.75
-    assert 0 < rows["epsilon_proved"].iloc[0] < 0.5

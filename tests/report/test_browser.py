@@ -48,7 +48,6 @@ addEventListener("load", async () => {
   told.stacked = table && getComputedStyle(table.rows[0].cells[0]).display === "none"
     || table && getComputedStyle(table.tHead).display === "none";
   told.labels = [...new Set(all("td[data-head]").map((each) => each.dataset.head))];
-  told.narrow = all(".narrow").map((each) => getComputedStyle(each).display);
   const place = first.findIndex((cell) => cell.textContent === "ε asked");
   if (place >= 0) {
     const protocol = first.findIndex((cell) => cell.textContent === "protocol");
@@ -62,8 +61,6 @@ addEventListener("load", async () => {
     told.known = columns(table, shown);
     press("an attack shows", table.tHead);
     told.unknown = columns(table, shown);
-    const box = panels.querySelector("input[type=search]");
-    if (box) told.asked = box.value;
     press("corrected", panels);
     told.filtered = columns(table, protocol);
     told.address = location.search;

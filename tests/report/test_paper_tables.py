@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from html.parser import HTMLParser
 
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from markup import whole
+from markup import Cells
 
 from private_graphs.core.markup import markdown_text
 from private_graphs.report import table as tables
@@ -52,32 +51,6 @@ def entries(layout: Layout) -> list[LayoutCell]:
     return [entry for row in layout.rows for entry in row if entry is not None]
 
 
-class Body(HTMLParser):
-    """The cells of a table's body: their texts, without marks of strength, and whether struck."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.cells: list[str] = []
-        self.struck: list[str] = []
-        self.inside, self.open = False, []
-        self.feed(text)
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.inside |= tag == "tbody"
-        self.open.append(tag)
-        if self.inside and tag in ("th", "td"):
-            self.cells.append("")
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.inside and {"th", "td"} & {*self.open}:
-            self.cells[-1] += data
-            self.struck += [data] if self.open[-1] == "s" else []
-
-
 def squeezed(text: str) -> str:
     """Return a text without white space, which forms set in their own way."""
     return "".join(text.split())
@@ -99,8 +72,8 @@ def test_all_forms_have_the_same_escaped_cells(number, score, name, refuted):
     number, score, name = (squeezed(each) or "0" for each in (number, score, name))
     printed = {key: LayoutCell(number, name, refuted=refuted)}
     layout = laid(printed, {key: [Line(name, score, score)]})
-    body = Body(whole(tables.layout_html(table(layout), "../{}.html".format)))
-    assert [squeezed(cell) for cell in body.cells] == wanted(layout)
+    body = Cells(tables.layout_html(table(layout), "../{}.html".format))
+    assert [squeezed(cell) for cell in body.texts] == wanted(layout)
     assert body.struck == [number] * refuted
 
     rows = [line for line in tables.markdown(table(layout)).splitlines() if line.startswith("| ")]

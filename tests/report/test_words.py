@@ -17,14 +17,11 @@ from private_graphs.report.words import (
     NOT_REPLAYED,
     SCALE,
     VACUOUS,
-    bound,
-    budget,
     guarantee,
     guarantees,
     strength,
     unit,
 )
-from private_graphs.running.exhibit import NOTHING
 
 EPSILONS = st.floats(1e-9, 1e9) | st.floats(0.01, 300)
 
@@ -98,12 +95,6 @@ def test_the_words_along_a_line_hold_for_every_point_of_it(rows):
 )  # fmt: skip
 def test_the_scale_never_makes_an_epsilon_look_stronger_than_it_is(epsilon, tone):
     assert strength(epsilon) == tone and tone in SCALE
-
-
-@given(EPSILONS)
-def test_budgets_are_rounded_up_and_bounds_down(epsilon):
-    assert bound(epsilon) == NOTHING or float(bound(epsilon)) <= epsilon <= float(budget(epsilon))
-    assert float(budget(epsilon)) - epsilon <= max(0.01, 1e-3 * epsilon) + 1e-12
 
 
 def test_an_epsilon_of_zero_says_what_was_read():

@@ -201,33 +201,6 @@ def test_full_batches_train_as_a_plain_loop_does():
     torch.testing.assert_close(found, expected, rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.parametrize("noisy", [False, True])
-def test_a_replica_is_the_same_alone_and_in_company(noisy):
-    network = Stage(2, 2, D, C, "layer" if noisy else "batch", True)
-    labels, validation = np.arange(N) % C, np.arange(10)
-
-    def train(chosen: list[int]) -> torch.Tensor:
-        everyone = streams(3)
-        inputs = inputs_of(3, 2)
-        inputs = StackInputs(inputs.rows, inputs.hops[chosen])
-        shapes, own = network.shapes(), [everyone[i] for i in chosen]
-        stack = Stack(initial(shapes, own, 0), {} if noisy else running(shapes, len(chosen)))
-        fit = Fit(inputs, labels, [[0.01, 0.05, 0.02][i] for i in chosen], 4,
-                  inputs.take(validation), labels[validation])  # fmt: skip
-        if noisy:
-            descent = steps_of(own, [[0.5, 1.0, 2.0][i] for i in chosen], 20, 8 / N)
-            told = stacks.train_noisy(network, stack, fit, Noisy(8, np.arange(N), descent))
-            descent.door.close()
-        else:
-            told = stacks.train_whole(network, stack, fit)
-        assert told.shape == (4, len(chosen))
-        return stack.flat
-
-    together = train([0, 1, 2])
-    for replica in range(3):
-        assert torch.equal(train([replica])[0], together[replica])
-
-
 def test_the_first_best_epoch_is_restored():
     network, inputs = Stage(0, 1, D, C, "batch", False), inputs_of(2, 0)
     labels = np.arange(N) % C

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -89,15 +88,6 @@ class Project:
         study = yaml.safe_load(path.read_text())
         change(study["scales"]["demo"])
         path.write_text(yaml.safe_dump(study))
-
-    def contents(self) -> dict[str, str]:
-        """Return the hash of every file of data and results."""
-        files = (path for part in ("data", "results") for path in (self.path / part).rglob("*"))
-        return {
-            path.relative_to(self.path).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in files
-            if path.is_file()
-        }
 
 
 def _tiny(demo: dict) -> None:

@@ -176,33 +176,6 @@ def test_edits_of_code_and_grids_rerun_what_depends_on_them_and_nothing_else(
 
 
 @pytest.mark.long
-def test_a_wrong_raw_file_is_refused_and_the_good_ones_stay_when_it_is_mended(
-    finished: Project, tmp_path: Path, mirror: Path
-) -> None:
-    broken = tmp_path / "mirror" / "planetoid"
-    broken.mkdir(parents=True)
-    for path in (mirror / "planetoid").glob("ind.cora.*"):
-        (broken / path.name).symlink_to(path)
-    (broken / "ind.cora.y").unlink()
-    content = bytearray((mirror / "planetoid" / "ind.cora.y").read_bytes())
-    content[-1] ^= 1
-    (broken / "ind.cora.y").write_bytes(content)
-    asked = ("--config", "datasets=synthetic-planetoid,cora")
-    target = "data/processed/cora/manifest.json"
-    run = finished.snakemake(target, *asked, f"mirror={broken.parent}", **UNREACHABLE)
-    assert run.returncode != 0
-    assert "planetoid/ind.cora.y: wrong sha256" in run.stdout and "Traceback" not in run.stdout
-    raw = finished.path / "data" / "raw" / "planetoid"
-    before = {path: path.stat().st_mtime_ns for path in raw.glob("ind.cora.*")}
-    assert len(before) == 7 and raw / "ind.cora.y" not in before
-    run = finished.snakemake(target, *asked, f"mirror={mirror}", **UNREACHABLE)
-    assert run.returncode == 0, run.stdout
-    assert {path: path.stat().st_mtime_ns for path in before} == before
-    jobs = finished.jobs(*asked, f"mirror={mirror}")
-    assert jobs == {"run": 1, "exhibits": 1, "site": 1}, "nothing of the first dataset"
-
-
-@pytest.mark.long
 def test_a_broken_proof_fails_the_run_and_a_mended_one_adds_its_jobs_to_the_others(
     finished: Project,
 ) -> None:

@@ -76,20 +76,6 @@ def test_the_shipped_demo_is_small_and_has_every_group() -> None:
     assert {"synthetic-planetoid", "pokec_demo"} <= set(work.datasets)
 
 
-def test_the_whole_grid_of_three_graphs_is_planned() -> None:
-    asked = {"exhibits": "lrec2022.table1,lrec2022.figure1,lrec2022.figure2,lrec2022.figure3"}
-    assert groups(full(**asked)) == {
-        "table1": 3 * 12, "A": 3 * 60, "B": 3 * 24, "C": 3 * 36, "selection": 3 * 12,
-    }  # fmt: skip
-    assert groups(full(exhibits="lrec2022.table1")) == {"table1": 36}
-    assert groups(full(exhibits="lrec2022.figure1", datasets="cora")) == {"A": 60}
-    assert (
-        groups(full(exhibits="lrec2022.table3")) == {}
-        and full(exhibits="lrec2022.table3").datasets == ()
-    )
-    assert full(exhibits="lrec2022.table5").datasets == ("citeseer", "cora", "pubmed")
-
-
 def read_by(job: Job) -> list[str]:
     """Jobs whose files a job reads."""
     return [*([job.chosen.job.id] if job.chosen else []), *job.needs.values()]
