@@ -293,6 +293,9 @@ def _class(task: ImageTask, number: int, generator: np.random.Generator, _: Any)
 def _with_odd_pixels(
     task: ImageTask, mask: np.ndarray, number: int, generator: np.random.Generator
 ) -> ImageTask:
+    """Replace the images of a unit; of every third neighbour the unit has none."""
+    if number % 3 == 1:
+        return replace(task, train_labels=np.where(mask, -1, task.train_labels))
     pixels = task.train_pixels.copy()
     pixels[mask] = _odd_pixels(pixels[mask].shape, number, generator)
     return replace(task, train_pixels=pixels)
@@ -301,8 +304,7 @@ def _with_odd_pixels(
 def _part(task: ImageTask, number: int, generator: np.random.Generator, settings: Any) -> ImageTask:
     """Replace all training images of one part of one class.
 
-    Where an image's nearest public centroid determines its part, new ones are of the same part; of
-    every third neighbour the part is empty.
+    Where an image's nearest public centroid determines its part, new ones are of the same part.
     """
     if by_centroids(task, settings):
         return _cell(task, number, generator, settings)
@@ -318,10 +320,9 @@ def _cell(task: ImageTask, number: int, generator: np.random.Generator, settings
     present = np.unique(units[units >= 0])
     unit = present[number % len(present)]
     members = np.flatnonzero(units == unit)
-    pixels, labels = task.train_pixels.copy(), task.train_labels.copy()
-    if number % 3 == 2:
-        labels[members] = -1
-        return replace(task, train_labels=labels)
+    pixels, labels = task.train_pixels.copy(), task.train_labels
+    if number % 3 == 1:
+        return replace(task, train_labels=np.where(units == unit, -1, labels))
     odd = [_odd_pixels(pixels.shape, kind, generator) for kind in range(4)]
     pool = np.concatenate([*odd, task.train_pixels, task.validation_pixels])
     same = np.full(len(pool), labels[members[0]])
