@@ -28,7 +28,7 @@ from sklearn.base import clone
 
 import private_graphs
 from private_graphs.core.errors import UserError
-from private_graphs.datasets import own_tables, table_blocks
+from private_graphs.datasets import own_tables, table_blocks, typed_tables
 from private_graphs.documents.declaration import Declaration
 from private_graphs.documents.hashing import HashedWords
 from private_graphs.documents.model import ReleasedModel
@@ -63,7 +63,7 @@ def test_blocks_of_a_table_are_the_table(tmp_path_factory, cells, encoding):
     roles = {"id": "id", "text 1": "body\nof it"}
     whole = own_tables.read_table(path, roles, encoding=encoding)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(own_tables, "BLOCK_BYTES", 32)
+        patched.setattr(typed_tables, "BLOCK_BYTES", 32)
         blocks = list(table_blocks.read_blocks(path, roles, encoding))
     for name, column in whole.columns.items():
         found = [cell for block, _ in blocks for cell in block.columns[name].to_pylist()]
@@ -72,7 +72,7 @@ def test_blocks_of_a_table_are_the_table(tmp_path_factory, cells, encoding):
 
 
 def test_errors_of_a_late_block_name_the_line_of_the_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(own_tables, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(typed_tables, "BLOCK_BYTES", 64)
     for end, words in (("x\n", "line 42: 1 fields"), ("y,\u00e9\n", "line 42: byte 0xe9")):
         path = tmp_path / "t.csv"
         path.write_bytes(("id,body\n" + "d,word\n" * 40 + end).encode("latin-1"))
@@ -83,12 +83,12 @@ def test_errors_of_a_late_block_name_the_line_of_the_file(tmp_path, monkeypatch)
 def test_a_quote_inside_a_field_of_a_long_table_takes_little_time(tmp_path, monkeypatch):
     path, rows = tmp_path / "t.csv", 60_000
     path.write_text('id,body\na,5" pipe\n' + "b,word\n" * rows)
-    monkeypatch.setattr(own_tables, "BLOCK_BYTES", 2**18)
+    monkeypatch.setattr(typed_tables, "BLOCK_BYTES", 2**18)
     start = time.perf_counter()
     blocks = list(table_blocks.read_blocks(path, {"id": "id", "text 1": "body"}))
     assert sum(block.n_rows for block, _ in blocks) == rows + 1
     assert time.perf_counter() - start < 5  # quadratic counts took minutes
-    monkeypatch.setattr(own_tables, "LONGEST_BLOCK", 2**18)
+    monkeypatch.setattr(table_blocks, "LONGEST_BLOCK", 2**18)
     with pytest.raises(UserError, match="without the end of a row, expected at most 262,144"):
         list(table_blocks.read_blocks(path, {"id": "id", "text 1": "body"}))
 
@@ -106,17 +106,17 @@ def test_long_texts_of_parquet_are_read_in_blocks_and_a_longer_one_is_refused(
     tmp_path, monkeypatch, kind
 ):
     """A text that is stored once for all rows would fill the memory when it is repeated."""
-    monkeypatch.setattr(own_tables, "BLOCK_BYTES", 2**16)
-    monkeypatch.setattr(own_tables, "LONGEST_BLOCK", 2**16)
+    monkeypatch.setattr(typed_tables, "BLOCK_BYTES", 2**16)
+    monkeypatch.setattr(typed_tables, "LONGEST_BLOCK", 2**16)
     texts = [f"{number * (kind == 'distinct')}" + "a" * 2**14 for number in range(64)]
     body = pa.array(texts)
     body = body.dictionary_encode() if kind == "categories" else body
     table = pa.table({"id": pa.array(map(str, range(64))), "body": body})
     pyarrow.parquet.write_table(table, tmp_path / "t.parquet", use_dictionary=kind != "distinct")
     roles, read = {"id": "id", "text 1": "body"}, []
-    real = own_tables.parts
+    real = typed_tables.parts
     monkeypatch.setattr(
-        own_tables, "parts", lambda path, part: (read.append(part), real(path, part))[1]
+        typed_tables, "parts", lambda path, part: (read.append(part), real(path, part))[1]
     )
     blocks = [block for block, _ in table_blocks.read_blocks(tmp_path / "t.parquet", roles)]
     assert [cell for block in blocks for cell in block.cells("body")] == texts
@@ -124,9 +124,12 @@ def test_long_texts_of_parquet_are_read_in_blocks_and_a_longer_one_is_refused(
     if kind != "categories":
         assert max(part.num_rows for part in read) <= 4, "no more is unpacked at once"
     assert own_tables.read_table(tmp_path / "t.parquet", roles).cells("body") == texts
-    monkeypatch.setattr(own_tables, "LONGEST_BLOCK", 2**13)
-    monkeypatch.setattr(own_tables, "BLOCK_BYTES", 2**13)
-    for read_all in (own_tables.read_table, lambda *given: list(table_blocks.read_blocks(*given))):
+    monkeypatch.setattr(typed_tables, "LONGEST_BLOCK", 2**13)
+    monkeypatch.setattr(typed_tables, "BLOCK_BYTES", 2**13)
+    for read_all in (
+        own_tables.read_table,
+        lambda *given: list(table_blocks.read_blocks(*given)),
+    ):
         with pytest.raises(UserError, match="t.parquet: a row has 16,.* at most 8,192; split the"):
             read_all(tmp_path / "t.parquet", roles)
 
@@ -155,7 +158,7 @@ def test_a_json_line_that_is_no_document_is_told(tmp_path, line):
 
 @pytest.mark.parametrize("encoding", ["nonsense", "hex", "rot13"])
 def test_an_encoding_that_is_none_is_named_for_a_long_table_too(tmp_path, monkeypatch, encoding):
-    monkeypatch.setattr(own_tables, "BLOCK_BYTES", 8)
+    monkeypatch.setattr(typed_tables, "BLOCK_BYTES", 8)
     (tmp_path / "t.csv").write_text("id,body\na,word\n")
     with pytest.raises(UserError, match="is no known encoding of text"):
         list(table_blocks.read_blocks(tmp_path / "t.csv", {"id": "id"}, encoding))
@@ -169,7 +172,7 @@ def test_a_table_of_any_kind_gets_the_same_classes(release, data, tmp_path, monk
     frame.to_parquet(tmp_path / "t.parquet")
     frame.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
     write(tmp_path / "t.csv", rows)
-    monkeypatch.setattr(own_tables, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(typed_tables, "BLOCK_BYTES", 1000)
     monkeypatch.setattr(table_blocks, "_BLOCK_ROWS", 33)
     tables = [frame, *(tmp_path / f"t.{end}" for end in ("parquet", "jsonl", "csv"))]
     done = []

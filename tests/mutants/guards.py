@@ -290,7 +290,7 @@ GUARDS = (
              "BLOCK_BYTES)\n",
              "documents/prediction::a_terabyte_without_a_line_end_is_refused_at_once"),
     _without("Parquet has long texts, or one that is stored once for all rows",
-             "datasets/own_tables.py", "    if size <= BLOCK_BYTES or table.num_rows < 2:\n",
+             "datasets/typed_tables.py", "    if size <= BLOCK_BYTES or table.num_rows < 2:\n",
              "    if True:\n",
              "documents/prediction::"
              "long_texts_of_parquet_are_read_in_blocks_and_a_longer_one_is_refused"),
@@ -352,7 +352,7 @@ GUARDS = (
              "running/store.py",
              '        raise UserError(f"{path}: not readable ({line})") from None\n',
              "        raise\n", "fuzz::stored_files"),
-    _without("A column of a table or DataFrame is no text", "datasets/own_tables.py",
+    _without("A column of a table or DataFrame is no text", "datasets/typed_tables.py",
              "            require_readable(path, name, file.schema_arrow.field(name).type)\n",
              "            pass\n", "documents/prediction::a_column_that_is_no_text_is_named"),
     _without("A quote that is not closed swallows ten or more rows, up to another one",

@@ -22,6 +22,8 @@ MOST_TABLE_BYTES = 2**32
 """Largest table of a user's graph or documents: a file, or what Parquet unpacks."""
 MOST_LINE_BYTES = 2**24
 """Longest line of a CSV file."""
+LONGEST_BLOCK = 2**28
+"""Most bytes of one row of a table."""
 MOST_DOCUMENT_BYTES = 2**28
 """Largest JSON document or list of scores, also after unpacking."""
 CANDIDATE_PICTURES = 2000

@@ -13,44 +13,35 @@ import errno
 import hashlib
 import io
 import re
-import shlex
-import zipfile
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet
 
 from private_graphs.core.bounded_files import read_bounded
-from private_graphs.core.errors import UsageError, UserError, suggest
-from private_graphs.core.limits import MOST_LINE_BYTES, MOST_TABLE_BYTES
-from private_graphs.datasets.spelling import NOT_SEEN, looks
+from private_graphs.core.errors import UsageError, UserError
+from private_graphs.core.limits import LONGEST_BLOCK, MOST_LINE_BYTES, MOST_TABLE_BYTES
+from private_graphs.datasets.spelling import NOT_SEEN
+from private_graphs.datasets.table_columns import columns_of, require_readable
 
 _BOM = b"\xef\xbb\xbf"
 _NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 """System errors of a path that leads to no file."""
-LONGEST_BLOCK = 2**28
-BLOCK_BYTES = 2**24
-"""Bytes of text that are read at once."""
 BY_PANDAS = (".xlsx", ".jsonl")
 """Ends of files that pandas reads, where it has the reader."""
 ENDS = (".csv", ".parquet", *BY_PANDAS)
 """Ends of files that are tables."""
 _JOINED = 10
 """Lines like rows in one field from which it may have swallowed them; prose has hardly as many."""
-_CELL_BYTES = 8
-"""Memory that a cell takes beside its text."""
 _DELIMITERS = (",", ";", "\t")
-_SHOWN_COLUMNS, _SHOWN_LENGTH = 8, 40
 NAMED_ROWS = 3
 """Most rows that an error message lists; beyond that it only counts."""
 _JSON = re.compile(rb"\s*[\[{]\s*[\[{\"]")
-OF_MODEL = " of the model"
-"""End of the roles of columns that a released model reads: no flag names them otherwise."""
 _FOREIGN = (
     ((b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd"), "is compressed; unpack it first"),
     ((b"PK\x03\x04", b"\xd0\xcf\x11\xe0"), "is no text; save the sheet as CSV UTF-8"),
@@ -142,7 +133,9 @@ def read_table(
             wrong number of fields, or lacks a column; names the file and, for CSV, the line.
     """
     if is_frame(path):
-        return text_table(Path("DataFrame"), "", _from_pandas(Path("DataFrame"), path, roles))
+        from private_graphs.datasets.typed_tables import from_frame
+
+        return text_table(Path("DataFrame"), "", from_frame(Path("DataFrame"), path, roles))
     try:
         data = _content(Path(path))
     except OSError as error:
@@ -156,11 +149,12 @@ def read_table(
     if not data.removeprefix(_BOM).strip():
         raise UserError(f"{path}: is empty, expected a header and rows")
     delimiter = ","
-    if data[:4] == b"PAR1":
-        table, text = _read_parquet(path, data, roles), None
-    elif (frame := _read_pandas(Path(path), data, encoding)) is not None:
-        table, text = _from_pandas(Path(path), frame, roles), None
-    else:
+    table = text = None
+    if is_typed(path, data):
+        from private_graphs.datasets.typed_tables import read_typed
+
+        table = read_typed(Path(path), data, roles, encoding)
+    if table is None:
         text = checked_text(path, data, encoding)
         delimiter = delimiter_of(text, roles)
         table = read_csv(path, text, roles, delimiter)
@@ -174,60 +168,15 @@ def is_frame(table: Any) -> bool:
     return hasattr(table, "iloc") and hasattr(table, "columns")
 
 
-def parts(path: Path, table: pa.Table) -> Iterator[pa.Table]:
-    """Yield a table in parts that have the text of a block, or one row."""
-    size = sum(map(_unpacked_bytes, table.columns))
-    if size <= BLOCK_BYTES or table.num_rows < 2:
-        if size > LONGEST_BLOCK:
-            raise UsageError(
-                f"{path}: a row has {size:,} bytes, expected at most {LONGEST_BLOCK:,}; split the "
-                "document, or leave it out"
-            )
-        yield table
-        return
-    middle = table.num_rows // 2
-    yield from parts(path, table.slice(0, middle))
-    yield from parts(path, table.slice(middle))
+def is_typed(path: Path, data: bytes) -> bool:
+    """Return whether a table is Parquet, or a file that pandas reads, where it has the reader."""
+    return data[:4] == b"PAR1" or Path(path).suffix in BY_PANDAS
 
 
 def text_codec(encoding: str) -> codecs.CodecInfo:
     """Return a codec of text; LookupError for an unknown one, or one of bytes such as hex."""
     io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     return codecs.lookup(encoding)
-
-
-def _read_pandas(path: Path, data: bytes, encoding: str) -> Any | None:
-    """Return a sheet or JSON lines as a DataFrame; None for other files, or without the reader."""
-    if path.suffix not in BY_PANDAS:
-        return None
-    try:
-        import pandas as pd
-
-        if path.suffix == ".xlsx":
-            return pd.read_excel(io.BytesIO(data), dtype=str, keep_default_na=False)
-        return pd.read_json(io.BytesIO(data), lines=True, dtype=False, convert_dates=False,
-                            encoding=encoding)  # fmt: skip
-    except ImportError:
-        return None
-    except (ValueError, TypeError, KeyError, OSError, zipfile.BadZipFile) as error:
-        raise UserError(
-            f"{path}: cannot be read as {path.suffix} ({str(error).splitlines()[0]}); write it "
-            "again, or as CSV or Parquet"
-        ) from error
-
-
-def _from_pandas(path: Path, frame: Any, roles: Mapping[str, str]) -> pa.Table:
-    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
-    columns = {}
-    for name, column in columns_of(path, list(frame.columns), roles).items():
-        try:
-            table = pa.Table.from_pandas(frame[[column]], preserve_index=False)
-        except (pa.ArrowException, OverflowError) as error:  # it quotes private values
-            raise UserError(
-                f"{path}: column {column!r} is no text or 64-bit whole number; write it as text"
-            ) from error
-        columns[name] = table.column(0)
-    return pa.table(columns)
 
 
 def text_table(
@@ -245,122 +194,15 @@ def column_names(path: Path, encoding: str = "utf-8") -> list[str]:
         return [str(name) for name in path.columns]  # type: ignore[attr-defined]
     try:
         data = _content(Path(path))
-        if (frame := _read_pandas(Path(path), data, encoding)) is not None:
-            return [str(name) for name in frame.columns]
-        if data[:4] == b"PAR1":
-            return pyarrow.parquet.ParquetFile(pa.BufferReader(data)).schema_arrow.names
+        if is_typed(path, data):
+            from private_graphs.datasets.typed_tables import names_in
+
+            if (names := names_in(Path(path), data, encoding)) is not None:
+                return names
         text = checked_text(path, data, encoding)
         return max((next(_rows(text, delimiter), (0, []))[1] for delimiter in _DELIMITERS), key=len)
     except (UserError, OSError, ValueError, csv.Error, pa.ArrowException):
         return []
-
-
-def columns_of(path: Path, columns: list[str], roles: Mapping[str, str]) -> dict[str, str]:
-    """Return, for each name, the column among ``columns`` that it refers to.
-
-    An exact match wins; otherwise a name matches up to invisible characters around it.
-    """
-    meant = {}
-    for role, name in roles.items():
-        count = columns.count(name)
-        matches = [column for column in columns if column.strip(NOT_SEEN) == name.strip(NOT_SEEN)]
-        if count == 1 or (not count and len(matches) == 1):
-            meant[name] = name if count else matches[0]
-            continue
-        listing = _shown(columns)
-        if count > 1:
-            raise UserError(
-                f"{path}: {count} columns are called {name!r} ({role}), expected one: rename them"
-            )
-        hint = _column_hint(role, name, columns)
-        if len(columns) == 1 and "|" in columns[0]:
-            hint = "; expected commas, semicolons or tabs between the fields: save the file so"
-        raise UserError(f"{path}: no column {name!r} ({role}), found {listing}{hint}")
-    for name, actual in meant.items():
-        if rivals := [key for key, column in meant.items() if column == actual and key != name]:
-            raise UserError(
-                f"{path}: {name!r} and {rivals[0]!r} are both the column {actual!r}, expected one "
-                "role per column"
-            )
-    return meant
-
-
-def _shown(columns: list[str]) -> str:
-    """Return column names for a message; a long one is private text of a file without a header."""
-    named = [
-        repr(name) if len(name) <= _SHOWN_LENGTH else f"one of {len(name)} characters"
-        for name in columns[:_SHOWN_COLUMNS]
-    ]
-    suffix = f" and {len(columns) - len(named)} more" if len(columns) > len(named) else ""
-    return ", ".join(named) + suffix
-
-
-def _column_hint(role: str, name: str, columns: list[str]) -> str:
-    """Return a hint which column may be meant, and which flag names it."""
-    if role.endswith(OF_MODEL):
-        return f", expected the column that the model reads: rename yours to {name!r}"
-    flag = f"--{role.split()[0]}"
-    same = [column for column in columns if looks(column) == looks(name)]
-    if same:
-        return f"; did you mean {same[0]!r}? ({flag} {shlex.quote(same[0])})"
-    hint = suggest(name, [column for column in columns if len(column) <= _SHOWN_LENGTH])
-    if role in ("source", "target"):
-        return f"{hint}; name the columns of the edges with --source and --target of 'declare'"
-    also = " or 'predict'" if role == "label" else ""
-    return hint or f"; name the column with {flag} of 'declare'{also}"
-
-
-def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table:
-    try:
-        file = pyarrow.parquet.ParquetFile(pa.BufferReader(data))
-        meant = columns_of(path, file.schema_arrow.names, roles)
-        names = list(meant.values())
-        for name in names:  # the library asks for the parts of lists under other names
-            require_readable(path, name, file.schema_arrow.field(name).type)
-        # texts that repeat or are empty take no room in the file, but in memory
-        most = MOST_TABLE_BYTES // (_CELL_BYTES * max(1, len(names)))
-        if file.metadata.num_rows > most:
-            raise UsageError(
-                f"{path}: declares {file.metadata.num_rows:,} rows, expected at most {most:,} of "
-                f"{len(names)} columns; give a smaller table"
-            )
-        # repeated texts are kept once until their size is known
-        file = pyarrow.parquet.ParquetFile(pa.BufferReader(data), read_dictionary=names)
-        table = file.read(columns=names, use_threads=False).select(names)
-        if (size := sum(map(_unpacked_bytes, table.columns))) > MOST_TABLE_BYTES:
-            raise UsageError(
-                f"{path}: unpacks to {size:,} bytes of text, expected at most "
-                f"{MOST_TABLE_BYTES:,}; give a smaller table"
-            )
-        # in parts, as the text of one array is bounded
-        return pa.concat_tables(parts(path, table.rename_columns(list(meant))))
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise UserError(
-            f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]}); write it again"
-        ) from error
-
-
-def _unpacked_bytes(column: pa.ChunkedArray) -> int:
-    """Return the bytes of the values of a column, those that a dictionary keeps once repeated."""
-    import pyarrow.compute as pc
-
-    size = 0
-    for chunk in column.chunks:
-        if not pa.types.is_dictionary(chunk.type):
-            size += chunk.nbytes
-        elif len(chunk.dictionary):
-            counts = pc.value_counts(chunk.indices.drop_null())
-            lengths = pc.cast(pc.binary_length(chunk.dictionary), pa.float64())
-            size += int(
-                pc.sum(
-                    pc.multiply(
-                        pc.take(lengths, counts.field("values")),
-                        pc.cast(counts.field("counts"), pa.float64()),
-                    )
-                ).as_py()
-                or 0
-            )
-    return size
 
 
 def _content(path: Path) -> bytes:
@@ -486,13 +328,8 @@ def _rows(data: bytes, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
 
 def _lines_of(data: bytes, rows: Sequence[int], delimiter: str) -> list[int]:
     """Return the lines (from 1) where rows (from 0, header not counted) start."""
-    lines: dict[int, int] = {}
-    last = max(rows)
-    for number, (line, _) in enumerate(_rows(data, delimiter), start=-1):
-        if number > last:
-            break
-        lines[number] = line
-    return [lines[row] for row in rows]
+    lines = [line for line, _ in islice(_rows(data, delimiter), max(rows) + 2)]
+    return [lines[row + 1] for row in rows]
 
 
 def _check_rows(path: Path, data: bytes, n_fields: int, delimiter: str) -> None:
@@ -510,27 +347,6 @@ def _check_rows(path: Path, data: bytes, n_fields: int, delimiter: str) -> None:
         raise UserError(
             f"{path}: line {line}: a field starts with a double quote that is never closed; close "
             "it, and write a quote inside a quoted field twice"
-        )
-
-
-def require_readable(path: Path, name: str, kind: pa.DataType) -> None:
-    """Raise UserError unless values of a type are text, or have one spelling."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    readable = (
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_string_view(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_null(kind)
-    )
-    if not readable:
-        floating = pa.types.is_floating(kind)
-        why = "missing values turn whole numbers into decimals; " if floating else ""
-        raise UserError(
-            f"{path}: column {name!r} is of type {kind}, expected text or whole numbers; {why}"
-            "write it as text"
         )
 
 

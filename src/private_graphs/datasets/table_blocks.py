@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from private_graphs.core.errors import UsageError, UserError, naming, system_code
-from private_graphs.core.limits import MOST_TABLE_BYTES
-from private_graphs.datasets import own_tables
+from private_graphs.core.limits import LONGEST_BLOCK, MOST_TABLE_BYTES
+from private_graphs.datasets import own_tables, typed_tables
 from private_graphs.datasets.own_tables import OwnTable
+from private_graphs.datasets.table_columns import columns_of, require_readable
 
 _BLOCK_ROWS = 2**14
 """Rows of a Parquet file that are read at once, at most."""
@@ -34,7 +35,7 @@ def read_blocks(
         before = 0.0
         for block, done in _blocks(path, roles, encoding):
             rows = block.n_rows
-            for part in own_tables.parts(block.path, pa.table(dict(block.columns))):
+            for part in typed_tables.parts(block.path, pa.table(dict(block.columns))):
                 rows -= part.num_rows
                 share = done - (done - before) * rows / max(1, block.n_rows)
                 yield own_tables.text_table(block.path, block.sha256, part), share
@@ -49,7 +50,7 @@ def _blocks(
         head = stream.read(4)
     if head == b"PAR1":
         yield from _parquet_blocks(Path(path), roles)
-    elif size <= own_tables.BLOCK_BYTES or Path(path).suffix in own_tables.BY_PANDAS:
+    elif size <= typed_tables.BLOCK_BYTES or Path(path).suffix in own_tables.BY_PANDAS:
         yield own_tables.read_table(path, roles, encoding=encoding), 1.0
     else:
         try:
@@ -65,10 +66,10 @@ def _blocks(
 def _parquet_blocks(path: Path, roles: Mapping[str, str]) -> Iterator[tuple[OwnTable, float]]:
     try:
         file = pyarrow.parquet.ParquetFile(path, buffer_size=_PAGE_BYTES)
-        meant = own_tables.columns_of(path, file.schema_arrow.names, roles)
+        meant = columns_of(path, file.schema_arrow.names, roles)
         names = list(meant.values())
         for name in names:
-            own_tables.require_readable(path, name, file.schema_arrow.field(name).type)
+            require_readable(path, name, file.schema_arrow.field(name).type)
         coded = pyarrow.parquet.ParquetFile(path, buffer_size=_PAGE_BYTES, read_dictionary=names)
         done, total = 0, file.metadata.num_rows
         if not total:
@@ -78,7 +79,7 @@ def _parquet_blocks(path: Path, roles: Mapping[str, str]) -> Iterator[tuple[OwnT
                                            use_threads=False):  # fmt: skip
                 done += batch.num_rows
                 table = pa.Table.from_batches([batch]).select(names).rename_columns(list(meant))
-                for part in own_tables.parts(path, table):
+                for part in typed_tables.parts(path, table):
                     yield own_tables.text_table(path, "", part), done / total
     except (pa.ArrowException, OSError, ValueError) as error:
         if system_code(error):
@@ -98,7 +99,7 @@ def _rows_at_once(coded: pyarrow.parquet.ParquetFile, group: int, names: list[st
     for batch in itertools.islice(coded.iter_batches(1, [group], names, use_threads=False), 1):
         for column in filter(lambda each: pa.types.is_dictionary(each.type), batch.columns):
             longest += pc.max(pc.binary_length(column.dictionary)).as_py() or 0
-    return max(1, min(_BLOCK_ROWS, int(own_tables.BLOCK_BYTES / max(1, longest))))
+    return max(1, min(_BLOCK_ROWS, int(typed_tables.BLOCK_BYTES / max(1, longest))))
 
 
 def _csv_blocks(
@@ -110,14 +111,14 @@ def _csv_blocks(
     with open(path, "rb") as stream:
         decoded = codec.incrementaldecoder()
         while True:
-            piece = stream.read(own_tables.BLOCK_BYTES)
+            piece = stream.read(typed_tables.BLOCK_BYTES)
             own_tables.require_line_end(path, piece)
             rest += decoded.decode(piece, final=not piece).encode()
             rest, whole = (b"", rest) if not piece else _cut(rest)
-            if len(rest) > own_tables.LONGEST_BLOCK:
+            if len(rest) > LONGEST_BLOCK:
                 raise UsageError(
                     f"{path}: {len(rest):,} bytes follow without the end of a row, expected at "
-                    f"most {own_tables.LONGEST_BLOCK:,}; end each row with a line feed, and close "
+                    f"most {LONGEST_BLOCK:,}; end each row with a line feed, and close "
                     "each quote"
                 )
             if not header and whole:

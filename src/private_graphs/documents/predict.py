@@ -25,6 +25,7 @@ from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.private_files import private_path
 from private_graphs.core.spreadsheets import table_text
 from private_graphs.datasets import own_tables, table_blocks
+from private_graphs.datasets.table_columns import OF_MODEL
 from private_graphs.documents.declaration import DATA
 from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.model_file import load
@@ -40,7 +41,7 @@ def read_new(
     """Yield documents to predict in blocks: ids, texts, labels (None without ``label``), and the
     share of the file that is read by then."""
     read = {"id": id} | own_tables.text_roles(text)
-    roles = {f"{role}{own_tables.OF_MODEL}": column for role, column in read.items()}
+    roles = {f"{role}{OF_MODEL}": column for role, column in read.items()}
     roles |= {"label": label} if label else {}
     for block, done in table_blocks.read_blocks(path, roles, encoding):
         table = block.trimmed(id, *([label] if label else []))
