@@ -260,6 +260,6 @@ def test_an_interrupt_ends_training_in_its_threads(run, declared, monkeypatch):
     before = signal.getsignal(signal.SIGINT)
     flags = ("--epsilon", "2", "--splits", "50", "--lr", "0.01", "--epochs", "3000")
     found = run("train", "--dataset", "my_graph", *flags, "--device", "cpu", "--out", "out")
-    assert found.code == 130 and "interrupted; no result was saved" in found.err
+    assert found.code == 130 and "interrupted; nothing unfinished was saved" in found.err
     assert 2 <= len(calls) < 1000 and list(Path("out").iterdir()) == []
     assert signal.getsignal(signal.SIGINT) is before

@@ -475,7 +475,7 @@ def test_an_error_after_the_charge_says_what_is_spent(run, data, monkeypatch):
             patched.setattr(releases.PlannedRelease, "drawn", failing)
             answer = run(*command)
         refused(answer, code, words, "epsilon 1 of 'x' is spent, and not lost")
-        assert "no result was saved" not in answer.err
+        assert "nothing unfinished was saved" not in answer.err
     refused(run("classify", "x", "--epsilon", 3, "--out", "S"), 3, "over the budget")
     assert "not lost" not in run("classify", "y", "--epsilon", 1, "--out", "S").err
     assert run(*command).code == 0 and spent()[2] == ["finished"]

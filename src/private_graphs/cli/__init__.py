@@ -165,7 +165,7 @@ def main(arguments: list[str] | None = None) -> None:
     except (KeyboardInterrupt, SystemExit) as error:
         notes = _notes(error)
         if not isinstance(error, SystemExit) or error.code in (INTERRUPTED, TERMINATED) or notes:
-            say(f"interrupted{notes or '; no result was saved'}")
+            say(f"interrupted{notes or '; nothing unfinished was saved'}")
         sys.exit(error.code if isinstance(error, SystemExit) else INTERRUPTED)
 
 
