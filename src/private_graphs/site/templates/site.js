@@ -46,10 +46,12 @@ const stack = (table, columns) => { // cards on a phone: every cell says its col
   for (const row of rowsOf(table)) {
     for (const [head, place, group] of columns) {
       const cell = row.cells[place];
-      cell?.classList.toggle("blank", cell.textContent === "–");
+      cell?.classList.toggle("blank", ["–", ""].includes(cell.textContent.trim()));
       if (!cell || cell.dataset.head) continue; // the page itself said it
-      const words = [group, head.textContent].filter((each, i) => each && (i || each !== head.textContent));
-      cell.dataset.head = words.join(" ");
+      if (cell.matches("th") && !/^\d/.test(cell.textContent)) continue; // a name needs no head
+      const small = head.querySelector("small")?.textContent ?? ""; // what the lines of a cell are
+      const name = head.textContent.slice(0, head.textContent.length - small.length);
+      cell.dataset.head = [...new Set([group, name, small])].filter(Boolean).join(" ");
     }
   }
 };
