@@ -468,7 +468,7 @@ BUGS = (
     Bug("N24", "noise of factor .7 on rows that are asked", "mechanisms/door.py",
         "noisy[mask] += query.noise_std * noise[mask]",
         "noisy[mask] += 0.7 * query.noise_std * noise[mask]",
-        (audit("rows"), replay("pate_labels", "records"))),
+        (audit("rows"),)),
     Bug("N26", "Laplace noise for an ε alone is missing", "mechanisms/door.py",
         "out += draw.laplace(0, sensitivity / query.epsilon * weights, row.shape)",
         "draw.laplace(0, sensitivity / query.epsilon * weights, row.shape)",

@@ -98,7 +98,7 @@ def _checked_labels(
         check_range(present, n_classes, f"{where} other than -1 (none)")
         return labels, n_classes
     n_classes = int(present[-1]) + 1 if len(present) else 0
-    fits = n_classes and np.array_equal(present, np.arange(n_classes))
+    fits = n_classes and present[0] == 0 and len(present) == n_classes
     ends = (
         f"{present[0]}..{present[-1]} with {len(present)} distinct values" if n_classes else "none"
     )

@@ -137,11 +137,11 @@ class Payment:
             state = self.ledger.state_of(self.release())
         except (OSError, UserError) as error:
             why = system_error_text(error) if isinstance(error, OSError) else error
+            last = "or refuses" if self.folder else "but enters it once more"
             return (
-                f"the ledger cannot be read ({why}): if {spent}, as 'private-graphs ledger "
-                f"{self.name}' says once it can be, the same command continues this {what} at no "
-                "further cost, or refuses, where the ledger says 'finished': then nothing is left "
-                "to do"
+                f"the ledger cannot be read ({why}): ask 'private-graphs ledger {self.name}' once "
+                f"it can be. If {spent}, the same command continues this {what} at no further "
+                f"cost, {last}, where the ledger says 'finished': then nothing is left to do"
             )
         if state == "finished":
             return f"{spent}, and {whole} whole: there is nothing to repeat"

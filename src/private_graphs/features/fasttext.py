@@ -58,6 +58,8 @@ _LEAST_ENTRY = 10
 """Bytes of an entry of the dictionary with an empty word: its end, a count, a kind."""
 _CENTROIDS = 256
 """Centroids of a quantised matrix, in each dimension."""
+_AT_ONCE = 2**22
+"""Numbers of a matrix that are checked at once."""
 
 
 def fasttext_means(graph: TextGraph, view: DataView, options: FeatureOptions) -> FeatureMatrix:
@@ -143,7 +145,9 @@ def _check_parts(stream: BinaryIO, size: int) -> None:
     magic, version = numbers("ii")
     if magic != _MAGIC or version != _VERSION:
         return  # the library refuses the first, and knows older versions
-    numbers("12id")
+    dimension, *_, buckets, _, longest, _, _ = numbers("12id")
+    if dimension < 1 or (longest > 0 and buckets < 1):  # the library would divide by zero
+        raise _Short(f"it has {dimension} dimensions and {buckets} buckets of subwords")
     entries, words, labels, _, pruned = numbers("iiiqq")
     require("dictionary", entries, _LEAST_ENTRY)
     if entries != words + labels:
@@ -175,7 +179,12 @@ def _check_parts(stream: BinaryIO, size: int) -> None:
                 skip_quantiser(part)
         else:
             rows, columns = numbers("qq")
-            skip(part, rows * columns if rows >= 0 <= columns else -1, 4)
+            require(part, left := rows * columns if rows >= 0 <= columns else -1, 4)
+            while left:
+                values = np.fromfile(stream, "<f4", min(left, _AT_ONCE))
+                if not np.isfinite(values).all():
+                    raise _Short(f"its {part} has values that are no finite numbers")
+                left -= len(values)
 
 
 def load_model(path: Path) -> Any:
