@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import math
+import struct
 
 import numpy as np
 import pytest
@@ -105,3 +107,27 @@ def refused_where_cut(whole, tmp_path):
         cut.write_bytes(content[:length])
         with pytest.raises(UserError, match="cut.bin: is not a whole fastText model"):
             load_model(cut)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "words"),
+    [
+        (8, struct.pack("<i", 0), "0 dimensions"),
+        (40, struct.pack("<3i", 0, 3, 6), "0 buckets of subwords"),
+        (-4, struct.pack("<f", math.nan), "its output matrix has values that are no finite"),
+    ],
+)
+def test_a_model_without_usable_vectors_is_refused(tmp_path, place, value, words):
+    (tmp_path / "texts").write_text("a b a b c " * 20)
+    library = pytest.importorskip("fasttext")
+    model = library.train_unsupervised(
+        str(tmp_path / "texts"), dim=4, minCount=1, bucket=10, thread=1, verbose=0
+    )
+    path = tmp_path / "model.bin"
+    model.save_model(str(path))
+    content = bytearray(path.read_bytes())
+    place %= len(content)
+    content[place : place + len(value)] = value
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=f"model.bin: .*{words}"):
+        load_model(path)

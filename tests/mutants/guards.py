@@ -174,7 +174,7 @@ GUARDS = (
              "documents/prediction::"
              "a_table_that_cannot_be_read_is_named_and_not_the_file_that_is_written"),
     _without("An import fails", "documents/payment.py",
-             "    import randomgen  # noqa: F401\n", "",
+             "    door.gaussian(np.zeros((1, 1), np.int64), [query])\n", "",
              "documents/payment::nothing_is_imported_after_the_charge"),
     _without("Data, source and home are read-only", "workflow/verify.py",
              "    if secret:\n        write_json(_sources(folder)",

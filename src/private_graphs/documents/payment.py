@@ -90,9 +90,6 @@ def free(folder: Path) -> None:
 
 def _load() -> None:
     """Import and compile all that a release needs after the charge."""
-    import randomgen  # noqa: F401
-    import safetensors.numpy  # noqa: F401
-
     from private_graphs.core import markup  # noqa: F401
     from private_graphs.core.entropy import fresh_bytes
     from private_graphs.core.streams import Streams
