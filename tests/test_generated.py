@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 from private_graphs.cli import COMMANDS, application
 from private_graphs.core.errors import UserError
 from private_graphs.report.claims import claims_of, judged, read_claims
+from private_graphs.report.leaks import blocks
+from private_graphs.running.exhibit import Table
 from private_graphs.running.study import SCHEMAS, load_study, schema_text, study_ids
 from private_graphs.site.advice import advised
 
@@ -93,13 +95,22 @@ def test_the_scores_of_the_first_page_are_means_of_recorded_rows(tables, root: P
             f"{mean:.2f}".removeprefix("0") for mean in means]  # fmt: skip
 
 
+def test_the_method_that_is_named_is_nowhere_below_public_data(root: Path) -> None:
+    rows = pd.read_parquet(root / "recorded" / "lrec2022" / "rows.parquet")
+    rows = rows[(rows["group"] == "frontier") & (rows["scenario"] == "graph")]
+    by = ["dataset", "validation_labels"]
+    ours, public = (
+        rows[(rows["method"] == method) & (rows["epsilon"] == epsilon)].groupby(by)["test_micro_f1"]
+        for method, epsilon in (("class_sums", 2.0), ("public_only", 0.0))
+    )
+    assert len(ours) == len(public) == 12 and (ours.mean() >= public.mean()).all()
+
+
 def test_every_verdict_is_a_few_words_and_has_a_reason(tables) -> None:
     for study in study_ids():
         verdict = tables.StudyEntry([tables.prose.shelf(study)]).verdict
         assert len(verdict.verdict.split()) <= 4 and verdict.because, study
         assert len(verdict.because) <= 100 and len(verdict.prints) <= 60, study
-    dpdgc = tables.StudyEntry([tables.prose.shelf("dpdgc")]).verdict
-    assert dpdgc.because.endswith("edges of Cora are read back")  # numbers of an exhibit
     ((exhibit, newer),) = tables.StudyEntry([tables.prose.shelf("lrec2022")]).others
     assert newer.called.endswith("2026") and newer.tone == "refuted"
     assert newer.verdict == "No for 3 of 5" and "no text beyond abstracts" in newer.because
@@ -175,6 +186,41 @@ def test_a_bound_on_epsilon_is_rounded_to_its_side(tables) -> None:
         for column in (*prose.UPPER, *prose.LOWER):
             with pytest.raises(UserError, match=r"a bound on ε; expected (proved|shown)\("):
                 read(file, column, **place | {"protocol": "released"})
+
+
+def test_no_attack_lies_above_what_a_proof_allows_with_its_whole_interval(tables) -> None:
+    rate = re.compile(r"(\S+); (\S+) to (\S+); (\d[^; ]*)(?=;|$)")
+    found = []
+    for path in sorted(tables.ROOT.glob("recorded/*/rows.parquet")):
+        results = tables.prose.shelf(path.parent.name).own
+        for block in blocks(results) if len(results.leaks) else ():
+            if isinstance(block, Table) and "on every model" in block.title:
+                for row in block.shown.to_dict("records"):
+                    text = "; ".join(str(column.show(row)) for column in block.columns)
+                    found += [list(map(float, each)) for each in rate.findall(text)]
+    assert all(low <= value <= high for value, low, high, _ in found)
+    assert any(value > allowed for value, _, _, allowed in found)  # by chance
+    assert all(low <= allowed for _, low, _, allowed in found)
+
+
+def test_one_job_has_one_number_wherever_it_stands(tables) -> None:
+    """PubMed, SGD, no DP, the authors' code: three run groups made it, five runs each."""
+    place = {"dataset": "pubmed", "protocol": "released", "optimizer": "sgd"}
+    runs = tables.prose.shelf("lrec2022").results.runs
+    for name, value in {**place, "epsilon": float("inf"), "splits": 1, "train_fraction": 1}.items():
+        runs = runs[runs[name] == value]
+    assert list(runs.groupby("group").size()) == [5, 5, 5]
+    at = {
+        "lrec2022/table1": {"setting": "no DP"},
+        "lrec2022/figure1_2": {"train_fraction": 1},
+        "lrec2022/figure3_without_dp_2": {"splits": 1},
+        "preprint2021/table2": {"setting": "no DP"},
+        "preprint2021/figure1_2": {"train_fraction": 1},
+    }
+    for file, more in at.items():
+        [row] = tables.prose.rows(file, **place, **more).to_dict("records")
+        assert row["n"] == 15, file
+        assert row["mean"] == pytest.approx(runs["test_micro_f1"].mean(), abs=1e-6), file
 
 
 def test_the_counts_of_datasets_are_in_step(tables, root: Path, mirror) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from private_graphs.attacks.audit import run_method_audit
 from private_graphs.attacks.method_canary import MethodDesign, canary_task, guesses, outcomes
-from private_graphs.methods import all_methods, class_sums
+from private_graphs.methods import all_methods, class_sums, node_gradients
+from private_graphs.methods.public_text import Axes
 from private_graphs.privacy.audits import gaussian_mu
 from private_graphs.tasks.method import Canary
 
@@ -61,6 +62,23 @@ def test_the_audit_comes_near_what_is_proved_and_does_not_exceed_it(method, scen
     assert attacked > 0.6 * found.mu_proved
 
 
+def test_the_document_names_method_scenario_unit_and_relation():
+    found = run_method_audit(MethodDesign("class_sums", "graph", 2.0, runs=20)).document()
+    assert (found["protocol"], found["method"], found["setting"]) == (
+        "sound", "class_sums", "graph",
+    )  # fmt: skip
+    assert (found["unit"], found["relation"], found["epochs"]) == ("node", "replace", 1)
+    again = run_method_audit(MethodDesign("class_sums", "graph", 2.0, runs=20)).document()
+    assert again | {"seconds": 0} == found | {"seconds": 0}
+
+
+# --- planted bugs ------------------------------------------------------------------------------
+
+
+def broken(method: str, scenario: str, epsilon: float, runs: int) -> bool:
+    return run_method_audit(MethodDesign(method, scenario, epsilon, runs=runs)).breaks_proof
+
+
 def test_noise_halved_and_stated_so_is_no_broken_proof_but_a_refuted_claim(monkeypatch):
     honest = class_sums.lattices
 
@@ -72,3 +90,17 @@ def test_noise_halved_and_stated_so_is_no_broken_proof_but_a_refuted_claim(monke
     found = run_method_audit(MethodDesign("class_sums", "text", 2.0, runs=300))
     assert not found.breaks_proof and found.epsilon_proved > 2
     assert found.verdict in ("refuted", "refuted_if_gaussian")
+
+
+def test_rows_that_are_not_normalised_are_caught_in_class_sums(monkeypatch):
+    honest = Axes.unit
+    monkeypatch.setattr(Axes, "unit", lambda *each: 3 * honest(*each))
+    assert broken("class_sums", "text", 4.0, 1000)
+
+
+@pytest.mark.parametrize("method", ["dp_linear"])
+def test_gradients_that_are_not_clipped_are_caught(monkeypatch, method):
+    runs = 1500
+    assert not broken(method, "text", 8.0, runs)
+    monkeypatch.setattr(node_gradients, "clip_factors", lambda squared, _: np.ones_like(squared))
+    assert broken(method, "text", 8.0, runs)

@@ -53,6 +53,15 @@ def test_more_than_planned_is_refused_before_it_is_drawn():
         door.gaussian(np.zeros((1, 3)), [QUERY])
 
 
+def test_noise_is_as_large_as_the_event_says_and_fresh_in_every_call_and_lane():
+    door = door_of(QUERY, lanes=300)
+    noise = [door.gaussian(np.zeros((300, 50)), [QUERY] * 300) for _ in range(2)]
+    door.close()
+    every = np.concatenate(noise)
+    assert len(np.unique(every)) == every.size
+    assert every.std() == pytest.approx(2.0, rel=0.02)
+
+
 def test_nothing_is_added_without_dp():
     door = Door.of([Streams.of({"lane": 0}), Streams.of({"lane": 1})])
     door.plan([(), (QUERY,)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import opacus
 import pytest
 import torch
 from doors import one_lane
@@ -44,6 +45,28 @@ def test_clipped_sums_equal_those_of_torch_gradients(clip_norm):
         norms = np.linalg.norm(each, axis=1, keepdims=True)
         expected = (each * np.minimum(1, clip_norm / norms)).sum(axis=0)
         np.testing.assert_allclose(total, expected, rtol=0, atol=1e-9)
+
+
+def test_one_step_equals_opacus():
+    rows, labels, parameters = drawn()
+    clip_norm, rate = 0.3, 2.0
+    layer = torch.nn.Linear(D + 1, K, bias=False, dtype=torch.float64)
+    layer.weight.data = torch.from_numpy(parameters[0].reshape(D + 1, K).T.copy())
+    private = opacus.GradSampleModule(layer, loss_reduction="sum")
+    optimizer = opacus.optimizers.DPOptimizer(
+        torch.optim.SGD(private.parameters(), lr=rate / N), noise_multiplier=0.0,
+        max_grad_norm=clip_norm, expected_batch_size=1, loss_reduction="sum",
+    )  # fmt: skip
+    logits = private(extended(torch.from_numpy(rows)).requires_grad_())
+    torch.nn.functional.cross_entropy(logits, torch.from_numpy(labels), reduction="sum").backward()
+    optimizer.step()
+    found = descend(
+        MODEL, parameters[:1], rows, labels, ModelTraining(1, rate, clip_norm),
+        one_lane().descent([None]), divisor=N,
+    )  # fmt: skip
+    expected = layer.weight.detach().numpy().T.ravel()
+    # Opacus divides by the norm + 1e-6
+    np.testing.assert_allclose(found[0], expected, rtol=5e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -110,6 +133,15 @@ def test_a_node_that_loses_its_label_moves_no_others_term(scale):
         )
         moved = max(moved, np.linalg.norm(whole - less - alone, axis=1).max())
     assert moved < 1e-9 * clip_norm
+
+
+def test_blocks_of_rows_add_up(monkeypatch):
+    rows, labels, parameters = drawn()
+    whole = clipped_total(Linear(D, K), parameters, rows, labels, 0.5)
+    monkeypatch.setattr("private_graphs.methods.node_gradients._BLOCK", 7 * 3 * K)
+    np.testing.assert_allclose(
+        clipped_total(Linear(D, K), parameters, rows, labels, 0.5), whole, atol=1e-12
+    )
 
 
 def test_the_last_half_of_the_iterates_is_averaged():

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from private_graphs.core.errors import UserError
 from private_graphs.privacy.accountants import price
+from private_graphs.privacy.calibration import pld_noise
 from private_graphs.privacy.queries import PoissonSums
+from private_graphs.studies.inversion import claims
 
 VECTORS = [  # (q, σ, T, δ), replace relation
     (0.2, 1.6, 100, 1e-3, 9.91143), (0.2, 3.0, 100, 1e-3, 4.45402), (0.2, 3.65, 100, 1e-3, 3.49338),
@@ -38,3 +42,19 @@ def test_a_record_that_changes_its_part_costs_two_terms():
 def test_parts_that_were_fitted_on_the_records_prove_nothing():
     priced = price(event(0.2, 1.6, 100, fitted=True), "class", "replace", 1e-3)
     assert priced.epsilon is None and "fitted" in priced.proof
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "rate", "noise"),
+    [(2, 0.2, 5.769), (5, 0.2, 2.735), (10, 0.2, 1.589), (3, 0.33, 6.830), (8, 0.33, 3.136)],
+)
+def test_noise_for_an_epsilon(epsilon, rate, noise):
+    assert abs(pld_noise(epsilon, 100, rate, 1e-3, "replace") - noise) <= 0.005
+
+
+def test_delta_above_one_over_the_units_is_refused():
+    from private_graphs.privacy.calibration import refuse_large_delta
+
+    with pytest.raises(UserError, match="153"):
+        refuse_large_delta(1e-2, 153)
+    assert np.isfinite(claims.lemma3(None, None).value) and claims.lemma3(None, None).value > 2

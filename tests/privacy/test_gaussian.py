@@ -15,6 +15,21 @@ from private_graphs.privacy.accountants import gdp_delta, gdp_epsilon
 DELTA = 1e-5
 
 
+@pytest.mark.parametrize(
+    ("mu", "epsilon"),
+    [
+        (0.1, 0.3406694),
+        (0.25, 0.9263415),
+        (0.5, 1.9930914),
+        (1, 4.3771781),
+        (2, 9.9972561),
+        (5, 33.1037323),
+    ],
+)
+def test_epsilon_of_mu(mu: float, epsilon: float) -> None:
+    assert gdp_epsilon(mu, DELTA) == pytest.approx(epsilon, abs=6e-8)
+
+
 def _exact_delta(mu: float, epsilon: float) -> mpmath.mpf:
     with mpmath.workdps(60):
         m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
@@ -66,6 +81,12 @@ def test_edge_level_epsilon_of_the_cyclic_schedule(parts: int, epsilon: float) -
     mu = 2 * math.sqrt(500) / 89.166
     # An edge has an effect where both of its ends fall into one part.
     assert gdp_epsilon(mu, parts * DELTA) == pytest.approx(epsilon, abs=6e-5)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, math.nan])
+def test_delta_outside_the_unit_interval_is_refused(delta: float) -> None:
+    with pytest.raises(UserError, match="delta is"):
+        gdp_epsilon(1.0, delta)
 
 
 @pytest.mark.parametrize("mu", [0.0, -1.0, math.inf])

@@ -15,6 +15,19 @@ from private_graphs.privacy.moments import cancelling_moments_epsilon, moments_e
 DELTA = 1e-5
 
 
+@pytest.mark.parametrize(
+    ("rate", "noise", "order", "alpha"),
+    [
+        (0.01, 4, 19, 0.00123999946),
+        (0.1, 4, 6, 0.01395411358),
+        (1, 112, 12, 0.00621811224),
+        (0.2, 1.6, 5, 0.4329867824),
+    ],
+)
+def test_log_moment(rate: float, noise: float, order: int, alpha: float) -> None:
+    assert moments_log(rate, noise, order) == pytest.approx(alpha, rel=5e-9)
+
+
 @settings(max_examples=60)
 @given(st.floats(1e-3, 1), st.floats(0.5, 500), st.integers(1, 32))
 def test_log_moment_agrees_with_sixty_digits(rate: float, noise: float, order: int) -> None:
@@ -54,6 +67,11 @@ def test_table_3_for_both_optimizers(
 def test_cancellation_can_make_epsilon_negative() -> None:
     assert cancelling_moments_epsilon(218, 2000, 1, DELTA) == pytest.approx(-0.5847, abs=5e-3)
     assert moments_epsilon(220, 2000, 1, DELTA) == pytest.approx(0.996, abs=5e-4)
+
+
+def test_run_script_prints_a_third_of_the_formula_on_the_full_graph() -> None:
+    assert cancelling_moments_epsilon(112, 10 * 2000, 0.1, DELTA) == pytest.approx(0.6229, abs=5e-5)
+    assert moments_epsilon(112, 2000, 1, DELTA) == pytest.approx(1.9958, abs=5e-5)
 
 
 @settings(max_examples=60)

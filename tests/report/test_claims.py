@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -42,6 +43,7 @@ from private_graphs.report.table import cells
 from private_graphs.running.study import load_study, study_ids
 
 CLAIMS = claims_of("lrec2022")
+RECORDED = Path(__file__).parents[2] / "recorded"
 
 
 def of_the_paper(held: Results) -> Results:
@@ -211,6 +213,16 @@ def test_one_seed_decides_no_claim_about_scores(study):
     assert set(by_run["id"].str.split(".").str[0]) <= prices | PRICED
 
 
+def test_proofs_and_attacks_decide_claims_of_epsilon():
+    frame = golden_verdicts().set_index(["id", "protocol"])
+    graph = "full_epsilon.synthetic-planetoid"
+    assert frame.loc[(graph, "released"), "verdict"] == "fails"
+    assert frame.loc[(graph, "sound"), "verdict"] == "not_asked"
+    assert frame.loc[(graph, "sound"), "high"] <= 2
+    assert frame.loc[("no_epsilon_one", "paper"), "verdict"] == "fails"
+    assert frame.loc[("few_settings.synthetic-planetoid", "sound"), "measured"] > 1
+
+
 def test_written_verdicts_are_read_as_they_were(tmp_path, monkeypatch):
     frame = golden_verdicts()
     monkeypatch.setattr(claims_module, "judged", lambda *_: frame)
@@ -283,6 +295,24 @@ def test_a_published_claim_says_where_it_stands_and_of_which_data():
     vague = [replace(claim, question="It does.") if claim.question else claim for claim in CLAIMS]
     with pytest.raises(UserError, match="expected a question"):
         judged(vague, results())
+
+
+@pytest.mark.parametrize("study", study_ids())
+def test_what_is_printed_is_held_against_the_paper_s_data_alone(study):
+    """Of every recorded verdict: the graph is one that the claim is about, at the paper's scale."""
+    held, claims = load_study(study), {claim.id: claim for claim in claims_of(study)}
+    said = published_rows(held)
+    said = said[said["group"] == "claims"].set_index("id")
+    frame = pd.read_csv(RECORDED / study / "claims.csv", keep_default_na=False)
+    decided = frame[(frame["source"] == "text") & frame["verdict"].isin(["holds", "fails"])]
+    assert "sound" not in set(decided["protocol"])
+    for row in decided[decided["protocol"] != ""].itertuples():
+        name, _, graph = row.id.partition(".")
+        if claims[name].about == "scores":
+            named = [said.loc[name].get(key) for key in ("data", "dataset")]
+            about = " ".join(each for each in named if isinstance(each, str)).split()
+            assert held.recorded_scale == "full" and not claims[name].not_printed, row.id
+            assert about and (not graph or graph in about), row.id
 
 
 def test_only_what_the_text_says_is_shown_as_refuted():

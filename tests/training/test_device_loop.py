@@ -266,3 +266,30 @@ def test_nothing_of_a_finished_batch_waits_for_the_collector_of_cycles():
         assert backend() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("dense_from", [0.0, 2.0], ids=["dense", "sparse"])
+def test_a_node_that_is_not_finite_moves_its_own_part_alone(dense_from, monkeypatch):
+    monkeypatch.setattr(torch_backend, "_DENSE", dense_from)
+    graph = random_graph()
+    structure = structure_of(graph, SOUND, seeds=(0,), splits=4, dtype="float64")
+    x = structure.inputs.x_values
+    x[structure.inputs.x_pointers[0] : structure.inputs.x_pointers[1]] = np.nan
+    settings = engine.EngineSettings(
+        optimizer="sgd", epochs=1, private=True, hidden=HIDDEN, device="torch-cpu",
+        dtype="float64", dropout=0.0,
+    )  # fmt: skip
+    descent = descent_of(SOUND, settings, seeds=(0,), splits=4, noise=1.0)
+    replicas, seen = replicas_of((0,)), []
+    chosen = engine._Batch(structure, SOUND, settings, replicas, np.arange(1), descent)
+    honest = TorchBackend._clipped
+
+    def watched(backend, *rest):
+        seen.append(honest(backend, *rest))
+        return seen[-1]
+
+    monkeypatch.setattr(TorchBackend, "_clipped", watched)
+    chosen._epoch(np.arange(1), 0, np.full(1, np.nan))
+    blocks, parts = structure.blocks, structure.parts[0]
+    reads = [0 in blocks.rows0[blocks.rows0_start[p] : blocks.rows0_start[p + 1]] for p in parts]
+    assert any(reads) and (seen[0].norm(dim=1) == 0).tolist() == reads

@@ -6,10 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from small_graphs import (
     dense_features,
+    dense_logits,
+    dense_loss,
+    dense_propagation,
     fit,
+    four_nodes,
     random_graph,
+    start,
     streams,
     with_parts,
 )
@@ -41,6 +47,29 @@ def edited(dataset, nodes, size=5.0):
     features = dense_features(dataset)
     features[list(nodes)] = size * np.random.default_rng(0).normal(size=features[nodes].shape)
     return with_parts(dataset, features=features)
+
+
+def gradient_by_hand(dataset, edges, nodes) -> np.ndarray:
+    theta = torch.from_numpy(start(dataset))
+    propagation = dense_propagation(dataset.n_nodes, edges)
+    return torch.func.grad(lambda flat: dense_loss(flat, dataset, propagation, nodes))(
+        theta
+    ).numpy()
+
+
+@pytest.mark.parametrize(
+    ("protocol", "edges"),
+    [
+        (RELEASED, [(0, 1), (1, 2), (1, 3), (2, 3)]),  # all nodes, all edges
+        (PAPER, [(0, 1)]),  # the edge between the two training nodes
+        (SOUND, [(0, 1)]),
+    ],
+    ids=lambda each: getattr(each, "name", ""),
+)
+def test_the_training_graph_of_four_nodes_is_the_one_drawn_by_hand(protocol, edges):
+    dataset = four_nodes()
+    taken = start(dataset) - parameters(dataset, protocol, epochs=1, lr=1.0)
+    assert np.abs(taken - gradient_by_hand(dataset, edges, [0, 1])).max() <= 1e-12
 
 
 @pytest.mark.parametrize("splits", [1, 3])
@@ -81,6 +110,20 @@ def still(dataset, protocol, private: bool = False):
     """Scores with the parameters of the start, whatever the training data: lr is 0."""
     graph = protocol.private_selection_graph if private else protocol.test_graph
     return fit(dataset, protocol, lr=0.0, validation_graph=graph, private=private)
+
+
+@pytest.mark.parametrize("protocol", [RELEASED, PAPER, SOUND], ids=lambda each: each.name)
+def test_scores_on_four_nodes_are_those_worked_out_by_hand(protocol):
+    dataset = four_nodes()
+    edges = [] if protocol is SOUND else [(0, 1), (1, 2), (1, 3), (2, 3)]  # 2 and 3 each alone
+    theta = torch.from_numpy(start(dataset))
+    propagation = dense_propagation(4, edges)
+    found = still(dataset, protocol)
+    loss = dense_loss(theta, dataset, propagation, [2]).item()
+    assert abs(found.validation_loss[0] - loss) <= 1e-12
+    logits = dense_logits(theta, dataset, propagation)
+    assert found.validation_predictions[0].tolist() == [logits[2].argmax().item()]
+    assert found.test_predictions[0].tolist() == [logits[3].argmax().item()]
 
 
 def test_under_sound_no_training_node_or_edge_to_one_reaches_a_prediction():

@@ -176,3 +176,17 @@ def test_normals_are_normal(dtype, secret):
         for found in (np.sum(draws > bound), np.sum(draws < -bound)):
             expected = n * stats.norm.sf(bound)
             assert abs(found - expected) < 5 * np.sqrt(expected)
+
+
+@BOTH
+def test_replicas_steps_and_coordinates_are_uncorrelated(secret):
+    n = 50_000
+    key = key_of("a", secret)
+    flipped = [key ^ row for row in np.eye(len(key), dtype=np.uint32)]
+    rows = [normals(key, 0, n), normals(key, 1, n), normals(key_of("b", secret), 0, n)]
+    rows += [normals(each, 0, n) for each in flipped]  # each word of the key matters
+    rows += [np.roll(rows[0], shift) for shift in (1, 2, n, 2 * n, 3 * n)]
+    limit = 6 / np.sqrt(4 * n)
+    for sample in (np.array(rows), np.array(rows) ** 2):  # squares: common radius of a pair
+        correlation = np.corrcoef(sample) - np.eye(len(rows))
+        assert np.abs(correlation).max() < limit

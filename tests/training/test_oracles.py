@@ -46,11 +46,31 @@ def compare(dataset, protocol, *, dtype="float64", limit=1e-9, splits=1, train_f
     return compiled
 
 
+@pytest.mark.parametrize("noise", [0.0, 2.0])
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("splits", [1, 4])
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_both_backends_agree(name, splits, optimizer, dropout, noise):
+    compare(
+        random_graph(unlabelled=3), PROTOCOLS[name], splits=splits, optimizer=optimizer,
+        dropout=dropout, noise=noise, private=True, epochs=5, clip_norm=0.3,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_both_backends_agree_in_float32_and_on_a_part_of_the_training_nodes(name):
     how = dict(splits=3, train_fraction=0.6, noise=1.0, dropout=0.3, epochs=4, weight_decay=0.01)
     compare(random_graph(1), PROTOCOLS[name], **how)
     compare(random_graph(1), PROTOCOLS[name], dtype="float32", limit=1e-4, **how)
+
+
+def test_both_backends_stop_early_alike():
+    compiled = compare(
+        random_graph(2), PAPER, optimizer="adam", lr=(0.01, 0.1, 0.5), patience=4, epochs=80,
+        dropout=0.5,
+    )  # fmt: skip
+    assert compiled.epochs.max() < 80
 
 
 @st.composite

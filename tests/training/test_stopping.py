@@ -6,10 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from small_graphs import fit, random_graph, structure_of
 
 from private_graphs.methods.gcn_protocols import PAPER, RELEASED, SOUND
-from private_graphs.training.engine import EngineSettings, joins_validation
+from private_graphs.training.engine import EngineSettings, _Patience, joins_validation
 
 EPOCHS, PATIENCE = 40, 4
 
@@ -76,6 +78,22 @@ def test_training_and_scoring_share_a_pass_only_where_that_is_exact():
         assert not joins(protocol)
     assert not joins(splits=2) and not joins(train_fraction=0.5)
     assert not joins(private=True) and not joins(patience=None) and not joins(device="cuda")
+
+
+@given(
+    st.lists(st.sampled_from([0.1, 0.2, 0.3, 0.4, math.nan, math.inf]), min_size=1, max_size=30),
+    st.integers(1, 6),
+)
+def test_any_sequence_of_losses_stops_as_simulated(losses, patience):
+    watch, active = _Patience(1, patience), np.array([0])
+    stopped, best = len(losses), 0
+    for epoch, loss in enumerate(losses, start=1):
+        improved, ended = watch.update(active, np.array([loss]))
+        best = epoch if len(improved) else best
+        if len(ended):
+            stopped = epoch
+            break
+    assert (stopped, best) == simulate(losses, patience)
 
 
 @pytest.mark.parametrize("device", ["cpu", "torch-cpu"])

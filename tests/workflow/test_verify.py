@@ -65,6 +65,14 @@ def damage(folder: Path, name: str, processed: Path | None = None) -> str | None
     return None
 
 
+def edit_rows(folder: Path, **columns: object) -> None:
+    """Change columns of the first row."""
+    rows = pd.read_parquet(folder / "runs.parquet")
+    for name, value in columns.items():
+        rows.loc[0, name] = value
+    rows.to_parquet(folder / "runs.parquet", index=False)
+
+
 def test_what_was_written_is_whole_and_what_has_not_finished_is_not_damaged(
     folder: Path, processed: Path, tmp_path: Path
 ) -> None:
@@ -92,6 +100,16 @@ def test_a_cut_or_absent_file_is_named_whatever_its_date(folder: Path, name: str
     assert not is_current(folder, JOB, "code")
 
 
+def test_an_edited_score_is_found_by_its_hash_and_by_its_predictions(
+    folder: Path, processed: Path
+) -> None:
+    edit_rows(folder, test_macro_f1=0.99)
+    assert "runs.parquet: is not the file that was written" in damage(folder, JOB.id)
+    accept(folder)
+    assert damage(folder, JOB.id) is None, "nothing to hold it against"
+    assert "test_macro_f1 0.99" in damage(folder, JOB.id, processed)
+
+
 def change_predictions(folder: Path) -> None:
     """Put the predictions in another order."""
     path = folder / "predictions.safetensors"
@@ -113,14 +131,26 @@ def drop_a_seed(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [(change_predictions, "predictions.safetensors"), (drop_a_seed, "budgets and seeds")],
+    [
+        (lambda folder: edit_rows(folder, epsilon_proved=0.1), "epsilon_proved"),
+        (lambda folder: edit_rows(folder, dataset="other"), "dataset"),
+        (lambda folder: edit_rows(folder, statement_id="elsewhere"), "elsewhere"),
+        (change_predictions, "predictions.safetensors"),
+        (drop_a_seed, "budgets and seeds"),
+    ],
 )
-def test_predictions_or_rows_that_lack_a_run_are_named(
+def test_rows_that_contradict_what_lies_beside_them_are_named(
     folder: Path, change: Callable[[Path], None], words: str
 ) -> None:
     change(folder)
     accept(folder)
     assert words in damage(folder, JOB.id)
+
+
+def test_the_folder_of_another_job_is_not_taken_for_its_own(folder: Path) -> None:
+    other = folder.with_name("other")
+    shutil.move(folder, other)
+    assert JOB.id in damage(other, JOB.id.replace(JOB.name.split("/")[-1], "other"))
 
 
 def test_rows_without_dp_that_lie_apart_are_vouched_for_too(tmp_path: Path) -> None:

@@ -88,9 +88,11 @@ class Compared:
         """Verdict in words, with its numbers."""
         tested = counted(self.n_nodes, "test node")
         if self.error is None:
-            differ = self.won + self.lost
-            why = "one is right, the other wrong on all" if differ else "both are right on the same"
-            why = "too few" if self.n_nodes == 1 else why
+            why = (
+                "too few" if self.n_nodes == 1
+                else "one is right, the other wrong on all" if self.won + self.lost
+                else "both are right on the same"
+            )  # fmt: skip
             error = f"standard error unknown, {tested}: {why}"
         else:
             error = f"standard error {100 * self.error:.1f}, {tested}"
