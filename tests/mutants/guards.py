@@ -110,7 +110,7 @@ GUARDS = (
     _without("Two releases start at once with one `--out`", "documents/release.py",
              "            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
              "            pass\n",
-             "documents/documents::two_releases_at_once_are_not_written_into_one_folder"),
+             "documents/documents::the_refusal_of_a_second_release_leaves_the_folder_to_the_first"),
     _without("`declare` and a charge write one declaration at once", "documents/ledger.py",
              "        with self._locked():\n            states = ",
              "        if True:\n            states = ",
