@@ -16,7 +16,13 @@ import safetensors
 from private_graphs import cli
 from private_graphs.core import files, manifest
 from private_graphs.core.bounded_files import read_bounded
-from private_graphs.core.errors import UsageError, from_extra, suggest, system_error_text
+from private_graphs.core.errors import (
+    UsageError,
+    from_extra,
+    lacks_memory,
+    suggest,
+    system_error_text,
+)
 
 
 def test_a_file_appears_under_its_name_only_when_it_is_complete(tmp_path):
@@ -187,6 +193,7 @@ def test_an_error_of_the_system_is_told_with_its_remedy_and_is_no_defect(
 def test_an_optional_part_that_lacks_memory_is_not_said_to_be_missing():
     with pytest.raises(MemoryError), from_extra("bert"):
         raise ImportError("libtorch.so: cannot allocate memory in static TLS block")
+    assert lacks_memory(SystemError("<built-in> returned NULL without setting an exception"))
 
 
 @pytest.mark.parametrize("deep", ["[" * 300_000, "- " * 300_000, "[\n" * 300_000, "{a: " * 300_000])

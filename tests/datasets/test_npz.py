@@ -64,10 +64,18 @@ def test_object_arrays_under_other_keys_are_never_touched(tmp_path):
 
 @pytest.mark.parametrize("key", hand_arrays())
 def test_an_object_array_under_a_needed_key_is_refused(tmp_path, key):
-    arrays = hand_arrays() | {key: np.array([Call(exec, "raise AssertionError")], dtype=object)}
+    odd = np.full(hand_arrays()[key].shape, Call(exec, "raise AssertionError"), dtype=object)
     with pytest.raises(UserError, match="cannot be read .*allow_pickle=False") as raised:
-        read_npz(save(tmp_path, arrays), 1, 1)
+        read_npz(save(tmp_path, hand_arrays() | {key: odd}), 1, 1)
     assert f"hand.npz: {key}: " in str(raised.value)
+
+
+@pytest.mark.parametrize("key", ["adj_indices", "attr_indptr", "adj_data", "labels"])
+def test_what_unpacks_to_more_than_any_graph_is_refused_before_it_is_unpacked(tmp_path, key):
+    arrays = hand_arrays() | {key: np.zeros(2**27, np.int8)}
+    np.savez_compressed(tmp_path / "bomb.npz", **arrays)
+    with pytest.raises(UserError, match=f"bomb.npz: {key}: found 134,217,856 bytes in [0-9,]* "):
+        read_npz(tmp_path / "bomb.npz", 1, 1)
 
 
 @pytest.mark.parametrize("key", hand_arrays())

@@ -6,13 +6,14 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 from command_line import refused
-from document_tables import declared, rows_of, write
+from document_tables import declared, public_rows, rows_of, write
 
 import private_graphs
 from private_graphs.core.errors import UsageError
-from private_graphs.documents import predict
+from private_graphs.documents import predict, tables
 
 WRONG = [
     ("classify", {"epsilon": value}) for value in ("1", None, True, [1], 1j)
@@ -51,6 +52,9 @@ def test_numbers_and_columns_of_libraries_are_taken(data):
     )
     assert declaration.budget == 3
     assert private_graphs.plan_releases("x", np.int64(2)).releases == 2
+    assert private_graphs.epsilon(np.float32(2), np.int64(1)) > 0
+    with pytest.raises(UsageError, match="epsilon: --noise-multiplier is '2'; expected float"):
+        private_graphs.epsilon("2", 1)
 
 
 @pytest.mark.parametrize("options", [
@@ -68,6 +72,37 @@ def test_an_option_of_predict_that_has_no_effect_is_refused(data, options):
     for seed in (-1, 2.5, None):
         with pytest.raises(UsageError, match="--seed"):
             private_graphs.attack("o", seed=seed)
+
+
+def test_an_encoding_is_for_tables_that_have_one_and_a_test_share_for_private_tests(data):
+    table = pandas.read_csv(write(Path("n.csv"), rows_of(60)), dtype=str)
+    table.to_parquet("n.parquet")
+    for nodes in ("n.parquet", table):
+        with pytest.raises(UsageError, match="--encoding: has no effect: no CSV file is read"):
+            declared("x", nodes, encoding="latin-1")
+    Path("words.txt").write_text("word\n")
+    declared("x", "n.parquet", encoding="latin-1", vocabulary="words.txt")
+    declared("x", "n.csv", encoding="latin-1")
+    private_graphs.classify("x", epsilon=1, out="o")
+    with pytest.raises(UsageError, match="--encoding: has no effect"):
+        private_graphs.predict("o", nodes="n.parquet", encoding="latin-1")
+    public = write(Path("p.csv"), public_rows(60))
+    with pytest.raises(UsageError, match="--test-share: has no effect: public documents test"):
+        declared("y", public, public="open", test_share=0.1)
+
+
+def test_a_table_that_changes_while_it_is_declared_has_changed(run, data, monkeypatch):
+    real = tables.read_documents
+
+    def reading(*given):
+        found = real(*given)
+        write(Path("n.csv"), rows_of(80))
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tables, "read_documents", reading)
+        assert declared("x", write(Path("n.csv"), rows_of(60)), budget=3).protected == 60
+    assert "n.csv has changed" in run("classify", "x", "--epsilon", 1, "--dry-run").err
 
 
 def test_an_empty_word_of_the_command_line_is_refused(run, data):

@@ -30,6 +30,7 @@ from private_graphs.core import entropy
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.markup import plain_text
 from private_graphs.core.streams import Streams
+from private_graphs.datasets import typed_tables
 from private_graphs.datasets.own import OwnGraph, remember
 from private_graphs.documents import (
     answers,
@@ -1345,6 +1346,21 @@ def test_a_field_that_may_have_swallowed_rows_is_told_and_a_letter_is_not(data, 
         nodes.write_text("id,body,topic\n" + "\n".join(rows) + "\n")
         found = declared("x", nodes)
         assert any("line 5: a field in double quotes" in each for each in found.warnings) == told
+
+
+@pytest.mark.parametrize("at_once", [64, 2**20])
+def test_a_field_that_may_have_swallowed_rows_is_told_by_predict_too(
+    run, data, tmp_path, monkeypatch, at_once
+):
+    declared("x", write(tmp_path / "n.csv", rows_of(60)), budget=3)
+    classify("x", epsilon=1, out="R")
+    lines = [f"{number},chain {number}" for number in range(40)]
+    lines[3], lines[30] = '3,"chain', '30,end"'
+    monkeypatch.setattr(typed_tables, "BLOCK_BYTES", at_once)
+    for rows, told in ((lines, 1), (lines[4:30], 0)):
+        Path("new.csv").write_text("id,body\n" + "\n".join(rows) + "\n")
+        answer = run("predict", "R", "--nodes", "new.csv", "--out", "p.csv")
+        assert answer.out.count("1 document with a field in double quotes") == told
 
 
 def test_delta_of_several_releases_is_that_of_all_of_them():

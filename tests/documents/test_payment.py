@@ -481,6 +481,18 @@ def test_an_error_after_the_charge_says_what_is_spent(run, data, monkeypatch):
     assert run(*command).code == 0 and spent()[2] == ["finished"]
 
 
+def test_an_error_before_it_is_continued_says_what_an_earlier_run_has_paid(run, data, monkeypatch):
+    texts()
+    interrupted(monkeypatch)
+    Path("n.csv").rename("moved")
+    paid = "epsilon 1 of 'x' is spent on what is not finished: its own command continues it"
+    refused(run("classify", "x", "--epsilon", 1, "--out", "R"), 1, "n.csv: cannot be", paid)
+    Path("moved").rename("n.csv")
+    assert run("classify", "x", "--epsilon", 1, "--out", "R").code == 0
+    Path("n.csv").unlink()
+    assert "is spent" not in run("classify", "x", "--epsilon", 1, "--out", "S").err
+
+
 def test_an_interruption_at_the_very_end_says_that_the_release_is_whole(data, monkeypatch):
     texts()
     real = Path.rmdir

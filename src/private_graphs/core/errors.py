@@ -73,9 +73,9 @@ def system_code(error: BaseException) -> int | None:
 
 
 def lacks_memory(error: BaseException) -> bool:
-    """Return whether an error, of a library too, means that memory is missing."""
+    """Return whether an error, of a library too or within CPython, means that memory is missing."""
     wrapped = isinstance(error, ImportError | RuntimeError | OSError)
-    return isinstance(error, MemoryError) or system_code(error) == errno.ENOMEM or (
+    return isinstance(error, MemoryError | SystemError) or system_code(error) == errno.ENOMEM or (
         wrapped and any(phrase in str(error).lower() for phrase in _NO_MEMORY)
     )  # fmt: skip
 

@@ -22,11 +22,13 @@ from private_graphs.datasets.arrays import (
 )
 from private_graphs.datasets.graph_dataset import ParsedGraph, SparseFeatures
 from private_graphs.datasets.labelled import FILE_MASKS
-from private_graphs.datasets.zipped import member, opened, readable
+from private_graphs.datasets.zipped import MAX_MEMBER_BYTES, member, opened, readable
 
 N_VALIDATION, N_TEST = 500, 1000
 MASK_KEY = b"private-graphs masks 1"
 """Public constant; the masks depend on it and on the number of nodes alone."""
+_FEW_BYTES = 2**26
+"""Size of an array that is read however well it is packed."""
 
 
 def keyed_masks(
@@ -59,25 +61,32 @@ class _Archive:
     def __contains__(self, key: str) -> bool:
         return f"{key}.npy" in self._names
 
-    def read(self, key: str) -> np.ndarray:
+    def read(self, key: str, count: int | None = None) -> np.ndarray:
+        """Read ``count`` numbers at most; without, ids, which no graph packs so well as zeros."""
         with opened(self.path) as archive, readable(f"{self.path}: {key}"):
-            with archive.open(member(archive, f"{key}.npy", str(self.path))) as stream:
+            entry = member(archive, f"{key}.npy", str(self.path))
+            most = 100 * entry.compress_size if count is None else 16 * count
+            require(entry.file_size <= max(most, _FEW_BYTES), f"{self.path}: {key}",
+                    f"{entry.file_size:,} bytes in {entry.compress_size:,} packed ones",
+                    f"at most {most:,}")  # fmt: skip
+            with archive.open(entry) as stream:
                 return np.lib.format.read_array(stream, allow_pickle=False)
 
     def matrix(self, name: str, canonical: bool = True) -> scipy.sparse.csr_matrix | np.ndarray:
         """Read a CSR matrix (``adj_data`` … or ``adj_matrix.data`` …) or a dense one."""
         for prefix in (f"{name}_", f"{name}_matrix."):
             if prefix + "data" in self:
-                parts = [self.read(prefix + part) for part in ("data", "indices", "indptr")]
-                shape = self.read(prefix + "shape")
+                ids = [self.read(prefix + part) for part in ("indices", "indptr")]
+                data = self.read(prefix + "data", len(ids[0]))
+                shape = self.read(prefix + "shape", 2)
                 where = f"{self.path}: {prefix}*"
                 fits = shape.shape == (2,) and shape.dtype.kind in "iu"
                 require(fits, f"{where}: shape", shape.tolist(), "two integers")
-                return checked_csr(*parts, tuple(shape.tolist()), where, canonical)  # type: ignore[call-arg]
+                return checked_csr(data, *ids, tuple(shape.tolist()), where, canonical)  # type: ignore[call-arg]
         key = f"{name}_matrix"
         require(key in self, self.path, f"the arrays {sorted(self._names)}",
                 f"one of {name}_data, {key}.data and {key} too")  # fmt: skip
-        dense = self.read(key)
+        dense = self.read(key, MAX_MEMBER_BYTES)
         fits = dense.ndim == 2 and dense.dtype.kind in "fiub" and np.all(np.isfinite(dense))
         require(fits, f"{self.path}: {key}", f"{dense.dtype} of shape {dense.shape}",
                 "a matrix of finite numbers")  # fmt: skip
@@ -88,7 +97,7 @@ def _checked_labels(
     archive: _Archive, n_nodes: int, n_classes: int | None
 ) -> tuple[np.ndarray, int]:
     """Return labels (n_nodes,) int64, -1 for none, and the number of classes."""
-    labels = archive.read("labels")
+    labels = archive.read("labels", n_nodes)
     where = f"{archive.path}: labels"
     fits = labels.shape == (n_nodes,) and labels.dtype.kind in "iu"
     require(fits, where, f"{labels.dtype} of shape {labels.shape}", f"({n_nodes},) integers")
@@ -136,7 +145,7 @@ def read_npz(
     labels, n_classes = _checked_labels(archive, n_nodes, n_classes)
     present = adjacency.data != 0
     edges = undirected_edges(adjacency.row[present], adjacency.col[present], n_nodes)
-    given = {key: archive.read(key) for key in FILE_MASKS if key in archive}
+    given = {key: archive.read(key, n_nodes) for key in FILE_MASKS if key in archive}
     if given or not keyed:
         from private_graphs.datasets.graph_files import split_masks
 

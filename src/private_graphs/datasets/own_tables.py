@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from private_graphs.core.bounded_files import read_bounded
-from private_graphs.core.errors import UsageError, UserError
+from private_graphs.core.errors import UsageError, UserError, naming
 from private_graphs.core.limits import LONGEST_BLOCK, MOST_LINE_BYTES, MOST_TABLE_BYTES
 from private_graphs.datasets.spelling import NOT_SEEN
 from private_graphs.datasets.table_columns import columns_of, require_readable
@@ -36,8 +36,6 @@ BY_PANDAS = (".xlsx", ".jsonl")
 """Ends of files that pandas reads, where it has the reader."""
 ENDS = (".csv", ".parquet", *BY_PANDAS)
 """Ends of files that are tables."""
-_JOINED = 10
-"""Lines like rows in one field from which it may have swallowed them; prose has hardly as many."""
 _DELIMITERS = (",", ";", "\t")
 NAMED_ROWS = 3
 """Most rows that an error message lists; beyond that it only counts."""
@@ -59,9 +57,11 @@ class OwnTable:
     columns: Mapping[str, pa.ChunkedArray]
     """Column name -> (rows,) strings; an empty string is null."""
     n_rows: int
-    _data: bytes | None = field(repr=False)
+    content: bytes | None = field(repr=False)
     """Content of a CSV file in UTF-8, without BOM; None for Parquet."""
-    _delimiter: str = ","
+    delimiter: str = ","
+    joined: int = 0
+    """Number of rows of a block that join others (``rows_that_join``)."""
 
     def cells(self, name: str) -> list[str]:
         """Return the strings of a column, "" for null."""
@@ -77,33 +77,13 @@ class OwnTable:
             columns[name] = pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
         return replace(self, columns=columns)
 
-    def rows_that_join(self) -> list[int]:
-        """Return rows with a field of many lines, each of which has the separators of a row."""
-        import pyarrow.compute as pc
-
-        if self._data is None:
-            return []
-        _, header = next(_rows(self._data, self._delimiter))
-        separators = len(header) - 1
-
-        def joins(cell: str) -> bool:
-            lines = cell.splitlines()[1:-1]
-            return all(line.count(self._delimiter) == separators for line in lines)
-
-        joined = set[int]()
-        for column in self.columns.values() if separators else ():
-            breaks = pc.fill_null(pc.count_substring(column, "\n"), 0)
-            for row in np.flatnonzero(np.asarray(breaks) > _JOINED).tolist():
-                joined |= {row} if joins(column[row].as_py()) else set()
-        return sorted(joined)
-
     def error(self, rows: int | Iterable[int], message: str) -> UserError:
         """Return a UserError that names the file and the lines (Parquet: rows from 1)."""
         indices = [rows] if isinstance(rows, int | np.integer) else [int(row) for row in rows]
-        if self._data is None:
+        if self.content is None:
             places, unit = [row + 1 for row in indices], "row"
         else:
-            places, unit = _lines_of(self._data, indices, self._delimiter), "line"
+            places, unit = _lines_of(self.content, indices, self.delimiter), "line"
         named = " and ".join(str(number) for number in places[-2:])
         named = ", ".join([*(str(number) for number in places[:-2]), named])
         return UserError(f"{self.path}: {unit}{'s' if len(places) > 1 else ''} {named}: {message}")
@@ -200,7 +180,9 @@ def column_names(path: Path, encoding: str = "utf-8") -> list[str]:
             if (names := names_in(Path(path), data, encoding)) is not None:
                 return names
         text = checked_text(path, data, encoding)
-        return max((next(_rows(text, delimiter), (0, []))[1] for delimiter in _DELIMITERS), key=len)
+        return max(
+            (next(csv_rows(text, delimiter), (0, []))[1] for delimiter in _DELIMITERS), key=len
+        )
     except (UserError, OSError, ValueError, csv.Error, pa.ArrowException):
         return []
 
@@ -209,7 +191,8 @@ def _content(path: Path) -> bytes:
     """Return the bytes of a table; UsageError for one that is too large or has a line that is."""
     size = path.stat().st_size if path.is_file() else 0
     if MOST_LINE_BYTES < size <= MOST_TABLE_BYTES:
-        with open(path, "rb") as stream:  # a piece at a time, as the whole may not fit
+        # a piece at a time, as the whole may not fit
+        with naming(path), open(path, "rb") as stream:
             head = stream.peek(4)[:4]
             while head != b"PAR1" and len(piece := stream.read(MOST_LINE_BYTES)) == MOST_LINE_BYTES:
                 require_line_end(path, piece)
@@ -230,7 +213,7 @@ def delimiter_of(data: bytes, roles: Mapping[str, str]) -> str:
     names = {name.strip(NOT_SEEN) for name in roles.values()}
 
     def found(delimiter: str) -> tuple[int, int]:
-        header = next((row for _, row in _rows(data, delimiter)), [])
+        header = next((row for _, row in csv_rows(data, delimiter)), [])
         return len(names & {name.strip(NOT_SEEN) for name in header}), len(header)
 
     return max(_DELIMITERS, key=found)
@@ -281,7 +264,7 @@ def read_csv(path: Path, data: bytes, roles: Mapping[str, str], delimiter: str) 
     UserError for a row with a wrong number of fields, named by its line."""
     from pyarrow import csv as arrow_csv
 
-    header = next(row for _, row in _rows(data, delimiter))
+    header = next(row for _, row in csv_rows(data, delimiter))
     meant = columns_of(path, header, roles)
     names = list(meant.values())
     if data.count(b'"') % 2:  # an unclosed quote would swallow the rest of the file
@@ -311,7 +294,7 @@ def read_csv(path: Path, data: bytes, roles: Mapping[str, str], delimiter: str) 
         ) from error
 
 
-def _rows(data: bytes, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+def csv_rows(data: bytes, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
     """Yield (first line, fields) of the header and of every row; blank lines are skipped."""
     text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", newline="")
     before = csv.field_size_limit(2**31 - 1)
@@ -328,13 +311,13 @@ def _rows(data: bytes, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
 
 def _lines_of(data: bytes, rows: Sequence[int], delimiter: str) -> list[int]:
     """Return the lines (from 1) where rows (from 0, header not counted) start."""
-    lines = [line for line, _ in islice(_rows(data, delimiter), max(rows) + 2)]
+    lines = [line for line, _ in islice(csv_rows(data, delimiter), max(rows) + 2)]
     return [lines[row + 1] for row in rows]
 
 
 def _check_rows(path: Path, data: bytes, n_fields: int, delimiter: str) -> None:
     """Raise UserError for the first row with a wrong number of fields or an unclosed quote."""
-    for line, row in _rows(data, delimiter):
+    for line, row in csv_rows(data, delimiter):
         if len(row) != n_fields:
             raise UserError(
                 f"{path}: line {line}: {len(row)} fields, expected the {n_fields} of the header; "
@@ -342,7 +325,7 @@ def _check_rows(path: Path, data: bytes, n_fields: int, delimiter: str) -> None:
             )
     # Text after an unclosed quote belongs to its field, which then spans further lines.
     mark = b"\nend of file\n"
-    line, row = deque(_rows(data.rstrip(b"\r\n") + mark, delimiter), maxlen=1).pop()
+    line, row = deque(csv_rows(data.rstrip(b"\r\n") + mark, delimiter), maxlen=1).pop()
     if len(row) != 1 or row[0] != "end of file":
         raise UserError(
             f"{path}: line {line}: a field starts with a double quote that is never closed; close "

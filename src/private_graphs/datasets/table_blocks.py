@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
 
-from private_graphs.core.errors import UsageError, UserError, naming, system_code
+from private_graphs.core.errors import UsageError, UserError, naming, refuse_idle, system_code
 from private_graphs.core.limits import LONGEST_BLOCK, MOST_TABLE_BYTES
 from private_graphs.datasets import own_tables, typed_tables
+from private_graphs.datasets.joined_rows import rows_that_join
 from private_graphs.datasets.own_tables import OwnTable
 from private_graphs.datasets.table_columns import columns_of, require_readable
 
@@ -22,6 +23,23 @@ _BLOCK_ROWS = 2**14
 """Rows of a Parquet file that are read at once, at most."""
 _PAGE_BYTES = 2**20
 """Bytes of a column of Parquet that are read from the disk at once."""
+
+
+def require_codec(encoding: str, tables: Iterable[Path | Any]) -> None:
+    """Raise UsageError for an encoding that none of these tables is read with: DataFrames, Parquet
+    and sheets say their own."""
+    for table in tables:
+        if own_tables.is_frame(table) or Path(table).suffix == ".xlsx":
+            continue
+        if not Path(table).is_file() or read_head(Path(table)) != b"PAR1":
+            return
+    refuse_idle("no CSV file is read", encoding=encoding)
+
+
+def read_head(path: Path) -> bytes:
+    """Return the first four bytes of a file, which tell Parquet."""
+    with naming(path), open(path, "rb") as stream:
+        return stream.read(4)
 
 
 def read_blocks(
@@ -34,11 +52,13 @@ def read_blocks(
     with nullcontext() if own_tables.is_frame(path) else naming(path):
         before = 0.0
         for block, done in _blocks(path, roles, encoding):
-            rows = block.n_rows
+            rows, joined = block.n_rows, len(rows_that_join(block))
             for part in typed_tables.parts(block.path, pa.table(dict(block.columns))):
                 rows -= part.num_rows
                 share = done - (done - before) * rows / max(1, block.n_rows)
-                yield own_tables.text_table(block.path, block.sha256, part), share
+                table = own_tables.text_table(block.path, block.sha256, part)
+                yield replace(table, joined=joined), share
+                joined = 0
             before = done
 
 
@@ -46,9 +66,7 @@ def _blocks(
     path: Path | Any, roles: Mapping[str, str], encoding: str
 ) -> Iterator[tuple[OwnTable, float]]:
     size = 0 if own_tables.is_frame(path) or not Path(path).is_file() else Path(path).stat().st_size
-    with open(path, "rb") if size else io.BytesIO() as stream:
-        head = stream.read(4)
-    if head == b"PAR1":
+    if size and read_head(Path(path)) == b"PAR1":
         yield from _parquet_blocks(Path(path), roles)
     elif size <= typed_tables.BLOCK_BYTES or Path(path).suffix in own_tables.BY_PANDAS:
         yield own_tables.read_table(path, roles, encoding=encoding), 1.0
@@ -127,7 +145,8 @@ def _csv_blocks(
                 header, whole = whole[: (end := _header_end(whole))], whole[end:]
             if whole.strip():
                 table = own_tables.read_csv(path, header + whole, roles, delimiter)
-                yield own_tables.text_table(path, "", table), stream.tell() / size
+                text = header + whole
+                yield own_tables.text_table(path, "", table, text, delimiter), stream.tell() / size
             if not piece:
                 return
 

@@ -148,11 +148,16 @@ def _declared(spec: Declaration, data: Path, vectors: ModelVectors | None) -> De
     from private_graphs.datasets.spelling import shown
     from private_graphs.documents.earlier import earlier_releases, people_of
     from private_graphs.documents.ledger import BudgetLedger
+    from private_graphs.documents.table_warnings import warnings_about
     from private_graphs.documents.tables import PUBLIC, TEST, TRAINING, read_documents
     from private_graphs.privacy.calibration import refuse_large_delta
 
     _require_files(spec)
-    docs = read_documents(spec)
+    _require_codec(spec)
+    digest = sha256_of(spec.nodes) if spec.nodes.is_file() else None  # a later change is told
+    docs = read_documents(spec, warnings_about)
+    if docs.units_on(*PUBLIC).size:
+        refuse_idle("public documents test, and all others train", test_share=spec.test_share)
     protected, kind = len(docs.units_on(TRAINING, TEST)), spec.unit or "document"
     if not protected:
         if spec.edges is None or spec.max_edges is None:
@@ -200,7 +205,7 @@ def _declared(spec: Declaration, data: Path, vectors: ModelVectors | None) -> De
         warnings.append(
             f"delta times {protected:,} units is {spec.delta * protected:.2g}: expected at most 0.1"
         )
-    path = ledger.declare(spec.model_copy(update={"nodes_sha256": sha256_of(spec.nodes)}))
+    path = ledger.declare(spec.model_copy(update={"nodes_sha256": digest}))
     return Declared(
         name=spec.name, protected=protected, unit=kind,
         documents=len(docs.on(TRAINING, TEST)), public=len(docs.on(*PUBLIC)),
@@ -270,6 +275,15 @@ def _require_files(spec: Declaration) -> None:
             )
     if spec.vocabulary:
         listed_words(spec.vocabulary, spec.encoding)
+
+
+def _require_codec(spec: Declaration) -> None:
+    """Raise UsageError for an encoding that no table of a declaration is read with."""
+    if spec.encoding == Declaration.model_fields["encoding"].default or spec.public_files:
+        return
+    from private_graphs.datasets.table_blocks import require_codec
+
+    require_codec(spec.encoding, filter(None, (spec.nodes, spec.edges, spec.vocabulary)))
 
 
 def _names(value: str | Sequence[str], known: Sequence[str] = ()) -> tuple[str, ...]:

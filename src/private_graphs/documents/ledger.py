@@ -31,7 +31,7 @@ import numpy as np
 
 from private_graphs.core.bounded_files import parsed_json, read_kept
 from private_graphs.core.entropy import fresh_bytes
-from private_graphs.core.errors import UsageError, UserError, counted, naming
+from private_graphs.core.errors import UsageError, UserError, counted, listed, naming
 from private_graphs.core.files import names_in, sync, write_text
 from private_graphs.core.limits import MOST_TABLE_BYTES
 from private_graphs.core.private_files import hide_from_git, private_path
@@ -412,6 +412,17 @@ class BudgetLedger:
             if key.lock >= 0:
                 with naming(self.folder / _NOISE / key.release):
                     os.close(key.lock)
+
+    def unfinished(self, name: str) -> str | None:
+        """Return what is paid for and can be continued under the name of declared documents."""
+        if not self._path.exists():
+            return None
+        paid = [f"{entry.epsilon:g}" for entry in self.entries() if entry.graph == name
+                and not entry.finished and self._has_key(entry.release)]  # fmt: skip
+        return (
+            f"epsilon {listed(paid)} of {name!r} is spent on what is not finished: its own command "
+            "continues it at no further cost"
+        ) if paid else None  # fmt: skip
 
     def _unfinished(self, lines: list[dict[str, Any]]) -> dict[str, str]:
         """Return release -> mark of those that were charged and are not finished."""

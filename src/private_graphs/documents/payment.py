@@ -114,6 +114,8 @@ class Payment:
     """Returns the name in the ledger; empty before the charge."""
     folder: Path | None = None
     """Folder of the files; None where the line of the ledger is all that is written."""
+    earlier: str | None = None
+    """What is paid for and unfinished since an earlier run; None: nothing."""
 
     def begin(
         self, ledger: BudgetLedger, release: Callable[[], str], epsilon: float,
@@ -123,8 +125,10 @@ class Payment:
         self.ledger, self.release, self.epsilon, self.folder = ledger, release, epsilon, folder
 
     def words(self) -> str | None:
-        """Return what became of a release that was begun; None if nothing was charged."""
-        if self.ledger is None or not self.release():
+        """Return what became of a release that was charged; None if none was."""
+        if self.ledger is None:
+            return self.earlier
+        if not self.release():
             return None
         spent = f"epsilon {self.epsilon:g} of {self.name!r} is spent"
         whole, what = f"the release in {self.folder} is", "release"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,11 +35,23 @@ LEAST_EPSILON = 2.0
 """ε from which declared shares are taken: below, the scores are too noisy to be moved."""
 
 
+class NewDocuments(NamedTuple):
+    """A block of documents to predict."""
+
+    ids: list[str]
+    texts: list[str]
+    labels: list[str] | None
+    """None where no column has them."""
+    joined: int
+    """Number of documents with a field that may have swallowed rows."""
+    done: float
+    """Share of the file that is read by then."""
+
+
 def read_new(
     path: Path | Any, text: Sequence[str], id: str, label: str | None, encoding: str
-) -> Iterator[tuple[list[str], list[str], list[str] | None, float]]:
-    """Yield documents to predict in blocks: ids, texts, labels (None without ``label``), and the
-    share of the file that is read by then."""
+) -> Iterator[NewDocuments]:
+    """Yield documents to predict in blocks."""
     read = {"id": id} | own_tables.text_roles(text)
     roles = {f"{role}{OF_MODEL}": column for role, column in read.items()}
     roles |= {"label": label} if label else {}
@@ -47,7 +59,8 @@ def read_new(
         table = block.trimmed(id, *([label] if label else []))
         columns = [table.cells(name) for name in text]
         texts = ["\n".join(parts) for parts in zip(*columns, strict=True)]
-        yield table.cells(id), texts, table.cells(label) if label else None, done
+        labels = table.cells(label) if label else None
+        yield NewDocuments(table.cells(id), texts, labels, block.joined, done)
 
 
 def _refuse_other(out: Path, tables: Iterable[Path]) -> None:
@@ -165,6 +178,8 @@ class Predicted:
     """Whether the release can read links to its public documents."""
     label: str | None = None
     """Column that was read for true classes."""
+    joined: int = 0
+    """Number of documents with a field that may have swallowed rows of the table."""
 
     @property
     def links_read(self) -> str:
@@ -199,6 +214,11 @@ class Predicted:
         lines = [f"{counted(len(self.ids), 'document')} classified{where}", self.warning]
         lines += [self.links_read] if self.votes else []
         lines += use_words(self.used, self.empty) if self.used else []
+        if self.joined:
+            lines.append(
+                f"{counted(self.joined, 'document')} with a field in double quotes whose lines "
+                "each look like a row: they count as one document; if a quote is missing, close it"
+            )
         if self.unknown is not None:
             lines.append(f"{100 * self.unknown:.1f} % of their words are unknown to the model")
         if self.accuracy is not None:
@@ -215,6 +235,7 @@ class Predicted:
         return {
             "documents": len(self.ids), "linked": self.linked, "unknown": self.unknown,
             "accuracy": self.accuracy, "protected": self.protected, "empty": self.empty,
+            "joined": self.joined,
             "classes": list(map(vars, self.used)), "warning": self.warning, "out": str(self.out),
         }  # fmt: skip
 
@@ -285,6 +306,9 @@ def predict(
     if edges is None:
         refuse_idle("no --edges are given", source=source != "source",
                     target=target != "target")  # fmt: skip
+    tables = [table for table in (nodes, edges) if table is not None]
+    if encoding != "utf-8":
+        table_blocks.require_codec(encoding, tables)
     if out is not None:
         from private_graphs.documents.ledger import BudgetLedger
 
@@ -299,21 +323,19 @@ def predict(
                 "among public documents, or they do not tell classes apart; leave --edges out"
             )
         links = released.neighbours.read(Path(edges), source, target, encoding)
-    linked = 0
+    linked = joined = 0
     found = Predictions(released, declared_prior(released, shares))
-    tables = [Path(table) for table in (nodes, edges)
-              if table is not None and not own_tables.is_frame(table)]  # fmt: skip
+    read = [Path(table) for table in tables if not own_tables.is_frame(table)]
     # before the ledger is asked
-    with written_to(found, None if out is None else Path(out), tables):
-        for ids, texts, labels, done in read_new(
-            nodes, released.text, released.id, label, encoding
-        ):
+    with written_to(found, None if out is None else Path(out), read):
+        for block in read_new(nodes, released.text, released.id, label, encoding):
             votes = None
             if links is not None:
-                votes, n_linked = links.of(ids)
+                votes, n_linked = links.of(block.ids)
                 linked += n_linked
-            found.add(ids, texts, labels, votes)
-            progress(int(1000 * done), 1000)
+            joined += block.joined
+            found.add(block.ids, block.texts, block.labels, votes)
+            progress(int(1000 * block.done), 1000)
     protected, unread = _protected(found.ids, Path(data))
     known, words = found.words.tolist()
     return Predicted(
@@ -322,7 +344,7 @@ def predict(
         found.right / found.labelled if found.labelled else None, protected, unread,
         Path(out) if out else None, found.empty, found.used,
         None if links is None else linked,
-        released.neighbours is not None, label,
+        released.neighbours is not None, label, joined,
     )  # fmt: skip
 
 

@@ -559,7 +559,7 @@ def classify(
         UserError: files that cannot be used, an earlier run in ``out``, a ledger that was lost, or
             another process that makes this release.
     """
-    data = Path(data)
+    data, epsilon = Path(data), float(epsilon)  # 1 and 1.0 are one release
     require_text(contact=contact)
     _check_request(method, scenario, epsilon)
     spec = needed(name, data)
@@ -569,6 +569,7 @@ def classify(
         paid(name) as payment,
         nullcontext(Path()) if dry_run else _reserved(out) as folder,
     ):
+        payment.earlier = BudgetLedger(data).unfinished(name)
         say(f"reading {spec.nodes.name}")
         docs = read_documents(spec)
         for change in changes_of(spec):

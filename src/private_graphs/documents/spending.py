@@ -450,8 +450,8 @@ def _cost(
         raise UsageError("--delta belongs to --epsilon; leave it out beside --mu")
     if not delta >= 0:
         raise UsageError(f"--delta is {delta}; expected a number of at least 0")
-    times = 2 if relation == "add_remove" else 1
-    cost = Cost(mu) if epsilon is None and mu is not None else Cost.of_pure(value, delta)
+    times, value = 2 if relation == "add_remove" else 1, float(value)
+    cost = Cost(value) if epsilon is None else Cost.of_pure(value, float(delta))
     cost = cost.of_group(times)
     if not cost.failure < most:
         twice = "" if times == 1 else " (of a replaced unit, which is removed and added)"

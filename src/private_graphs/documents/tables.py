@@ -7,16 +7,13 @@ decided for each unit by its own documents, its id and fixed keys (docs/privacy.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
-from private_graphs.core.errors import UserError, counted, listed
-from private_graphs.core.files import names_in
+from private_graphs.core.errors import UserError, counted
 from private_graphs.datasets import own_tables
 from private_graphs.datasets.spelling import NOT_SEEN, is_missing, looks, seen, shown
 from private_graphs.documents.declaration import Declaration
@@ -30,8 +27,6 @@ _TEST_SHARES, _MANY = (0.2, 0.1), 3000
 """Shares of the private units that only answer the count of right answers, of few and of many."""
 _MOST_OUTSIDE = 100
 """Labels outside the classes among which a mistyped class is looked for."""
-_DECIMAL = re.compile(r"\d+\.0+")
-"""A whole number with decimals."""
 _YES = frozenset(("1", "true", "yes", "y", "x", "public"))
 _NO = frozenset(("", "0", "false", "no", "n", "private"))
 
@@ -70,8 +65,15 @@ class Documents:
         return np.flatnonzero(np.isin(self.sides, sides))
 
 
-def read_documents(spec: Declaration) -> Documents:
+def read_documents(
+    spec: Declaration,
+    warnings_about: Callable[[own_tables.OwnTable, list[str], Declaration], list[str]] = (
+        lambda table, units, spec: []
+    ),
+) -> Documents:
     """Read the tables of documents of a declaration.
+
+    ``warnings_about`` returns warnings about the table of documents and their units.
 
     Raises:
         UserError: names the file and the line of what cannot be used.
@@ -84,10 +86,7 @@ def read_documents(spec: Declaration) -> Documents:
     texts, blank = _texts(table, spec)
     labels = table.cells(spec.label)
     units = _units(table, spec, ids)
-    warnings = _alone_warnings(units, spec) + _alike_warnings(units, spec)
-    warnings += _missing_warnings(units, spec)
-    warnings += _decimal_warnings(table, spec) + _joined_warnings(table)
-    warnings += _unread_warnings(spec)
+    warnings = warnings_about(table, units, spec)
     public = _public(table, spec)
     for extra in _public_tables(spec):
         more_texts, more_blank = _texts(extra, spec)
@@ -182,72 +181,6 @@ def _units(table: own_tables.OwnTable, spec: Declaration, ids: list[str]) -> lis
         return list(ids)
     names = (seen(cell) for cell in table.cells(spec.unit))
     return [f"unit\0{name}" if name else doc_id for name, doc_id in zip(names, ids, strict=True)]
-
-
-def _alone_warnings(units: list[str], spec: Declaration) -> list[str]:
-    """Return a warning about documents without a person."""
-    count = sum(not unit.startswith("unit\0") for unit in units) if spec.unit else 0
-    return [
-        f"{counted(count, 'document')} without {spec.unit!r}: each counts as a person of its own, "
-        "and who has several of them is protected less; fill the column where the person is known"
-    ] if count else []  # fmt: skip
-
-
-def _missing_warnings(units: list[str], spec: Declaration) -> list[str]:
-    """Return a warning about persons whose name is a spelling of a missing value."""
-    counts = Counter(unit.removeprefix("unit\0") for unit in units if unit.startswith("unit\0"))
-    return [
-        f"{counted(counts[name], 'document')} with {spec.unit!r} {shown(name)}, which looks like a "
-        f"missing value: they count as one person, of whom at most {spec.max_per_unit} documents "
-        "are kept; leave the field empty where the person is not known"
-        for name in sorted(filter(is_missing, counts))
-    ]
-
-
-def _alike_warnings(units: list[str], spec: Declaration) -> list[str]:
-    """Return a warning about units that may be one person."""
-    if spec.unit is None:
-        return []
-    distinct = {unit.removeprefix("unit\0") for unit in units}
-    several = len(distinct) - len({name.casefold().lstrip("0") for name in distinct})
-    return [
-        f"{counted(several, 'value', f'of {spec.unit!r}')} unlike another one only in case or "
-        "leading zeros: each counts as a person of its own, and who has several is protected less; "
-        "give each person one value"
-    ] if several else []  # fmt: skip
-
-
-def _decimal_warnings(table: own_tables.OwnTable, spec: Declaration) -> list[str]:
-    """Return a warning about whole numbers that a program has written as decimals."""
-    columns = (name for name in (spec.id, spec.unit) if name)
-    cells = {name: next(filter(_DECIMAL.fullmatch, table.cells(name)), None) for name in columns}
-    return [
-        f"{name!r} is {value!r} and the like: missing values turn whole numbers into decimals; the "
-        f"ledger takes {value.partition('.')[0]} and {value} for two people: write the column as "
-        "it was in earlier tables"
-        for name, value in cells.items() if value
-    ]  # fmt: skip
-
-
-def _joined_warnings(table: own_tables.OwnTable) -> list[str]:
-    """Return a warning about a field that may have swallowed rows, as two stray quotes let it."""
-    rows = table.rows_that_join()
-    return [str(table.error(
-        rows[:1], "a field in double quotes spans lines that each look like a row: they count as "
-        "one document; if a quote is missing, close it",
-    ))] if rows else []  # fmt: skip
-
-
-def _unread_warnings(spec: Declaration) -> list[str]:
-    """Return a warning about files beside public tables that no table is read from."""
-    if spec.public_files is None or not spec.public_files.is_dir():
-        return []
-    unread = [name for name in names_in(spec.public_files)
-              if name[0] != "." and Path(name).suffix.lower() not in own_tables.ENDS]  # fmt: skip
-    return [
-        f"{spec.public_files}: not read: {listed(map(shown, unread), 3)}; expected tables that end "
-        f"in {', '.join(own_tables.ENDS)}: unpack or convert those that are tables"
-    ] if unread else []  # fmt: skip
 
 
 def _public(table: own_tables.OwnTable, spec: Declaration) -> np.ndarray:

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse
 
 from private_graphs.core.bounded_files import parsed_json
-from private_graphs.core.errors import UserError, from_extra, require_memory
+from private_graphs.core.errors import UserError, from_extra, naming, require_memory
 from private_graphs.core.files import atomic_path, sha256_of, write_json
 from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.text_graph import TextGraph
@@ -115,7 +115,7 @@ def check_sizes(path: Path) -> None:
     Raises:
         UserError: the file is shorter than what it declares.
     """
-    with open(path, "rb") as stream:
+    with naming(path), open(path, "rb") as stream:
         size = os.fstat(stream.fileno()).st_size
         try:
             _check_parts(stream, size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from private_graphs.core.arguments import require_types
 from private_graphs.core.errors import UsageError, UserError, suggest
 from private_graphs.privacy.accountants import gdp_epsilon
 from private_graphs.privacy.calibration import gdp_noise, mu_of, pld_noise
@@ -95,6 +96,7 @@ def noise_for(
     return pld_noise(epsilon, steps, sampling_rate, delta, relation)
 
 
+@require_types
 def epsilon(
     noise_multiplier: float,
     steps: int,

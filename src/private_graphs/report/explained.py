@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from private_graphs.core.arguments import require_types
+from private_graphs.core.bounded_files import read_bounded
 from private_graphs.core.errors import UsageError, UserError, suggest
 from private_graphs.core.files import shipped
 from private_graphs.core.markup import plain_text
@@ -156,7 +157,7 @@ def _page(folder: Path, identifier: str) -> list[str]:
     """Return these sections of the README of a release, for a terminal; empty without one."""
     for place in (folder / "release", folder, folder.parent):
         file = place / "README.md"
-        text = file.read_text(encoding="utf-8") if file.is_file() else ""
+        text = read_bounded(file).decode(errors="replace") if file.is_file() else ""
         if f"Statement {identifier}," in text:
             break
     else:
