@@ -13,7 +13,6 @@ import numpy as np
 
 from private_graphs.core.arguments import require_types
 from private_graphs.core.errors import UsageError, UserError, counted, listed, refuse_idle, suggest
-from private_graphs.core.files import sha256_of
 from private_graphs.datasets.graph_names import free_name
 from private_graphs.documents.declaration import (
     DATA,
@@ -154,7 +153,6 @@ def _declared(spec: Declaration, data: Path, vectors: ModelVectors | None) -> De
 
     _require_files(spec)
     _require_codec(spec)
-    digest = sha256_of(spec.nodes) if spec.nodes.is_file() else None  # a later change is told
     docs = read_documents(spec, warnings_about)
     if docs.units_on(*PUBLIC).size:
         refuse_idle("public documents test, and all others train", test_share=spec.test_share)
@@ -205,7 +203,7 @@ def _declared(spec: Declaration, data: Path, vectors: ModelVectors | None) -> De
         warnings.append(
             f"delta times {protected:,} units is {spec.delta * protected:.2g}: expected at most 0.1"
         )
-    path = ledger.declare(spec.model_copy(update={"nodes_sha256": digest}))
+    path = ledger.declare(spec.model_copy(update={"nodes_sha256": docs.sha256}))
     return Declared(
         name=spec.name, protected=protected, unit=kind,
         documents=len(docs.on(TRAINING, TEST)), public=len(docs.on(*PUBLIC)),

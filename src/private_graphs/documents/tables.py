@@ -54,6 +54,8 @@ class Documents:
     """Frequent labels that are no class, most frequent first."""
     dropped: dict[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    sha256: str = ""
+    """Hash of the table as it was read."""
 
     def on(self, *sides: int) -> np.ndarray:
         """Return the kept documents of units on some sides, those of a unit side by side."""
@@ -122,7 +124,7 @@ def read_documents(
             "document without text": int(blank.sum()),
             f"document beyond {spec.max_per_unit} of one {spec.unit or 'unit'}": crowded,
         },
-        warnings=tuple(warnings),
+        warnings=tuple(warnings), sha256=table.sha256,
     )  # fmt: skip
 
 
