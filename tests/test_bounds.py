@@ -74,6 +74,7 @@ REFUSED = [
     ((*DECLARE, "--nodes", "terabyte.csv"), "terabyte.csv: has 1,000,000,000,000 bytes"),
     ((*DECLARE, "--nodes", "rows.parquet"), "rows.parquet: declares 1,000,000,000,000 rows"),
     ((*DECLARE, "--nodes", "cells.parquet"), "cells.parquet: declares 600,000,000 rows"),
+    ((*DECLARE, "--nodes", "packed.parquet"), "packed.parquet: declares 5,000,000 rows"),
     ((*DECLARE, "--nodes", "bomb.parquet"), "bomb.parquet: unpacks to 10,00"),
     ((*DECLARE, "--nodes", "small.parquet", "--edges", "/dev/zero"), "is a folder, pipe or device"),
     ((*DECLARE, "--nodes", "small.parquet", "--max-per-unit", HUGE), "--max-per-unit"),
@@ -94,7 +95,7 @@ def _files(folder: Path) -> None:
     (length,) = struct.unpack("<I", data[-8:-4])
     before, rows, after = data[-8 - length : -8].partition(b"\x16\x04\x19")
     assert rows and len(after) > len(before)  # the number of rows, then their groups
-    for name, count in (("rows", 10**12), ("cells", 6 * 10**8)):
+    for name, count in (("rows", 10**12), ("cells", 6 * 10**8), ("packed", 5 * 10**6)):
         footer = before + b"\x16" + _zigzag(count) + b"\x19" + after
         (folder / f"{name}.parquet").write_bytes(
             data[: -8 - length] + footer + struct.pack("<I", len(footer)) + b"PAR1"

@@ -12,7 +12,7 @@ from command_line import refused
 from document_tables import declared, public_rows, rows_of, write
 
 import private_graphs
-from private_graphs.core.errors import UsageError
+from private_graphs.core.errors import UsageError, UserError
 from private_graphs.documents import predict, tables
 
 WRONG = [
@@ -89,6 +89,26 @@ def test_an_encoding_is_for_tables_that_have_one_and_a_test_share_for_private_te
     public = write(Path("p.csv"), public_rows(60))
     with pytest.raises(UsageError, match="--test-share: has no effect: public documents test"):
         declared("y", public, public="open", test_share=0.1)
+
+
+def test_what_no_release_could_use_is_refused(data):
+    empty = write(Path("n.csv"), [row | {"body": ""} for row in rows_of(60)])
+    with pytest.raises(UserError, match="no document has a text"):
+        declared("x", empty, drop_empty=True)
+    public = [row | {"topic": "l" * 1001} for row in public_rows(30)] + public_rows(60)[30:]
+    with pytest.raises(UserError, match="a class has a name of 1,001 characters"):
+        declared("x", write(Path("n.csv"), public + rows_of(90)[60:]), public="open", classes=())
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    ({"body": "!? ..."}, "60 documents without a letter or digit"),
+    ({}, "no document tests: no release will say"),
+    ({"id": "D1"}, "1 value of 'id' unlike another one only in case")])  # fmt: skip
+def test_what_a_release_could_learn_little_from_is_told(data, change, words):
+    rows = rows_of(60)
+    rows = [rows[0] | change, *rows[1:]] if "id" in change else [row | change for row in rows]
+    warnings = declared("x", write(Path("n.csv"), rows), test_share=1e-9).warnings
+    assert any(words in each for each in warnings)
 
 
 def test_a_table_that_changes_while_it_is_declared_has_changed(run, data, monkeypatch):

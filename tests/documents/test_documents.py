@@ -1194,6 +1194,7 @@ def test_formula_cells_are_escaped_and_damaged_models_refused(data, tmp_path):
         ({}, {"words": np.ones(11)}, "words of type float64, expected bytes"),
         ({}, {"words": np.frombuffer(b"chain\nchain", np.uint8)}, "words with a name that stands"),
         ({"columns": 4, "classes": ["a", "a"]}, {}, "classes with a name that stands twice"),
+        ({"columns": 4, "classes": ["a", "b" * 1001]}, {}, "a name of 1,001 characters"),
         ({"columns": 4, "text": ["body", "id"]}, {}, "columns with a name that stands twice"),
         ({"columns": 4, "shares": [1, 1], "epsilon": 1}, {}, "shares"),
         ({"columns": 4, "shares": [0.5, 0.5], "epsilon": math.nan}, {}, "epsilon nan"),

@@ -29,7 +29,7 @@ from private_graphs import classify, cli
 from private_graphs.core import entropy, imports
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.manifest import changed_file
-from private_graphs.documents import declaration, files, noise, spending
+from private_graphs.documents import declaration, files, noise, payment, spending
 from private_graphs.documents import ledger as ledgers
 from private_graphs.documents import release as releases
 from private_graphs.documents.hashing import HashedWords
@@ -228,6 +228,21 @@ def test_whatever_a_release_depends_on_makes_another_one_that_is_charged(data, m
     assert sorted(spent()[2]) == ["finished", "started"]
     assert keyed[0].identity != keyed[1].identity
     assert [*KEYS.iterdir()] == [key] and key.read_bytes() == secret, "it can still be continued"
+
+
+def test_another_place_of_its_files_continues_the_same_release(data, monkeypatch):
+    """Their content is what a release depends on, and what is no table is not read."""
+    Path("public").mkdir()
+    write(Path("public", "p.csv"), [row | {"id": f"p{row['id']}"} for row in rows_of(60)])
+    given = dict(budget=3, public_files="public", classes=())
+    declared("x", write(Path("n.csv"), rows_of(60)), **given)
+    interrupted(monkeypatch)
+    Path("public", ".DS_Store").write_text("of a file manager")
+    Path("m.csv").symlink_to("n.csv")
+    declared("x", Path("m.csv"), **given)
+    said: list[str] = []
+    classify("x", epsilon=1.0, out="R", say=said.append)
+    assert spent()[2] == ["finished"] and "interrupted run has paid" in " ".join(said)
 
 
 def test_a_digest_of_a_computation_has_every_part():
@@ -479,6 +494,30 @@ def test_an_error_after_the_charge_says_what_is_spent(run, data, monkeypatch):
     refused(run("classify", "x", "--epsilon", 3, "--out", "S"), 3, "over the budget")
     assert "not lost" not in run("classify", "y", "--epsilon", 1, "--out", "S").err
     assert run(*command).code == 0 and spent()[2] == ["finished"]
+
+
+def test_a_second_signal_does_not_hide_what_is_spent(data, monkeypatch):
+    texts()
+    real, signals = BudgetLedger.state_of, [KeyboardInterrupt(), SystemExit(143)]
+
+    def interrupting(*given):
+        if signals:
+            raise signals.pop()
+        return real(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BudgetLedger, "state_of", interrupting)
+        error = interrupted(monkeypatch)
+    assert "epsilon 1 of 'x' is spent, and not lost" in error.__notes__[0]
+    assert not signals
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGXCPU", "SIGUSR1", "SIGUSR2", "SIGALRM"])
+def test_a_signal_that_ends_a_command_is_an_error(name):
+    code = signal.Signals[name]
+    with pytest.raises(SystemExit) as ended, payment.paid("x"):
+        signal.raise_signal(code)
+    assert ended.value.code == 128 + code and signal.getsignal(code) == signal.SIG_DFL
 
 
 def test_an_error_before_it_is_continued_says_what_an_earlier_run_has_paid(run, data, monkeypatch):

@@ -372,6 +372,7 @@ def test_a_column_that_is_no_text_is_named(data, tmp_path, release, kind):
         with pytest.raises(UserError, match="body|Duplicate column|too large") as error:
             declared("x", table)
         assert "expected" in str(error.value) and "secret" not in str(error.value)
+        assert ("DataFrame of nodes: " in str(error.value)) == (table is frame)
         with pytest.raises(UserError, match="body|columns are called 'id'") as error:
             private_graphs.predict(release, nodes=table)
         assert "secret" not in str(error.value)

@@ -59,8 +59,8 @@ COMMANDS = {name: module for group in GROUPS.values() for name, (module, _) in g
 """Command -> its module."""
 RENAMED = {"--setting": "--scenario"}
 """Flags of the previous version, still accepted."""
-INTERRUPTED, TERMINATED = 130, 143
-"""Exit codes after Ctrl-C and SIGTERM, as in shells."""
+INTERRUPTED = 130
+"""Exit code after Ctrl-C; those after all signals are above 128, as in shells."""
 
 
 class Grouped(TyperGroup):
@@ -164,9 +164,10 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(1)
     except (KeyboardInterrupt, SystemExit) as error:
         notes = _notes(error)
-        if not isinstance(error, SystemExit) or error.code in (INTERRUPTED, TERMINATED) or notes:
+        code = error.code if isinstance(error, SystemExit) else INTERRUPTED
+        if notes or (isinstance(code, int) and code > 128):
             say(f"interrupted{notes or '; nothing unfinished was saved'}")
-        sys.exit(error.code if isinstance(error, SystemExit) else INTERRUPTED)
+        sys.exit(code)
 
 
 def _needed(arguments: list[str]) -> Iterable[str]:

@@ -24,6 +24,8 @@ MOST_LINE_BYTES = 2**24
 """Longest line of a CSV file."""
 LONGEST_BLOCK = 2**28
 """Most bytes of one row of a table."""
+LONGEST_NAME = 1000
+"""Most characters of the name of a class."""
 MOST_DOCUMENT_BYTES = 2**28
 """Largest JSON document or list of scores, also after unpacking."""
 CANDIDATE_PICTURES = 2000

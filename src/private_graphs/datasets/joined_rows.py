@@ -16,11 +16,11 @@ def rows_that_join(table: OwnTable) -> list[int]:
     if table.content is None:
         return []
     _, header = next(csv_rows(table.content, table.delimiter))
-    separators, joined = len(header) - 1, set[int]()
+    separators, rows = len(header) - 1, set[int]()
     for column in table.columns.values() if separators else ():
         breaks = pc.fill_null(pc.count_substring(column, "\n"), 0)
         for row in np.flatnonzero(np.asarray(breaks) > _MANY).tolist():
             lines = column[row].as_py().splitlines()[1:-1]
             if all(line.count(table.delimiter) == separators for line in lines):
-                joined.add(row)
-    return sorted(joined)
+                rows.add(row)
+    return sorted(rows)

@@ -60,7 +60,7 @@ class OwnTable:
     content: bytes | None = field(repr=False)
     """Content of a CSV file in UTF-8, without BOM; None for Parquet."""
     delimiter: str = ","
-    joined: int = 0
+    joins: int = 0
     """Number of rows of a block that join others (``rows_that_join``)."""
 
     def cells(self, name: str) -> list[str]:
@@ -222,6 +222,11 @@ def delimiter_of(data: bytes, roles: Mapping[str, str]) -> str:
 def checked_text(path: Path, data: bytes, encoding: str = "utf-8") -> bytes:
     """Return a CSV file in UTF-8 without BOM; UserError unless it is in ``encoding``."""
     if encoding not in ("utf-8", "utf_8"):
+        if data.startswith(_BOM) and not encoding.lower().startswith("utf"):
+            raise UsageError(
+                f"{path}: begins with the mark of UTF-8, and --encoding says {encoding}; leave "
+                "--encoding out"
+            )
         try:
             return data.decode(encoding).removeprefix("\ufeff").encode()
         except UnicodeError as error:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
+from contextlib import suppress
+from decimal import Decimal, InvalidOperation
 
 _CONTROLS = "".join(chr(code) for code in (*range(0x20), *range(0x7F, 0xA0)))
 _BLANKS = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
@@ -45,9 +46,13 @@ def looks(name: str) -> str:
     compare by value.
     """
     text = " ".join(unicodedata.normalize("NFKC", seen(name).casefold()).split())
-    if _NUMBER.fullmatch(text.replace("\u2212", "-")):
-        value = float(text.replace("\u2212", "-"))
-        return repr(value + 0.0) if math.isfinite(value) else text
+    if _NUMBER.fullmatch(number := text.replace("\u2212", "-")):
+        with suppress(InvalidOperation):  # an exponent beyond all use
+            sign, digits, exponent = Decimal(number).as_tuple()  # exact, as doubles are not
+            number = "".join(map(str, digits)).lstrip("0")
+            short = number.rstrip("0")
+            zeros = len(number) - len(short)
+            return f"{'-' * sign}{short}e{int(exponent) + zeros}" if short else "0"
     return text
 
 

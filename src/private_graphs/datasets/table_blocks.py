@@ -52,13 +52,13 @@ def read_blocks(
     with nullcontext() if own_tables.is_frame(path) else naming(path):
         before = 0.0
         for block, done in _blocks(path, roles, encoding):
-            rows, joined = block.n_rows, len(rows_that_join(block))
+            rows, joins = block.n_rows, len(rows_that_join(block))
             for part in typed_tables.parts(block.path, pa.table(dict(block.columns))):
                 rows -= part.num_rows
                 share = done - (done - before) * rows / max(1, block.n_rows)
                 table = own_tables.text_table(block.path, block.sha256, part)
-                yield replace(table, joined=joined), share
-                joined = 0
+                yield replace(table, joins=joins), share
+                joins = 0
             before = done
 
 

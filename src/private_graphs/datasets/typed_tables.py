@@ -19,6 +19,9 @@ BLOCK_BYTES = 2**24
 """Bytes of text that are read at once."""
 _CELL_BYTES = 8
 """Memory that a cell takes beside its text."""
+_FEW_ROWS, _MOST_ROWS = 2**22, 4
+"""Rows that are read however well they are packed; most rows for each byte of a larger table: ids
+differ."""
 
 
 def read_typed(
@@ -80,11 +83,12 @@ def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table
         for name in names:  # the library asks for the parts of lists under other names
             require_readable(path, name, file.schema_arrow.field(name).type)
         # texts that repeat or are empty take no room in the file, but in memory
-        most = MOST_TABLE_BYTES // (_CELL_BYTES * max(1, len(names)))
+        most = min(MOST_TABLE_BYTES // (_CELL_BYTES * max(1, len(names))),
+                   max(_FEW_ROWS, _MOST_ROWS * len(data)))  # fmt: skip
         if file.metadata.num_rows > most:
             raise UsageError(
                 f"{path}: declares {file.metadata.num_rows:,} rows, expected at most {most:,} of "
-                f"{len(names)} columns; give a smaller table"
+                f"{len(names)} columns in {len(data):,} bytes; give a smaller table"
             )
         # repeated texts are kept once until their size is known
         file = pyarrow.parquet.ParquetFile(pa.BufferReader(data), read_dictionary=names)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -13,7 +12,6 @@ import numpy as np
 
 from private_graphs.core.arguments import require_types
 from private_graphs.core.errors import UsageError, UserError, counted, listed, refuse_idle, suggest
-from private_graphs.datasets.graph_names import free_name
 from private_graphs.documents.declaration import (
     DATA,
     LINK,
@@ -21,7 +19,6 @@ from private_graphs.documents.declaration import (
     Declared,
     checked,
     delta_of,
-    folder_of,
 )
 
 if TYPE_CHECKING:
@@ -117,6 +114,7 @@ def declare(
 def _declare(fields: dict[str, Any]) -> Declared:
     """Make a declaration of the parameters of ``declare``, check it on its tables, and write it."""
     from private_graphs.datasets.own import OWN_FOLDER
+    from private_graphs.datasets.own_tables import is_frame
     from private_graphs.datasets.registry import dataset_names
 
     data, name, model, vectors = Path(fields.pop("data")), fields["name"], fields["model"], None
@@ -135,11 +133,12 @@ def _declare(fields: dict[str, Any]) -> Declared:
         fields |= {"model": str(model), "model_sha256": vectors.digest}
     with ExitStack() as copies:  # of DataFrames: they go where the declaration is refused
         for role in ("nodes", "edges"):
-            fields[role] = _stored(fields[role], name, role, data, copies)
+            if is_frame(fields[role]):
+                from private_graphs.documents.frames import copy_of
+
+                fields[role] = copies.enter_context(copy_of(fields[role], name, role, data))
         fields["text"] = _columns(fields["text"], Path(fields["nodes"]), fields["encoding"])
-        answer = _declared(checked(fields | {"classes": _names(fields["classes"])}), data, vectors)
-        copies.pop_all()
-    return answer
+        return _declared(checked(fields | {"classes": _names(fields["classes"])}), data, vectors)
 
 
 def _declared(spec: Declaration, data: Path, vectors: ModelVectors | None) -> Declared:
@@ -165,6 +164,8 @@ def _declared(spec: Declaration, data: Path, vectors: ModelVectors | None) -> De
                 "known without looking at them"
             )
         protected, kind = spec.max_edges, LINK
+    else:
+        refuse_idle("some documents are private, and not their links", max_edges=spec.max_edges)
     if docs.outside and not (docs.labels >= 0).any():
         hints = (suggest(class_name, docs.outside) for class_name in docs.classes)
         raise UserError(
@@ -192,6 +193,8 @@ def _declared(spec: Declaration, data: Path, vectors: ModelVectors | None) -> De
             f"{limit}: more may be spent than was promised; declare again with --budget "
             f"{promised:g} to keep the promise"
         )
+    if spec.test_share and not (docs.units_on(*PUBLIC).size or docs.units_on(TEST).size):
+        warnings.append(f"no {kind} tests: no release will say whether it was worth it")
     if vectors is not None:
         count, most = vectors.longer([docs.texts[row] for row in np.flatnonzero(docs.kept)])
         if count:
@@ -210,38 +213,6 @@ def _declared(spec: Declaration, data: Path, vectors: ModelVectors | None) -> De
         dropped=docs.dropped | lost, classes=docs.classes, delta=delta_of(spec, protected),
         budget=spec.budget, file=path, warnings=tuple(warnings),
     )  # fmt: skip
-
-
-def _stored(table: Any, name: str, role: str, data: Path, copies: ExitStack) -> Any:
-    """Return the file with a DataFrame's rows, which ``copies`` removes if it is new; anything
-    else as it is."""
-    import io
-
-    from private_graphs.core.private_files import hide_from_git, private_path
-    from private_graphs.datasets.own_tables import is_frame
-
-    if not is_frame(table):
-        return table
-    content = io.BytesIO()
-    try:
-        table.to_parquet(content, index=False)
-    except (ValueError, TypeError, NotImplementedError, OverflowError) as error:
-        # the last part of an error of Arrow names the column, the first one quotes private values
-        raise UserError(
-            f"DataFrame of {role}: cannot be kept as a table ({error.args[-1]}); expected columns "
-            "of text or whole numbers, each with a name of its own: convert others with "
-            ".astype(str), or leave them out"
-        ) from error
-    digest = hashlib.sha256(content.getvalue()).hexdigest()[:12]
-    folder = folder_of(data)
-    folder.mkdir(parents=True, exist_ok=True)
-    hide_from_git(folder)
-    path = folder / f"{free_name(name)}.{role}.{digest}.parquet"
-    if not path.exists():
-        copies.callback(path.unlink, missing_ok=True)
-    with private_path(path) as temporary:
-        temporary.write_bytes(content.getvalue())
-    return path
 
 
 def _columns(text: str | Sequence[str], nodes: Path, encoding: str | None) -> tuple[str, ...]:

@@ -413,16 +413,16 @@ class BudgetLedger:
                 with naming(self.folder / _NOISE / key.release):
                     os.close(key.lock)
 
-    def unfinished(self, name: str) -> str | None:
+    def debt(self, name: str) -> str | None:
         """Return what is paid for and can be continued under the name of declared documents."""
         if not self._path.exists():
             return None
-        paid = [f"{entry.epsilon:g}" for entry in self.entries() if entry.graph == name
+        epsilons = [f"{entry.epsilon:g}" for entry in self.entries() if entry.graph == name
                 and not entry.finished and self._has_key(entry.release)]  # fmt: skip
         return (
-            f"epsilon {listed(paid)} of {name!r} is spent on what is not finished: its own command "
-            "continues it at no further cost"
-        ) if paid else None  # fmt: skip
+            f"epsilon {listed(epsilons)} of {name!r} is spent on what is not finished: its own "
+            "command continues it at no further cost"
+        ) if epsilons else None  # fmt: skip
 
     def _unfinished(self, lines: list[dict[str, Any]]) -> dict[str, str]:
         """Return release -> mark of those that were charged and are not finished."""

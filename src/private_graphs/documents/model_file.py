@@ -11,7 +11,7 @@ import numpy as np
 from private_graphs.core.arguments import require_types
 from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import UserError, refuse_idle, require_memory
-from private_graphs.core.limits import MOST_TABLE_BYTES
+from private_graphs.core.limits import LONGEST_NAME, MOST_TABLE_BYTES
 from private_graphs.core.manifest import changed_file
 from private_graphs.datasets.spelling import seen
 from private_graphs.documents.hashing import HashedWords, PublicWords
@@ -73,6 +73,8 @@ def load(
             )
         weights, features = tensors["weights"], _features(about, tensors, model, Path(data))
         classes, columns = _names(about["classes"]), len(weights) - 1
+        if (length := max(map(len, classes))) > LONGEST_NAME:
+            raise ValueError(f"a class with a name of {length:,} characters")
         (name,), (graph,) = _names([about["id"]]), _names([about["graph"]])
         if not isinstance(features, ModelVectors):  # whose model may not be at hand
             columns = features.columns
@@ -179,4 +181,4 @@ def _require_numbers(what: str, *arrays: np.ndarray) -> None:
         raise ValueError(f"{what} of type {wrong[0]}, expected floating-point numbers")
     with np.errstate(over="ignore"):
         if not all(np.isfinite(np.abs(array.astype(float)).sum()) for array in arrays):
-            raise ValueError(f"{what} that are not finite")
+            raise ValueError(f"{what} that are not finite, or too large")

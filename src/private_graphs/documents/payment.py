@@ -21,8 +21,9 @@ from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.documents.noise import NoiseKey
 from private_graphs.mechanisms.door import Lane, Watch
 
-TERMINATED = 128 + signal.SIGTERM
-"""Exit code after SIGTERM, as in shells."""
+_ENDS = (signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU, signal.SIGUSR1, signal.SIGUSR2,
+         signal.SIGALRM)  # fmt: skip
+"""Signals by which shells, terminals and schedulers end a process."""
 _RESERVED = ".room"
 _PAGES = 2**16
 """Most bytes of the statement, pages and manifest of a release, and of what lies beside them."""
@@ -114,7 +115,7 @@ class Payment:
     """Returns the name in the ledger; empty before the charge."""
     folder: Path | None = None
     """Folder of the files; None where the line of the ledger is all that is written."""
-    earlier: str | None = None
+    debt: str | None = None
     """What is paid for and unfinished since an earlier run; None: nothing."""
 
     def begin(
@@ -127,7 +128,7 @@ class Payment:
     def words(self) -> str | None:
         """Return what became of a release that was charged; None if none was."""
         if self.ledger is None:
-            return self.earlier
+            return self.debt
         if not self.release():
             return None
         spent = f"epsilon {self.epsilon:g} of {self.name!r} is spent"
@@ -155,26 +156,35 @@ class Payment:
 
 @contextmanager
 def paid(name: str) -> Iterator[Payment]:
-    """Add to every error what is spent, and how to go on; SIGTERM is such an error too.
+    """Add to every error what is spent, and how to go on; a signal is such an error too.
 
     It is the outermost block, since what lets locks go at the end of a release may fail as well.
     """
     payment = Payment(name)
     here = threading.current_thread() is threading.main_thread()
-    replaced = here and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    if replaced:
-        signal.signal(signal.SIGTERM, _terminated)
+    signals = [code for code in _ENDS if here and signal.getsignal(code) == signal.SIG_DFL]
+    for code in signals:
+        signal.signal(code, _terminated)
     try:
         yield payment
     except BaseException as error:
         clear_frames(error.__traceback__)  # a lock that a signal kept open is let go
-        if words := payment.words():
+        if words := _after_signals(payment.words):
             error.add_note(words)
         raise
     finally:
-        if replaced:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for code in signals:
+            signal.signal(code, signal.SIG_DFL)
 
 
-def _terminated(*_: object) -> NoReturn:
-    raise SystemExit(TERMINATED)
+def _after_signals(words: Callable[[], str | None]) -> str | None:
+    """Return words, read again where another signal ends the reading, as a second Ctrl-C does."""
+    while True:
+        try:
+            return words()
+        except (KeyboardInterrupt, SystemExit):
+            continue
+
+
+def _terminated(number: int, _: object) -> NoReturn:
+    raise SystemExit(128 + number)

@@ -42,7 +42,7 @@ class NewDocuments(NamedTuple):
     texts: list[str]
     labels: list[str] | None
     """None where no column has them."""
-    joined: int
+    joins: int
     """Number of documents with a field that may have swallowed rows."""
     done: float
     """Share of the file that is read by then."""
@@ -60,7 +60,7 @@ def read_new(
         columns = [table.cells(name) for name in text]
         texts = ["\n".join(parts) for parts in zip(*columns, strict=True)]
         labels = table.cells(label) if label else None
-        yield NewDocuments(table.cells(id), texts, labels, block.joined, done)
+        yield NewDocuments(table.cells(id), texts, labels, block.joins, done)
 
 
 def _refuse_other(out: Path, tables: Iterable[Path]) -> None:
@@ -178,7 +178,7 @@ class Predicted:
     """Whether the release can read links to its public documents."""
     label: str | None = None
     """Column that was read for true classes."""
-    joined: int = 0
+    joins: int = 0
     """Number of documents with a field that may have swallowed rows of the table."""
 
     @property
@@ -214,9 +214,9 @@ class Predicted:
         lines = [f"{counted(len(self.ids), 'document')} classified{where}", self.warning]
         lines += [self.links_read] if self.votes else []
         lines += use_words(self.used, self.empty) if self.used else []
-        if self.joined:
+        if self.joins:
             lines.append(
-                f"{counted(self.joined, 'document')} with a field in double quotes whose lines "
+                f"{counted(self.joins, 'document')} with a field in double quotes whose lines "
                 "each look like a row: they count as one document; if a quote is missing, close it"
             )
         if self.unknown is not None:
@@ -235,7 +235,7 @@ class Predicted:
         return {
             "documents": len(self.ids), "linked": self.linked, "unknown": self.unknown,
             "accuracy": self.accuracy, "protected": self.protected, "empty": self.empty,
-            "joined": self.joined,
+            "joins": self.joins,
             "classes": list(map(vars, self.used)), "warning": self.warning, "out": str(self.out),
         }  # fmt: skip
 
@@ -323,17 +323,17 @@ def predict(
                 "among public documents, or they do not tell classes apart; leave --edges out"
             )
         links = released.neighbours.read(Path(edges), source, target, encoding)
-    linked = joined = 0
+    linked = joins = 0
     found = Predictions(released, declared_prior(released, shares))
-    read = [Path(table) for table in tables if not own_tables.is_frame(table)]
+    files = [Path(table) for table in tables if not own_tables.is_frame(table)]
     # before the ledger is asked
-    with written_to(found, None if out is None else Path(out), read):
+    with written_to(found, None if out is None else Path(out), files):
         for block in read_new(nodes, released.text, released.id, label, encoding):
             votes = None
             if links is not None:
                 votes, n_linked = links.of(block.ids)
                 linked += n_linked
-            joined += block.joined
+            joins += block.joins
             found.add(block.ids, block.texts, block.labels, votes)
             progress(int(1000 * block.done), 1000)
     protected, unread = _protected(found.ids, Path(data))
@@ -344,7 +344,7 @@ def predict(
         found.right / found.labelled if found.labelled else None, protected, unread,
         Path(out) if out else None, found.empty, found.used,
         None if links is None else linked,
-        released.neighbours is not None, label, joined,
+        released.neighbours is not None, label, joins,
     )  # fmt: skip
 
 

@@ -66,7 +66,14 @@ from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.noise import NoiseKey, computation_of
 from private_graphs.documents.payment import AnswerDigest, paid, rehearsed
 from private_graphs.documents.prediction import score_columns
-from private_graphs.documents.tables import PUBLIC, TEST, TRAINING, Documents, read_documents
+from private_graphs.documents.tables import (
+    PUBLIC,
+    TEST,
+    TRAINING,
+    Documents,
+    public_tables,
+    read_documents,
+)
 from private_graphs.documents.unit_sums import (
     FEWEST_TEXTS,
     PublicTexts,
@@ -569,7 +576,7 @@ def classify(
         paid(name) as payment,
         nullcontext(Path()) if dry_run else _reserved(out) as folder,
     ):
-        payment.earlier = BudgetLedger(data).unfinished(name)
+        payment.debt = BudgetLedger(data).debt(name)
         say(f"reading {spec.nodes.name}")
         docs = read_documents(spec)
         for change in changes_of(spec):
@@ -714,6 +721,8 @@ def _charge(
         say(f"{counted(noise.others, 'release')} in the ledger could be continued by the same "
             "command, table, declaration and version as before; this is another one, and is "
             "charged")  # fmt: skip
+    if not ledger.entries():  # who has lost ledger and declarations is told at least this
+        say(f"the ledger in {ledger.folder} knows no earlier release: this is the first one")
 
     def check(entries: list[RecordedRelease]) -> None:
         require_current(plan.spec, ledger.data)  # its budget may be smaller by now
@@ -775,13 +784,15 @@ def _why_not(method: str) -> str:
 def _computation(
     spec: Declaration, docs: Documents, settings: dict[str, Any], device: str
 ) -> bytes:
-    """Return the digest of everything that a release depends on."""
-    files = [path for path in (spec.nodes, spec.edges, spec.vocabulary) if path]
-    files += sorted(spec.public_files.iterdir()) if spec.public_files else []
+    """Return the digest of everything that a release depends on: of files the content, as another
+    place of a file is no other release."""
+    paths = {"nodes", "edges", "vocabulary", "public_files", "model"}
+    files = {"nodes": spec.nodes, "edges": spec.edges, "vocabulary": spec.vocabulary}
+    files |= {path.name: path for path in public_tables(spec)}
     settings = settings | {
-        "declaration": spec.model_dump(mode="json", exclude={"ledger"}),
+        "declaration": spec.model_dump(mode="json", exclude={"ledger", *paths}),
         "device": device if spec.model else None,
-        "files": {str(path): sha256_of(path) for path in files if path.is_file()},
+        "files": {name: sha256_of(path) for name, path in files.items() if path},
     }
     return computation_of(
         settings, docs.ids, docs.units, docs.unit_of, docs.sides, docs.texts, docs.labels,

@@ -15,14 +15,15 @@ from private_graphs.documents.declaration import Declaration
 
 _DECIMAL = re.compile(r"\d+\.0+")
 """A whole number with decimals."""
+_WORD = re.compile(r"\w")
 
 
 def warnings_about(table: own_tables.OwnTable, units: list[str], spec: Declaration) -> list[str]:
     """Return warnings about a table and the unit of each of its documents."""
     return [
         *_alone_warnings(units, spec), *_alike_warnings(units, spec),
-        *_missing_warnings(units, spec), *_decimal_warnings(table, spec), *_joined_warnings(table),
-        *_unread_warnings(spec),
+        *_missing_warnings(units, spec), *_wordless_warnings(table, spec),
+        *_decimal_warnings(table, spec), *_joined_warnings(table), *_unread_warnings(spec),
     ]  # fmt: skip
 
 
@@ -47,16 +48,24 @@ def _missing_warnings(units: list[str], spec: Declaration) -> list[str]:
 
 
 def _alike_warnings(units: list[str], spec: Declaration) -> list[str]:
-    """Return a warning about units that may be one person."""
-    if spec.unit is None:
-        return []
-    distinct = {unit.removeprefix("unit\0") for unit in units}
+    """Return a warning about units that may be one person or document."""
+    column, unit = spec.unit or spec.id, "person" if spec.unit else "document"
+    distinct = {name.removeprefix("unit\0") for name in units}
     several = len(distinct) - len({name.casefold().lstrip("0") for name in distinct})
     return [
-        f"{counted(several, 'value', f'of {spec.unit!r}')} unlike another one only in case or "
-        "leading zeros: each counts as a person of its own, and who has several is protected less; "
-        "give each person one value"
+        f"{counted(several, 'value', f'of {column!r}')} unlike another one only in case or "
+        f"leading zeros: each counts as a {unit} of its own, and who has several is protected "
+        f"less; give each {unit} one value"
     ] if several else []  # fmt: skip
+
+
+def _wordless_warnings(table: own_tables.OwnTable, spec: Declaration) -> list[str]:
+    """Return a warning about texts without a word."""
+    texts = zip(*map(table.cells, spec.text), strict=True)
+    count = 0 if spec.model else sum(not any(map(_WORD.search, parts)) for parts in texts)
+    return [f"{counted(count, 'document')} without a letter or digit: no word of them is read"] * (
+        count > 0
+    )
 
 
 def _decimal_warnings(table: own_tables.OwnTable, spec: Declaration) -> list[str]:

@@ -10,10 +10,12 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
 from private_graphs.core.errors import UserError, counted
+from private_graphs.core.limits import LONGEST_NAME
 from private_graphs.datasets import own_tables
 from private_graphs.datasets.spelling import NOT_SEEN, is_missing, looks, seen, shown
 from private_graphs.documents.declaration import Declaration
@@ -90,7 +92,10 @@ def read_documents(
     units = _units(table, spec, ids)
     warnings = warnings_about(table, units, spec)
     public = _public(table, spec)
-    for extra in _public_tables(spec):
+    roles = {key: value for key, value in spec.roles.items() if key not in ("unit", "public")}
+    for path in public_tables(spec):
+        extra = own_tables.read_table(path, roles, encoding=spec.encoding)
+        extra = extra.trimmed(spec.id, spec.label)
         more_texts, more_blank = _texts(extra, spec)
         more_ids = own_tables.distinct_ids(extra, spec.id)
         _refuse_known(extra, more_ids, rows, spec)
@@ -105,6 +110,13 @@ def read_documents(
     classes = spec.classes or _classes_of(
         [label for label, known in zip(labels, ~private[unit_of], strict=True) if known], spec
     )
+    if long := [name for name in classes if len(name) > LONGEST_NAME]:
+        raise UserError(
+            f"{spec.nodes}: a class has a name of {len(long[0]):,} characters, expected at most "
+            f"{LONGEST_NAME:,}: is {spec.label!r} the column of labels?"
+        )
+    if blank.all():
+        raise UserError(f"{spec.nodes}: no document has a text; expected one at least")
     codes, outside, spelt = _codes(labels, classes)
     warnings += spelt
     mask = ~blank
@@ -201,15 +213,14 @@ def _public(table: own_tables.OwnTable, spec: Declaration) -> np.ndarray:
     return np.array([answer in _YES for answer in values])
 
 
-def _public_tables(spec: Declaration) -> list[own_tables.OwnTable]:
-    """Read the tables in the folder of public documents."""
+def public_tables(spec: Declaration) -> list[Path]:
+    """Return the tables in the folder of public documents, sorted."""
     if spec.public_files is None:
         return []
     if not spec.public_files.is_dir():
         raise UserError(
             f"{spec.public_files}: no such folder; expected one with tables of public documents"
         )
-    roles = {key: value for key, value in spec.roles.items() if key not in ("unit", "public")}
     files = sorted(
         path for path in spec.public_files.iterdir() if path.suffix.lower() in own_tables.ENDS
     )
@@ -218,10 +229,7 @@ def _public_tables(spec: Declaration) -> list[own_tables.OwnTable]:
             f"{spec.public_files}: no {' or '.join(own_tables.ENDS)}; expected tables of public "
             "documents"
         )
-    return [
-        own_tables.read_table(path, roles, encoding=spec.encoding).trimmed(spec.id, spec.label)
-        for path in files
-    ]
+    return files
 
 
 def _numbered(names: Sequence[str]) -> tuple[list[str], np.ndarray]:
