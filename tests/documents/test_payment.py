@@ -516,6 +516,7 @@ def test_a_second_signal_does_not_hide_what_is_spent(data, monkeypatch):
 def test_a_signal_that_ends_a_command_is_an_error(name):
     code = signal.Signals[name]
     with pytest.raises(SystemExit) as ended, payment.paid("x"):
+        assert signal.getsignal(code) != signal.SIG_DFL
         signal.raise_signal(code)
     assert ended.value.code == 128 + code and signal.getsignal(code) == signal.SIG_DFL
 
