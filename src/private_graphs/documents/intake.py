@@ -175,16 +175,17 @@ def _declared(spec: Declaration, data: Path, vectors: ModelVectors | None) -> De
             f"{next(filter(None, hints), '')}"
         )
     refuse_large_delta(delta_of(spec, protected), protected)
-    lost: dict[str, int] = {}
+    lost, warnings = dict[str, int](), list(docs.warnings)
     if spec.edges is not None:
         from private_graphs.documents.link_tables import read_links
 
         lost = read_links(spec, docs.ids)[1]
+        if not docs.units_on(*PUBLIC).size:
+            warnings.append("no document is public: links are checked, and no release reads them")
     ledger = BudgetLedger(data)
     entries = ledger.entries()
     people = people_of(spec, docs, ledger) if entries else None
     earlier = earlier_releases(spec, docs, people, entries) if people else []
-    warnings = list(docs.warnings)
     promised = min((entry.budget for entry in earlier if entry.budget), default=math.inf)
     if promised < (spec.budget or math.inf):
         limit = f"{spec.budget:g}" if spec.budget else "without a limit"
