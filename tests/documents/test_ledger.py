@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from command_line import refused
-from document_tables import declared, public_rows, rows_of, write
+from document_tables import CLASSES, declared, linked, public_rows, rows_of, write
 from dp_accounting import gaussian_mechanism
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import private_graphs
-from private_graphs.core.errors import UsageError
+from private_graphs.core.errors import UsageError, UserError
 from private_graphs.documents.accounts import Account, Cost, People, documents_account, over_budget
 from private_graphs.documents.release import METHODS, training_of
 from private_graphs.documents.spending import add_spending, plan_releases, spent_on
@@ -191,3 +192,66 @@ def test_failures_of_other_tools_take_their_part_of_delta(data, tmp_path):
     alone = Account(((Cost.of_pure(1.0).mu ** 2, 0.0, 0.0),), 1e-4 - 1e-6).spent
     assert spent == pytest.approx(alone, rel=1e-9)
     assert plan_releases("x", 2).epsilon == 0, "the budget of 1.5 is over"
+
+
+# --- links that one release protects and another one reads -------------------------------------
+
+
+def _declared_links(folder: Path, shared: int = 60) -> dict[str, object]:
+    """Declare ``e``, which protects links of 60 public documents, and ``mix``, which has ``shared``
+    of them beside private ones and reads links among public documents."""
+    rows, where = public_rows(60), {"data": folder / "raw", "budget": 3, "classes": CLASSES}
+    folder.mkdir()
+    edges = linked(folder / "e.csv", rows)
+    declared("e", write(folder / "n.csv", rows), public="open", edges=edges, max_edges=500, **where)
+    public = rows[:shared] + public_rows(90)[60:]
+    table = write(folder / "m.csv", [*public, *rows_of(200)[90:]])
+    declared("mix", table, public="open", edges=edges, unknown_edges="drop", **where)
+    return where
+
+
+@pytest.mark.parametrize("order", [("e", "mix"), ("mix", "e")])
+def test_no_link_is_protected_by_one_release_and_published_by_another(tmp_path, order):
+    where = _declared_links(tmp_path / "both")
+    data = where["data"]
+
+    def release(name: str, out: str, data: Path = data):
+        scenario = "edges" if name == "e" else "text"
+        return private_graphs.classify(name, epsilon=1, scenario=scenario, out=tmp_path / out,
+                                       data=data)  # fmt: skip
+
+    release(order[0], "first")
+    words = {
+        "e": "published the links among 60 public documents",
+        "mix": "protected each link among 60 public documents, .* leave --edges out",
+    }[order[1]]
+    with pytest.raises(UserError, match=words):
+        release(order[1], "second")
+    folder = tmp_path / "both"
+    if order[1] == "mix":
+        with pytest.raises(UserError, match=words):
+            declared("mix", folder / "m.csv", public="open", edges=folder / "e.csv",
+                     unknown_edges="drop", **where)  # fmt: skip
+        declared("mix", folder / "m.csv", public="open", **where)
+        release("mix", "second")
+        assert private_graphs.explain(tmp_path / "first", tmp_path / "second").links[0] > 1
+        assert private_graphs.ledger("mix", data=data).links < 3
+    else:
+        [_, document] = spent_on("d0", data=data)
+        assert math.isinf(document.links) and "links of it were published" in repr(document)
+        assert "links among public documents published" in repr(
+            private_graphs.ledger("mix", data=data)
+        )
+        other = _declared_links(tmp_path / "other")
+        release("e", "second", other["data"])
+        answer = private_graphs.explain(tmp_path / "first", tmp_path / "second")
+        assert answer.links[0] is None and "reads links among public documents" in answer.lines()[0]
+
+
+@pytest.mark.parametrize("order", [("e", "mix"), ("mix", "e")])
+def test_one_common_document_has_no_link_of_both(tmp_path, order):
+    data = _declared_links(tmp_path / "one", shared=1)["data"]
+    for name in order:
+        private_graphs.classify(name, epsilon=1, scenario="edges" if name == "e" else "text",
+                                out=tmp_path / name, data=data)  # fmt: skip
+    assert private_graphs.ledger("e", data=data).links < 2

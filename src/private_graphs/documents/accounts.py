@@ -98,6 +98,8 @@ class RecordedRelease:
     """The ledger with its line as the last one."""
     sentence: str = ""
     """What another tool has released, in the owner's words; empty for releases of this one."""
+    publishes_links: bool = False
+    """Whether the links among the documents that it published entered it without noise."""
 
     @property
     def protected(self) -> tuple[int, ...]:
@@ -212,19 +214,25 @@ def documents_account(
 
 
 def links_account(
-    entries: Sequence[RecordedRelease], people: People, delta: float, extra: Cost | None = None
-) -> Account:
+    entries: Sequence[RecordedRelease], people: People, delta: float, extra: Cost | None = None,
+    among: bool = True,
+) -> Account:  # fmt: skip
     """Return what the links between some documents have spent.
 
     A link is charged to the releases that held a document of its ends: never fewer than those that
-    held both, and hence itself. ``extra`` is a release that is asked for.
+    held both, and hence itself. Links that a release published are charged without end; ``among``:
+    both ends of a link are among these documents. ``extra`` is a release that is asked for.
     """
     totals = np.zeros((3, len(people.units)))
     for entry in entries:
-        if entry.links is None:
+        if entry.links is not None:
+            held, cost = units_on(entry, tuple(entry.costs), people), entry.links
+        elif entry.publishes_links:
+            held, cost = units_on(entry, entry.published, people), PUBLISHED
+            held &= not among or held[people.unit_of].sum() > 1
+        else:
             continue
-        held = units_on(entry, tuple(entry.costs), people)
-        _add(totals, entry.links, held.astype(float))
+        _add(totals, cost, held.astype(float))
         delta = min(delta, entry.delta) if held.any() else delta
     if extra is not None:
         _add(totals, extra, np.ones(len(people.units)))

@@ -25,7 +25,7 @@ def earlier_releases(
 
     Raises:
         UserError: a document is public now, and an earlier release protected it or its person; or
-            the other way round.
+            the other way round; the same for links among public documents.
     """
     releases = []
     public = np.isin(docs.sides, PUBLIC)
@@ -49,6 +49,10 @@ def earlier_releases(
                     f"{counted(len(units), noun)} (such as the one of {example!r}), and {now}. If "
                     "they are other documents, give them other ids"
                 )
+        if spec.edges is not None:
+            from private_graphs.documents.link_tables import refuse_published_links
+
+            refuse_published_links(spec, public[docs.unit_of], entry, people)
         if before.any():
             releases.append(entry)
     return releases

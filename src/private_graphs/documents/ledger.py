@@ -564,4 +564,6 @@ def _entry(line: dict[str, Any], finished: bool) -> RecordedRelease:
         costs={int(side): Cost(**cost) for side, cost in line["costs"].items()},
         links=Cost(**line["links"]) if line.get("links") else None, state=_state(line),
         sentence=line.get("sentence", ""),
+        # earlier versions did not note it: where it may be, it counts
+        publishes_links=line.get("publishes_links", line.get("links") is None),
     )  # fmt: skip

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from private_graphs.core.errors import UserError
+from private_graphs.core.errors import UserError, counted
 from private_graphs.datasets.arrays import undirected_edges
 from private_graphs.datasets.own_tables import first_rows, read_table
 from private_graphs.datasets.spelling import seen
+from private_graphs.documents.accounts import People, RecordedRelease, units_on
 from private_graphs.documents.declaration import Declaration
 
 
@@ -57,3 +58,31 @@ def read_links(spec: Declaration, ids: Sequence[str]) -> tuple[np.ndarray, dict[
         "link of a document to itself": links.loops,
         "link given twice": int((~unknown).sum()) - links.loops - distinct,
     }
+
+
+def refuse_published_links(
+    spec: Declaration, public: np.ndarray, entry: RecordedRelease, people: People
+) -> None:
+    """Raise UserError if links that a release protects are what another one reads without noise.
+
+    ``public`` (N,) bool. Releases of texts read the links among public documents; those of links
+    protect these, where all documents are public.
+    """
+    protects = bool(public.all())
+    sides = entry.published if protects else tuple(entry.costs)
+    held = public & units_on(entry, sides, people)[people.unit_of]
+    apart = entry.publishes_links if protects else entry.links is not None
+    if not apart or held.sum() < 2:
+        return
+    was, now, remedy = (
+        ("published the links among", "nothing protects them any more",
+         "take these documents out, or the links from the declaration")
+        if protects else
+        ("protected each link among", "this declaration would publish their links",
+         "leave --edges out")
+    )  # fmt: skip
+    raise UserError(
+        f"{spec.name}: the release of {entry.graph!r} on {entry.date} {was} "
+        f"{counted(int(held.sum()), 'public document')}, and {now}: {remedy}. If they are other "
+        "documents, give them other ids"
+    )

@@ -103,6 +103,8 @@ class PlannedVotes:
         """Return side -> cost in the account of documents: they are published."""
         return dict.fromkeys(PUBLIC, PUBLISHED)
 
+    publishes_links: ClassVar = False
+
     @property
     def links(self) -> Cost:
         """Cost for a link."""

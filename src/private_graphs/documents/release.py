@@ -92,6 +92,7 @@ from private_graphs.privacy.events import Event
 from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.privacy.rounding import at_most
 from private_graphs.privacy.statements import (
+    PUBLIC_LINKS,
     About,
     PrivacyStatement,
     Relation,
@@ -310,7 +311,12 @@ class PlannedRelease:
 
     relation: ClassVar[Relation] = "replace"
     links: ClassVar = None
-    """Cost for a link: none is read."""
+    """Cost for a link of a private document: none is read."""
+
+    @property
+    def publishes_links(self) -> bool:
+        """Whether links among public documents enter the release, without noise."""
+        return self.public is not None and self.spec.edges is not None
 
     @property
     def room(self) -> tuple[int, int]:
@@ -491,8 +497,9 @@ class PlannedRelease:
                   if self.told_numbers else []),
                 *(["the list of words"] if spec.vocabulary else []),
                 *(["the model that reads texts"] if spec.model else []),
-                *([f"{counted(known, 'document')} public by declaration, with texts, labels and "
-                   "links"] if known else []),
+                *([f"{counted(known, 'document')} public by declaration, with texts and labels"]
+                  if known else []),
+                *([PUBLIC_LINKS] if self.publishes_links else []),
             ),
             assumptions=(
                 *(["one person has one id: who has several is protected for each of them alone, "
@@ -731,6 +738,7 @@ def _charge(
     ledger.start(
         plan.people, plan.costs, plan.spec.budget, plan.epsilon, links=plan.links, noise=noise,
         check=check, delta=plan.delta, unit=plan.unit_name, relation=plan.relation,
+        publishes_links=plan.publishes_links,
         mechanisms=plan.trees(), **words,
     )  # fmt: skip
 

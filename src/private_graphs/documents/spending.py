@@ -73,6 +73,8 @@ class Spent:
         """Return what the command prints."""
         linked = f", {at_most(self.links)} for the most used link" if self.unit != LINK else ""
         spent = self.spent if linked else self.links
+        if linked and math.isinf(self.links):
+            linked = ", links among public documents published without noise"
         budget = "no budget" if self.budget is None or self.left is None else (
             f"budget {self.budget:g}, of which one more release may ask for {at_least(self.left)}"
         )  # fmt: skip
@@ -295,7 +297,9 @@ class SpentOn:
         else:
             head += (f"spent {at_most(self.spent)} at delta {self.delta:g} in "
                      f"{counted(len(self.releases), 'release')}")  # fmt: skip
-        if self.links:
+        if math.isinf(self.links):
+            head += "; links of it were published without noise"
+        elif self.links:
             head += f"; a link of it {at_most(self.links)}"
         if self.unread:
             head += f" (without what the tables of {', '.join(self.unread)} would add)"
@@ -362,7 +366,8 @@ def _spent_on(
     delta = min((entry.delta for entry, _ in held), default=None)
     priced = entries, people, delta or 0.5
     return SpentOn(
-        id, kind, documents_account(*priced, (TRAINING,)).spent, links_account(*priced).spent,
+        id, kind, documents_account(*priced, (TRAINING,)).spent,
+        links_account(*priced, among=False).spent,
         delta, [row for _, row in held], unread,
     )  # fmt: skip
 

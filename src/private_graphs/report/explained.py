@@ -47,7 +47,8 @@ class Explained:
         if self.several and self.links is not None:
             epsilon, delta = self.links
             guarantee = (
-                "nothing is proved" if epsilon is None
+                "nothing is proved, as one of them proves nothing, or reads links among public "
+                "documents without noise" if epsilon is None
                 else f"ε = {at_most(epsilon)} at δ = {delta:g}"
             )  # fmt: skip
             texts.append(
@@ -175,11 +176,14 @@ def _page(folder: Path, identifier: str) -> list[str]:
 def _for_links(statements: Sequence[PrivacyStatement]) -> tuple[float | None, float] | None:
     """Return (ε, δ) of all releases for one link, where some protect links and others documents."""
     from private_graphs.privacy.composition import together
+    from private_graphs.privacy.statements import PUBLIC_LINKS
 
     protects = {statement.unit for statement in statements if not statement.reads_nothing}
     documents = protects & {"document", "person", "node"}
     if not documents or protects - documents != {"edge_undirected"}:
         return None
+    if any(PUBLIC_LINKS in each.public_facts for each in statements):
+        return None, min(each.delta for each in statements)  # one may have read the link exactly
     return together(statements, for_link=True)
 
 
