@@ -28,7 +28,8 @@ WRONG = [
     ("declare", {"nodes": "n.csv", "text": "body", "label": "topic", "classes": "a,b"} | value)
     for value in (
         {"nodes": 5}, {"text": b"body"}, {"text": [5]}, {"text": {"body": 1}}, {"label": b"topic"},
-        {"classes": None}, {"budget": "3"}, {"budget": True}, {"drop_empty": "no"}, {"source": ""},
+        {"classes": None}, {"classes": {"a", "b"}}, {"budget": "3"}, {"budget": True},
+        {"drop_empty": "no"}, {"source": ""},
         {"encoding": None}, {"source": "a"}, {"unknown_edges": "drop"}, {"max_edges": 5},
         {"max_per_unit": 3})
 ] + [

@@ -26,7 +26,7 @@ from document_tables import declared, linked, public_rows, rows_of, write
 
 import private_graphs
 from private_graphs import classify, cli
-from private_graphs.core import entropy, imports
+from private_graphs.core import devices, entropy, imports
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.manifest import changed_file
 from private_graphs.documents import declaration, files, noise, payment, spending
@@ -36,6 +36,7 @@ from private_graphs.documents.hashing import HashedWords
 from private_graphs.documents.ledger import BudgetLedger, OverBudget
 from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.noise import NoiseKey, computation_of
+from private_graphs.documents.tables import read_documents
 from private_graphs.mechanisms.door import Door
 
 KEYS = Path("data/ledgers/noise")
@@ -238,11 +239,35 @@ def test_another_place_of_its_files_continues_the_same_release(data, monkeypatch
     declared("x", write(Path("n.csv"), rows_of(60)), **given)
     interrupted(monkeypatch)
     Path("public", ".DS_Store").write_text("of a file manager")
+    Path("public", "p.csv").rename("public/q.csv")
     Path("m.csv").symlink_to("n.csv")
     declared("x", Path("m.csv"), **given)
     said: list[str] = []
     classify("x", epsilon=1.0, out="R", say=said.append)
     assert spent()[2] == ["finished"] and "interrupted run has paid" in " ".join(said)
+
+
+def test_the_device_that_reads_texts_is_part_of_a_release_and_not_its_option(data, monkeypatch):
+    texts()
+    spec = declaration.needed("x", data)
+    docs, computation = read_documents(spec), releases._computation
+    for model, alike in (("bert", False), ("words.bin", True), (None, True)):
+        of_model = spec.model_copy(update={"model": model})
+        digests = []
+        for option, here in (("auto", "cpu"), ("cpu", "cpu"), ("auto", "cuda")):
+            monkeypatch.setattr(devices, "resolve_device", lambda _, here=here: here)
+            digests.append(computation(of_model, docs, {}, option))
+        assert digests[0] == digests[1] and (digests[0] == digests[2]) == alike
+
+
+def test_a_folder_of_another_run_is_no_place_to_continue(data, monkeypatch):
+    texts()
+    interrupted(monkeypatch)
+    classify("x", epsilon=0.5, out="R", force=True)
+    with pytest.raises(UsageError, match="another --out .where this release is then continued"):
+        classify("x", epsilon=1, out="R")
+    classify("x", epsilon=1, out="S")
+    assert [*KEYS.iterdir()] == []
 
 
 def test_a_digest_of_a_computation_has_every_part():
@@ -512,7 +537,7 @@ def test_a_second_signal_does_not_hide_what_is_spent(data, monkeypatch):
     assert not signals
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGXCPU", "SIGUSR1", "SIGUSR2", "SIGALRM"])
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGXCPU", "SIGUSR1", "SIGUSR2"])
 def test_a_signal_that_ends_a_command_is_an_error(name):
     code = signal.Signals[name]
     with pytest.raises(SystemExit) as ended, payment.paid("x"):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 
 import numpy as np
 import pytest
 import safetensors.numpy
+import safetensors.torch
 import torch
 from text_graphs import text_graph
 
 from private_graphs.core.errors import UserError
 from private_graphs.datasets.views import PAPER, RELEASED, SOUND
+from private_graphs.documents.vectors import ModelVectors
 from private_graphs.features import embedding
 from private_graphs.features.bert import BertEncoder
 from private_graphs.features.bert_cpu import PackedBert, packed_bert
@@ -211,6 +214,39 @@ def test_weights_of_another_shape_are_not_drawn_at_random(bert_folder, tmp_path)
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(UserError, match=r"lack 16 tensors, such as encoder\.layer\.2"):
         load_model(folder)
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    ({"num_hidden_layers": 10**7}, "config.json: declares [0-9,]* weights .num_hidden_layers 10,0"),
+    ({"hidden_size": 10**6}, "config.json: declares"),
+    ({"vocab_size": 10**9}, "config.json: declares"),
+    ({"max_position_embeddings": 10**9}, "config.json: declares"),
+    ({"num_hidden_layers": 0}, "num_hidden_layers is 0; expected a whole number of at least 1"),
+    ({"num_hidden_layers": "2"}, "num_hidden_layers is '2'"),
+    ({"num_hidden_layers": 1}, "tensors of layers that config.json does not have"),
+    ({"model_type": "gpt2"}, "model_type is 'gpt2'"),
+    ({"is_decoder": True}, "is_decoder True"),
+    ({"layer_norm_eps": math.nan}, "no finite numbers"),
+    ({"chunk_size_feed_forward": 7}, "its configuration does not fit it|differ"),
+])  # fmt: skip
+def test_a_configuration_that_does_not_fit_its_weights_is_named(
+    bert_folder, tmp_path, change, words
+):
+    folder = shutil.copytree(bert_folder, tmp_path / "bert")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | change))
+    with pytest.raises(UserError, match=f"{folder}.*({words})"):
+        _ = ModelVectors.find(str(folder), tmp_path).columns
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_weights_that_are_no_finite_numbers_are_refused(bert_folder, tmp_path, value):
+    folder = shutil.copytree(bert_folder, tmp_path / "bert")
+    weights = safetensors.torch.load_file(folder / "model.safetensors")
+    weights[next(key for key in weights if "word_embeddings" in key)][5] = value
+    safetensors.torch.save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(UserError, match="word_embeddings.weight have values that are no finite"):
+        BertEncoder(folder)
 
 
 def test_weights_with_the_names_of_the_published_files_are_read(bert_folder, tmp_path):

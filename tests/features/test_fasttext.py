@@ -54,14 +54,28 @@ def test_a_packed_model_is_unpacked_once_and_gives_the_same(labelled, tmp_path):
 
 
 def test_a_changed_archive_is_unpacked_anew(tmp_path):
+    packed, magic = tmp_path / "model.bin.gz", struct.pack("<i", 793712314)
+    for content in (magic + b"first", magic + b"second"):
+        packed.write_bytes(gzip.compress(content))
+        assert unpacked(packed).read_bytes() == content
+    for content, words in (
+        (b"no archive", "cannot be unpacked"),
+        (gzip.compress(b"another file"), "does not unpack to a fastText model"),
+        (gzip.compress(magic + bytes(2**27)), "unpacks to far more than a fastText model"),
+    ):
+        packed.write_bytes(content)
+        with pytest.raises(UserError, match=rf"model\.bin\.gz: {words}"):
+            unpacked(packed)
+    assert (tmp_path / "model.bin").read_bytes() == magic + b"second"
+
+
+def test_no_file_beside_an_archive_is_replaced(tmp_path):
+    (tmp_path / "model.bin").write_text("mine")
     packed = tmp_path / "model.bin.gz"
-    packed.write_bytes(gzip.compress(b"first"))
-    assert unpacked(packed).read_bytes() == b"first"
-    packed.write_bytes(gzip.compress(b"second"))
-    assert unpacked(packed).read_bytes() == b"second"
-    packed.write_bytes(b"no archive")
-    with pytest.raises(UserError, match=r"model\.bin\.gz: cannot be unpacked"):
+    packed.write_bytes(gzip.compress(struct.pack("<i", 793712314)))
+    with pytest.raises(UserError, match="model.bin: is there, .* move it away"):
         unpacked(packed)
+    assert (tmp_path / "model.bin").read_text() == "mine"
 
 
 def test_training_twice_gives_equal_vectors_and_a_small_file(labelled, tmp_path):
@@ -115,6 +129,9 @@ def refused_where_cut(whole, tmp_path):
         (8, struct.pack("<i", 0), "0 dimensions"),
         (40, struct.pack("<3i", 0, 3, 6), "0 buckets of subwords"),
         (-4, struct.pack("<f", math.nan), "its output matrix has values that are no finite"),
+        (40, struct.pack("<i", 2**30), "rows of 4, expected 1,073,741,827 of 4"),
+        (8, struct.pack("<i", 5), "rows of 4, expected 13 of 5"),
+        (102, b"\1", "entry 0 of its dictionary is no word"),
     ],
 )
 def test_a_model_without_usable_vectors_is_refused(tmp_path, place, value, words):

@@ -62,6 +62,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if isinstance(value, Mapping | bytes):
         return False
     if kind is Sequence:
-        texts = isinstance(value, Collection) and not isinstance(value, str)
+        # the order of a set is another one in each process
+        texts = isinstance(value, Collection) and not isinstance(value, str | set | frozenset)
         return texts and all(_fits(each, parts[0]) for each in value)
     return isinstance(value, _KINDS.get(kind, kind))

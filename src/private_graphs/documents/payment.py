@@ -21,8 +21,7 @@ from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.documents.noise import NoiseKey
 from private_graphs.mechanisms.door import Lane, Watch
 
-_ENDS = (signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU, signal.SIGUSR1, signal.SIGUSR2,
-         signal.SIGALRM)  # fmt: skip
+_ENDS = (signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU, signal.SIGUSR1, signal.SIGUSR2)
 """Signals by which shells, terminals and schedulers end a process."""
 _RESERVED = ".room"
 _PAGES = 2**16

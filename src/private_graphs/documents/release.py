@@ -792,15 +792,17 @@ def _why_not(method: str) -> str:
 def _computation(
     spec: Declaration, docs: Documents, settings: dict[str, Any], device: str
 ) -> bytes:
-    """Return the digest of everything that a release depends on: of files the content, as another
-    place of a file is no other release."""
+    """Return the digest of all that a release depends on: of files the content, not the place."""
+    if on_device := spec.model and not spec.model.endswith((".bin", ".gz")):  # no word vectors
+        from private_graphs.core.devices import resolve_device
+
+        device = resolve_device(device)
+    files = (spec.nodes, spec.edges, spec.vocabulary, *public_tables(spec))
     paths = {"nodes", "edges", "vocabulary", "public_files", "model"}
-    files = {"nodes": spec.nodes, "edges": spec.edges, "vocabulary": spec.vocabulary}
-    files |= {path.name: path for path in public_tables(spec)}
     settings = settings | {
         "declaration": spec.model_dump(mode="json", exclude={"ledger", *paths}),
-        "device": device if spec.model else None,
-        "files": {name: sha256_of(path) for name, path in files.items() if path},
+        "device": device if on_device else None,
+        "files": [path and sha256_of(path) for path in files],
     }
     return computation_of(
         settings, docs.ids, docs.units, docs.unit_of, docs.sides, docs.texts, docs.labels,
@@ -837,8 +839,9 @@ def _refuse_earlier(folder: Path, force: bool, continued: str | None) -> None:
     for part in ("release", "private"):
         written = [name for name in names_in(folder / part) if name[0] != "."]
         if written and not force:  # hidden files are of killed processes
+            then = "" if continued is None else " (where this release is then continued)"
             raise UsageError(
-                f"{folder / part}: has the files of an earlier run; choose another --out, or "
+                f"{folder / part}: has the files of an earlier run; choose another --out{then}, or "
                 "overwrite them with --force (what that run has spent stays in the ledger)"
             )
 

@@ -421,7 +421,10 @@ def _entered(
 ) -> Spent:  # fmt: skip
     name, book = payment.name, _Book.of(payment.name, data)
     if book.unit == LINK:
-        raise UsageError(f"{name!r}: all documents are public; no spending of theirs is counted")
+        raise UsageError(
+            f"{name!r}: all documents are public, and spending of another tool on links cannot be "
+            "entered: declare a smaller --budget for what is left of them"
+        )
     cost = _cost(mu, epsilon, delta, book.delta, relation)
     account = Account(((cost.mu**2, 0.0, cost.failure),), book.delta)
     costs = {side: cost for side in (TRAINING, TEST) if len(book.docs.units_on(side))}

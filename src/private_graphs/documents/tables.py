@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from private_graphs.core.errors import UserError, counted
+from private_graphs.core.files import sha256_of
 from private_graphs.core.limits import LONGEST_NAME
 from private_graphs.datasets import own_tables
 from private_graphs.datasets.spelling import NOT_SEEN, is_missing, looks, seen, shown
@@ -100,7 +101,7 @@ def read_documents(
         more_ids = own_tables.distinct_ids(extra, spec.id)
         _refuse_known(extra, more_ids, rows, spec)
         ids += more_ids
-        units += [f"{extra.path.name}\0{doc_id}" for doc_id in more_ids]
+        units += [f"public\0{doc_id}" for doc_id in more_ids]
         texts, blank = texts + more_texts, np.concatenate([blank, more_blank])
         labels += extra.cells(spec.label)
         public = np.concatenate([public, np.ones(extra.n_rows, dtype=bool)])
@@ -214,16 +215,16 @@ def _public(table: own_tables.OwnTable, spec: Declaration) -> np.ndarray:
 
 
 def public_tables(spec: Declaration) -> list[Path]:
-    """Return the tables in the folder of public documents, sorted."""
+    """Return the tables in the folder of public documents, sorted by their content."""
     if spec.public_files is None:
         return []
     if not spec.public_files.is_dir():
         raise UserError(
             f"{spec.public_files}: no such folder; expected one with tables of public documents"
         )
-    files = sorted(
-        path for path in spec.public_files.iterdir() if path.suffix.lower() in own_tables.ENDS
-    )
+    paths = spec.public_files.iterdir()
+    files = [path for path in paths if path.suffix.lower() in own_tables.ENDS]
+    files.sort(key=sha256_of)  # another name of a table makes no other release
     if not files:
         raise UserError(
             f"{spec.public_files}: no {' or '.join(own_tables.ENDS)}; expected tables of public "

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse
 
-from private_graphs.core.errors import UserError, from_extra
+from private_graphs.core.errors import UserError, from_extra, require_memory
 from private_graphs.datasets.spelling import seen
 from private_graphs.documents.hashing import tokens
 from private_graphs.features.models import MAIN_FILES
@@ -24,6 +24,7 @@ MOST_MODEL_BYTES = 2**35
 """Largest file of a model: word vectors have up to 8 GiB."""
 _MOST_TEXT_BYTES = 2**26
 """Largest configuration, vocabulary or tokenizer of a model, which is parsed whole."""
+_TRIAL = "A text by which a model is tried."
 _VERSION = 1
 """Version in the digest of a model: raise it when the same model gives other rows."""
 
@@ -98,7 +99,7 @@ class ModelVectors:
                     f"texts are read by the model {self.name!r} (sha256 {self.digest[:16]}…), "
                     "which is not at hand: give its folder or file with --model (model= in Python)"
                 )
-            self._loaded.append(_READERS[_kind(self.path)](self.path, self.device))
+            self._loaded.append(_loaded_reader(self.path, self.device))
         return self._loaded[0]
 
     def rows(self, texts: Sequence[str]) -> scipy.sparse.csr_matrix:
@@ -143,6 +144,26 @@ class ModelVectors:
         return np.divide(means, norms, out=np.zeros_like(means), where=norms > 0)
 
 
+def _loaded_reader(path: Path, device: str) -> TextReader:
+    """Load a model that gives finite numbers for a text; UserError for another one, which would
+    fail when its release is paid for."""
+    try:
+        reader = _READERS[_kind(path)](path, device)
+        vectors = reader.encode([_TRIAL])
+    except (ValueError, TypeError, IndexError, RuntimeError) as error:
+        require_memory(error, path)
+        raise UserError(
+            f"{path}: fails to read a text ({error}); its configuration does not fit it: fetch it "
+            "again, or give another model"
+        ) from error
+    if not np.isfinite(vectors).all():
+        raise UserError(
+            f"{path}: gives values for a text that are no finite numbers; fetch it again, or give "
+            "another model"
+        )
+    return reader
+
+
 def _halves(text: str) -> tuple[str, str]:
     """Cut a text at the blank nearest to its middle, or in the middle."""
     middle = len(text) // 2
@@ -162,10 +183,11 @@ def _path_of(model: str, data: Path) -> Path:
         files = [data / record.file for record in raw_records(model, data)]
         path = files[0] if len(files) == 1 else data / "models" / model
     if not _kind(path):
+        what = "is no" if path.exists() else "no such"
         raise UserError(
-            f"{model}: no such model; expected a folder with modules.json (a sentence model) or "
+            f"{model}: {what} model; expected a folder with modules.json (a sentence model) or "
             "config.json (BERT), a fastText .bin file, or one of "
-            f"{', '.join(load_models())}: check --model"
+            f"{', '.join(load_models())}: check --model, or declare again with its place of now"
         )
     return path
 

@@ -7,12 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from private_graphs.core.bounded_files import parsed_json
+from private_graphs.core.bounded_files import parsed_json, read_bounded
 from private_graphs.core.errors import UserError, require_memory
 from private_graphs.core.files import sha256_of
 from private_graphs.datasets.labelled import RawFile
 
 _WEIGHTS, _PARTS = ("model.safetensors", "pytorch_model.bin"), "model.safetensors.index.json"
+_USUAL = {"num_hidden_layers": 12, "hidden_size": 768, "intermediate_size": 3072,
+          "vocab_size": 30522, "max_position_embeddings": 512}  # fmt: skip
+"""Sizes of a BERT model in config.json, and their values where it has none."""
 
 
 def files_of_model(folder: Path) -> list[RawFile]:
@@ -81,6 +84,7 @@ def load_model(folder: Path) -> Any:
     """
     from transformers import BertConfig, BertModel
 
+    _check_config(folder)
     try:
         with quiet_transformers():
             config = BertConfig.from_pretrained(folder, local_files_only=True)
@@ -98,12 +102,62 @@ def load_model(folder: Path) -> Any:
             "model.safetensors that belong together: fetch the files again"
         ) from error
     model, info = loaded
+    layers = [key for key in info["unexpected_keys"] if ".layer." in key]
+    if layers:
+        raise UserError(
+            f"{folder}: the weights have {len(layers)} tensors of layers that config.json does not "
+            f"have, such as {layers[0]}; expected files that belong together: fetch them again"
+        )
     if missing := sorted(info["missing_keys"]):  # the library would initialise them at random
         raise UserError(
             f"{folder}: the weights lack {len(missing)} tensors, such as {missing[0]}; expected "
             "those of a BERT model with the shape in config.json: fetch the files again"
         )
+    require_finite(model, folder)
     return model.eval()
+
+
+def _check_config(folder: Path) -> None:
+    """Refuse a config.json of another model, or one that declares more than its weights hold.
+
+    Raises:
+        UserError: names the key.
+    """
+    file = folder / "config.json"
+    try:
+        config = dict(parsed_json(read_bounded(file)))
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{file}: is no JSON object ({error}); fetch the model again") from error
+    if config.get("model_type", "bert") != "bert" or config.get("is_decoder"):
+        raise UserError(
+            f"{file}: model_type is {config.get('model_type')!r}, is_decoder "
+            f"{config.get('is_decoder', False)!r}; expected 'bert' that encodes: give another model"
+        )
+    sizes = {key: config.get(key, usual) for key, usual in _USUAL.items()}
+    for key, value in sizes.items():
+        if type(value) is not int or value < 1:
+            raise UserError(f"{file}: {key} is {value!r}; expected a whole number of at least 1")
+    layers, hidden, inner, tokens, places = sizes.values()
+    least = (tokens + places) * hidden + layers * hidden * (4 * hidden + 2 * inner)
+    held = sum(path.stat().st_size for path in map(folder.joinpath, _WEIGHTS) if path.is_file())
+    if least > held:
+        shape = ", ".join(f"{key} {value:,}" for key, value in sizes.items())
+        raise UserError(
+            f"{file}: declares {least:,} weights ({shape}), and the files of weights have {held:,} "
+            "bytes; expected files that belong together: fetch them again"
+        )
+
+
+def require_finite(model: Any, folder: Path) -> None:
+    """Raise UserError for a model of PyTorch with a weight that is no finite number."""
+    import torch
+
+    for name, weight in model.named_parameters():
+        if not torch.isfinite(weight).all():
+            raise UserError(
+                f"{folder}: the weights {name} have values that are no finite numbers; fetch the "
+                "model again"
+            )
 
 
 @contextmanager

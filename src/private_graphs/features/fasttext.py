@@ -54,6 +54,8 @@ EMBEDDED_TRAINING = {
 """Training options of the embedded model."""
 _MAGIC, _VERSION = 793712314, 12
 """First two numbers of a fastText binary file."""
+_FEW_BYTES, _MOST_PACKED = 2**26, 20
+"""Bytes that an archive may unpack to however small it is; most for each byte of a larger one."""
 _LEAST_ENTRY = 10
 """Bytes of an entry of the dictionary with an empty word: its end, a count, a kind."""
 _CENTROIDS = 256
@@ -152,33 +154,55 @@ def _check_parts(stream: BinaryIO, size: int) -> None:
     require("dictionary", entries, _LEAST_ENTRY)
     if entries != words + labels:
         raise _Short(f"its dictionary has {entries:,} entries, of {words:,} words and labels")
-    for _ in range(entries):
+    for number in range(entries):
         while (letter := stream.read(1)) != b"\0":
             if not letter:
                 raise _Short("it ends in its dictionary")
-        numbers("qb")
+        _, is_label = numbers("qb")
+        if is_label != (number >= words):
+            raise _Short(
+                f"entry {number:,} of its dictionary is no {('word', 'label')[not is_label]}"
+            )
     require("table of subwords", max(pruned, 0), 8)
-    stream.seek(8 * max(pruned, 0), os.SEEK_CUR)
+    targets = np.fromfile(stream, "<i4", 2 * max(pruned, 0)).reshape(-1, 2)[:, 1]
+    if ((targets < 0) | (targets >= len(targets))).any():
+        raise _Short("its table of subwords leads to rows that its matrix has not")
+    # the library reads these rows, whatever the matrix has
+    sizes = {"input matrix": words + (buckets if pruned < 0 else pruned)}
 
     def skip(part: str, count: int, least: int) -> None:
         require(part, count, least)
         stream.seek(count * least, os.SEEK_CUR)
 
-    def skip_quantiser(part: str) -> None:
-        dimension, *_ = numbers("4i")
-        skip(f"centroids of the {part}", dimension, 4 * _CENTROIDS)
+    def require_size(part: str, rows: int, columns: int) -> None:
+        expected = sizes.get(part, rows), dimension
+        if (rows, columns) != expected:
+            raise _Short(f"its {part} has {rows:,} rows of {columns:,}, expected "
+                         f"{expected[0]:,} of {expected[1]:,} as its header says")  # fmt: skip
+
+    def skip_quantiser(part: str, width: int) -> int:
+        columns, parts, size, last = numbers("4i")
+        if columns != width or parts < 1 or (parts - 1) * size + last != width:
+            raise _Short(
+                f"the quantiser of its {part} is for {columns:,} columns, expected {width:,}"
+            )
+        skip(f"centroids of the {part}", columns, 4 * _CENTROIDS)
+        return parts
 
     for part in ("input matrix", "output matrix"):
         [quantised] = numbers("?")
         if quantised:
-            has_norms, rows, _, codes = numbers("?qqi")
+            has_norms, rows, columns, codes = numbers("?qqi")
+            require_size(part, rows, columns)
             skip(part, codes, 1)
-            skip_quantiser(part)
+            if codes != rows * skip_quantiser(part, columns):
+                raise _Short(f"its {part} has {codes:,} codes of {rows:,} rows")
             if has_norms:
                 skip(f"norms of the {part}", rows, 1)
-                skip_quantiser(part)
+                skip_quantiser(part, 1)
         else:
             rows, columns = numbers("qq")
+            require_size(part, rows, columns)
             require(part, left := rows * columns if rows >= 0 <= columns else -1, 4)
             while left:
                 values = np.fromfile(stream, "<f4", min(left, _AT_ONCE))
@@ -224,13 +248,24 @@ def unpacked(model: Path) -> Path:
     target = model.with_suffix("")
     receipt = target.with_name(f"{target.name}.unpacked.json")
     archive = sha256_of(model)
-    if target.is_file() and _noted(receipt) == {"archive": archive, "sha256": sha256_of(target)}:
-        return target
-    digest = hashlib.sha256()
+    if target.is_file():
+        if not receipt.is_file():
+            raise UserError(
+                f"{target}: is there, and {model.name} would be unpacked in its place; move it "
+                "away, or give it in place of the archive"
+            )
+        if _noted(receipt) == {"archive": archive, "sha256": sha256_of(target)}:
+            return target
+    digest, left = hashlib.sha256(), max(_FEW_BYTES, _MOST_PACKED * model.stat().st_size)
     try:
         with gzip.open(model, "rb") as packed, atomic_path(target) as temporary:
             with open(temporary, "wb") as stream:
+                if packed.peek(4)[:4] != struct.pack("<i", _MAGIC):
+                    raise UserError(f"{model}: does not unpack to a fastText model; fetch it again")
                 while piece := packed.read(1 << 22):
+                    if (left := left - len(piece)) < 0:
+                        raise UserError(f"{model}: unpacks to far more than a fastText model that "
+                                        "was packed; fetch it again")  # fmt: skip
                     digest.update(piece)
                     stream.write(piece)
         write_json(receipt, {"archive": archive, "sha256": digest.hexdigest()})

@@ -13,7 +13,7 @@ from private_graphs.core.files import sha256_of
 from private_graphs.datasets.first_use import RECEIPT
 from private_graphs.datasets.labelled import RawFile
 from private_graphs.features.bert import lost_of, token_counts
-from private_graphs.features.bert_files import quiet_transformers
+from private_graphs.features.bert_files import quiet_transformers, require_finite
 from private_graphs.features.embedding import LADDER, EmptyTexts, fixed_batches, limited_threads
 from private_graphs.features.tiny import tiny_sentence_bert
 
@@ -48,6 +48,7 @@ class SentenceEncoder:
         folder = Path(folder)
         self.device = resolve_device(device)
         self.model = _load(folder, self.device)
+        require_finite(self.model, folder)
         self.files = files_of_sentence_model(folder)
         self.width = self.model.get_embedding_dimension()
         self.tokens_per_batch = TOKENS_PER_BATCH[self.device]
