@@ -48,12 +48,12 @@ from private_graphs.documents.accounts import (
     Account,
     Cost,
     documents_account,
-    links_account,
     over_budget,
 )
 from private_graphs.documents.declaration import checked, default_delta, needed
 from private_graphs.documents.hashing import HashedWords, PublicWords, tokens
 from private_graphs.documents.ledger import BudgetLedger, OverBudget
+from private_graphs.documents.link_accounts import links_account
 from private_graphs.documents.link_tables import read_links
 from private_graphs.documents.links import PlannedVotes
 from private_graphs.documents.model import ReleasedModel

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import private_graphs
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.documents.accounts import Account, Cost, People, documents_account, over_budget
+from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.documents.release import METHODS, training_of
 from private_graphs.documents.spending import add_spending, plan_releases, spent_on
 from private_graphs.documents.tables import TRAINING
@@ -255,3 +256,80 @@ def test_one_common_document_has_no_link_of_both(tmp_path, order):
         private_graphs.classify(name, epsilon=1, scenario="edges" if name == "e" else "text",
                                 out=tmp_path / name, data=data)  # fmt: skip
     assert private_graphs.ledger("e", data=data).links < 2
+
+
+# --- persons whose documents are not all in today's table -------------------------------------
+
+
+def _release(name: str, rows: list[dict[str, str]], epsilon: float, **given) -> float:
+    """Declare documents with a budget of 2 and release them; return what is spent."""
+    given = {"budget": 2, "test_share": 0.0} | given
+    declared(name, write(Path(f"{name}.csv"), rows), **given)
+    return private_graphs.classify(name, epsilon=epsilon, out=f"out-{name}").spent
+
+
+def test_a_person_keeps_the_documents_that_an_earlier_release_says_are_theirs(data):
+    rows = rows_of(120)
+    _release("pers", rows, 1.2, unit="who")
+    assert _release("docs", rows[0::2], 0.5) < 2  # of each person the first of two documents
+    before = private_graphs.ledger("pers").spent
+    assert before > 1.3
+    declared("pers2", write(Path("odd.csv"), rows[1::2]), budget=2, test_share=0.0, unit="who")
+    assert private_graphs.ledger("pers2").spent == before
+    with pytest.raises(UserError, match="over the budget"):
+        private_graphs.classify("pers2", epsilon=1.5, out="R")
+    [person, document] = spent_on("p1")
+    assert person.spent == pytest.approx(before) and document.spent == 0
+    for name in ("pers", "docs", "pers2"):  # they withdraw
+        write(Path(f"{'odd' if name == 'pers2' else name}.csv"), rows[10:])
+    assert spent_on("p1")[0].spent == pytest.approx(before)
+
+
+def test_a_release_by_document_counts_for_persons_that_the_ledger_knows(data):
+    rows = rows_of(120)
+    _release("pers", rows, 1.2, unit="who")
+    spent = _release("docs", rows, 0.4)
+    assert spent == pytest.approx(private_graphs.ledger("pers").spent)
+    assert spent_on("d0")[1].spent < spent, "a document by itself has spent less"
+    with pytest.raises(UserError, match="over the budget"):
+        _release("more", rows[:40], 1)
+
+
+def test_a_public_file_does_not_publish_documents_of_protected_persons(data):
+    rows = rows_of(120)
+    Path("pf").mkdir()
+    public = [row | {"id": f"z{row['id']}"} for row in rows[:40]] + rows_of(200)[160:]
+    write(Path("pf", "p.csv"), public)
+    given = dict(budget=4, unit="who", public_files="pf", classes=CLASSES)
+    one = declared("one", write(Path("one.csv"), rows), **given)
+    assert one.public == 40 and any("private all the same" in each for each in one.warnings)
+    declared("m", write(Path("m.csv"), rows[:100]), budget=4, unit="who")
+    private_graphs.classify("m", epsilon=1, out="m")
+    with pytest.raises(UserError, match="protected 20 public whos"):
+        declared("n", write(Path("n.csv"), rows_of(160)[120:]), **given)
+
+
+def test_persons_of_two_columns_are_no_one_unit(data):
+    rows = [row | {"family": row["who"][:-1]} for row in rows_of(120)]
+    for name, unit in (("pat", "who"), ("fam", "family"), ("again", "who")):
+        _release(name, rows, 0.2, unit=unit, budget=20)
+    answer = private_graphs.explain("out-pat", "out-fam")
+    assert answer.epsilon is None and "units differ" in answer.lines()[0]
+    assert private_graphs.explain("out-pat", "out-again").epsilon > 0.2
+
+
+def test_an_entry_that_was_interrupted_is_found_in_another_order_and_never_entered_twice(
+    data, monkeypatch
+):
+    rows = rows_of(60)
+    declared("x", write(Path("n.csv"), rows), budget=4)
+    with monkeypatch.context() as patched:
+        patched.setattr(BudgetLedger, "finish", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            add_spending("x", "Opacus", mu=0.5)
+    write(Path("n.csv"), [*rows, *rows_of(61)[60:]])
+    with pytest.raises(UsageError, match="was interrupted, .* another --sentence"):
+        add_spending("x", "Opacus", mu=0.5)
+    write(Path("n.csv"), rows[::-1])
+    add_spending("x", "Opacus", mu=0.5)
+    assert [row["state"] for row in private_graphs.ledger("x").releases] == ["finished"]

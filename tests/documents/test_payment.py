@@ -670,7 +670,8 @@ def test_an_entry_of_another_tool_that_is_interrupted_counts_once(run, data, mon
         patched.setattr(where, name, full)
         run(*command)
     write(Path("n.csv"), rows_of(64))
-    assert run(*command).code == 0
+    refused(run(*command), 2, "was interrupted, and counts", "give another --sentence")
+    assert run(*command[:-1], "Opacus, again").code == 0
     assert spent()[2] == ["finished", "finished", "started", "finished"]
 
 

@@ -24,7 +24,8 @@ _PLANNED_NUMBERS = 2**22
 """Numbers with lattice noise that a planned release is supposed to draw, at most."""
 _ROUNDING = 1e-12
 """More than what floating-point sums, roots and searches may have rounded down."""
-_HALVINGS = 40
+_HALVINGS, _EARLIER = 40, 255
+"""Steps of a search; side of persons whom earlier releases name, and today's table does not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,6 +185,8 @@ def charged_account(
     documents. ``asked``: the release itself included.
     """
     if links is not None:
+        from private_graphs.documents.link_accounts import links_account
+
         return links_account(entries, people, delta, links if asked else None)
     sides = tuple(side for side, cost in costs.items() if math.isfinite(cost.mu))
     return documents_account(entries, people, delta, sides, costs if asked else None)
@@ -191,55 +194,49 @@ def charged_account(
 
 def documents_account(
     entries: Sequence[RecordedRelease], people: People, delta: float, sides: Sequence[int],
-    extra: dict[int, Cost] | None = None,
+    extra: dict[int, Cost] | None = None, persons: bool = True,
 ) -> Account:  # fmt: skip
-    """Return what the units on some sides have spent.
+    """Return what the units on some sides have spent; ``persons``: and persons of earlier releases
+    who have a document of these units.
 
-    ``extra`` is a release that is asked for. δ is the smallest of the releases that held one of the
-    units, and of the account.
+    A unit has all documents that today's table or an earlier release says are its own. ``extra`` is
+    a release that is asked for. δ is the smallest of the releases that held one of the units, and
+    of the account.
     """
-    chosen = np.flatnonzero(np.isin(people.sides, sides))
-    totals = np.zeros((3, len(people.units)))
+    known = _with_earlier(people, entries)
+    totals = np.zeros((3, len(known.units)))
+    chosen = np.isin(known.sides, sides)
+    for side in sides if persons else ():
+        chosen |= (known.sides == _EARLIER) & (_held(people, side, known) > 0)
     for entry in entries:
         held = False
         for side, cost in entry.costs.items():
-            count = _held(entry.people, side, people)
+            count = np.where(chosen, _held(entry.people, side, known), 0)
             if count.any():
                 held = True
-                _add(totals, cost, count)
+                add_cost(totals, cost, count)
         delta = min(delta, entry.delta) if held else delta
     for side, cost in (extra or {}).items():
-        _add(totals, cost, (people.sides == side).astype(float))
-    return _account(totals[:, chosen], delta)
+        add_cost(totals, cost, _held(people, side, known))
+    return account_of(totals[:, chosen], delta)
 
 
-def links_account(
-    entries: Sequence[RecordedRelease], people: People, delta: float, extra: Cost | None = None,
-    among: bool = True,
-) -> Account:  # fmt: skip
-    """Return what the links between some documents have spent.
-
-    A link is charged to the releases that held a document of its ends: never fewer than those that
-    held both, and hence itself. Links that a release published are charged without end; ``among``:
-    both ends of a link are among these documents. ``extra`` is a release that is asked for.
-    """
-    totals = np.zeros((3, len(people.units)))
-    for entry in entries:
-        if entry.links is not None:
-            held, cost = units_on(entry, tuple(entry.costs), people), entry.links
-        elif entry.publishes_links:
-            held, cost = units_on(entry, entry.published, people), PUBLISHED
-            held &= not among or held[people.unit_of].sum() > 1
-        else:
-            continue
-        _add(totals, cost, held.astype(float))
-        delta = min(delta, entry.delta) if held.any() else delta
-    if extra is not None:
-        _add(totals, extra, np.ones(len(people.units)))
-    return _account(totals, delta)
+def _with_earlier(people: People, entries: Sequence[RecordedRelease]) -> People:
+    """Return units with all their documents, and further persons, whose side is ``_EARLIER``."""
+    lists = [people] + [
+        entry.people for entry in entries
+        if not np.array_equal(entry.people.units[entry.people.unit_of], entry.people.documents)
+    ]  # fmt: skip
+    further = np.setdiff1d(np.concatenate([part.units for part in lists]), people.units)
+    units = np.concatenate([people.units, further])
+    owners = np.concatenate([_places(units, part.units)[part.unit_of] for part in lists])
+    documents = np.concatenate([part.documents for part in lists])
+    pairs = np.unique(np.stack([owners.astype(np.uint64), documents]), axis=1)
+    sides = np.concatenate([people.sides, np.full(len(further), _EARLIER, np.uint8)])
+    return People(units, pairs[1], pairs[0].astype(np.int64), sides)
 
 
-def _account(totals: np.ndarray, delta: float) -> Account:
+def account_of(totals: np.ndarray, delta: float) -> Account:
     """Return the account of (3, units) sums."""
     distinct = np.unique(totals, axis=1).T.tolist() if totals.size else []
     return Account(tuple(map(tuple, distinct)), delta)
@@ -253,7 +250,7 @@ def units_on(entry: RecordedRelease, sides: Sequence[int], people: People) -> np
     return mask
 
 
-def _add(totals: np.ndarray, cost: Cost, count: np.ndarray) -> None:
+def add_cost(totals: np.ndarray, cost: Cost, count: np.ndarray) -> None:
     """Add to (μ², distance, failure) a release with ``count`` of each unit (§0.2)."""
     held = count > 0
     totals[0, held] += (count[held] * cost.mu) ** 2
@@ -279,7 +276,7 @@ def _held(then: People, side: int, now: People) -> np.ndarray:
     was = then.sides == side
     owner = np.concatenate([now.unit_of, np.arange(len(now.units))])
     indices = _places(then.documents, now.documents)
-    earlier = np.where(indices >= 0, then.unit_of[indices], -1)
+    earlier = np.append(then.unit_of, -1)[indices]
     units = _places(then.units, now.units)
     pairs = np.stack([owner, np.concatenate([earlier, units])])
     pairs = np.unique(pairs[:, pairs[1] >= 0], axis=1)

@@ -722,7 +722,7 @@ def _charge(
 ) -> None:  # fmt: skip
     """Charge a release to the ledger, unless it is charged already and continued."""
     if noise.release:
-        say(_PAID)
+        say(f"{_PAID}; it tells what was spent then ('private-graphs ledger' tells it of today)")
         return
     if noise.others:
         say(f"{counted(noise.others, 'release')} in the ledger could be continued by the same "

@@ -21,7 +21,6 @@ from private_graphs.documents.accounts import (
     People,
     RecordedRelease,
     documents_account,
-    links_account,
     units_on,
 )
 from private_graphs.documents.declaration import (
@@ -34,6 +33,7 @@ from private_graphs.documents.declaration import (
 )
 from private_graphs.documents.earlier import people_of
 from private_graphs.documents.ledger import BudgetLedger, fresh_name
+from private_graphs.documents.link_accounts import links_account
 from private_graphs.documents.tables import (
     KNOWN,
     PUBLIC_TEST,
@@ -175,13 +175,23 @@ class _Book:
         return accounts
 
     def unfinished(self, costs: dict[int, Cost], sentence: str) -> str:
-        """Return the name of the entry of another tool that was interrupted; "" without one."""
+        """Return the name of the entry of another tool that was interrupted; "" without one.
+
+        Raises:
+            UsageError: it was for other units, and counts for these already.
+        """
         for entry in self.entries:
-            same = (entry.graph, entry.method, entry.costs, entry.sentence) == (
-                self.spec.name, OTHER_TOOL, costs, sentence)  # fmt: skip
-            held = zip(vars(entry.people).values(), vars(self.people).values(), strict=True)
-            if same and not entry.finished and all(np.array_equal(*pair) for pair in held):
+            same = (entry.graph, entry.method, {*entry.costs.values()}, entry.sentence) == (
+                self.spec.name, OTHER_TOOL, {*costs.values()}, sentence)  # fmt: skip
+            if not same or entry.finished:
+                continue
+            if {*entry.people.units.tolist()} == {*self.people.units.tolist()}:
                 return entry.release
+            raise UsageError(
+                f"the entry of {entry.date} with this sentence was interrupted, and counts; the "
+                "units of the table have changed since. Nothing more was entered: to enter it "
+                "once more for all that are there now, give another --sentence"
+            )
         return ""
 
     def left(self, releases: int = 1) -> float:
@@ -366,7 +376,7 @@ def _spent_on(
     delta = min((entry.delta for entry, _ in held), default=None)
     priced = entries, people, delta or 0.5
     return SpentOn(
-        id, kind, documents_account(*priced, (TRAINING,)).spent,
+        id, kind, documents_account(*priced, (TRAINING,), persons=False).spent,
         links_account(*priced, among=False).spent,
         delta, [row for _, row in held], unread,
     )  # fmt: skip

@@ -93,15 +93,18 @@ def read_documents(
     units = _units(table, spec, ids)
     warnings = warnings_about(table, units, spec)
     public = _public(table, spec)
-    roles = {key: value for key, value in spec.roles.items() if key not in ("unit", "public")}
     for path in public_tables(spec):
+        persons = spec.unit in own_tables.column_names(path, spec.encoding)
+        left_out = {"public"} if persons else {"public", "unit"}
+        roles = {key: value for key, value in spec.roles.items() if key not in left_out}
         extra = own_tables.read_table(path, roles, encoding=spec.encoding)
         extra = extra.trimmed(spec.id, spec.label)
         more_texts, more_blank = _texts(extra, spec)
         more_ids = own_tables.distinct_ids(extra, spec.id)
         _refuse_known(extra, more_ids, rows, spec)
         ids += more_ids
-        units += [f"public\0{doc_id}" for doc_id in more_ids]
+        owners = _units(extra, spec, more_ids) if persons else more_ids
+        units += [unit if unit[:5] == "unit\0" else f"public\0{unit}" for unit in owners]
         texts, blank = texts + more_texts, np.concatenate([blank, more_blank])
         labels += extra.cells(spec.label)
         public = np.concatenate([public, np.ones(extra.n_rows, dtype=bool)])

@@ -122,7 +122,10 @@ def explain(*folders: str | Path, statement: str | None = None, full: bool = Fal
             belongs.append(runs)
             statements.append(current)
             texts.append(_text(current, folder, runs, printed, full))
-    return Explained(documents, texts, belongs, *together(statements),
+    # facts of releases by person begin with the column of the person
+    columns = {one.public_facts[0] for one in statements if one.unit == "person"}
+    total = (None, together(statements)[1]) if len(columns) > 1 else together(statements)
+    return Explained(documents, texts, belongs, *total,
                      links=_for_links(statements), several=len(folders) > 1)  # fmt: skip
 
 
@@ -182,8 +185,10 @@ def _for_links(statements: Sequence[PrivacyStatement]) -> tuple[float | None, fl
     documents = protects & {"document", "person", "node"}
     if not documents or protects - documents != {"edge_undirected"}:
         return None
-    if any(PUBLIC_LINKS in each.public_facts for each in statements):
-        return None, min(each.delta for each in statements)  # one may have read the link exactly
+    if any(PUBLIC_LINKS in statement.public_facts for statement in statements):
+        return None, min(
+            statement.delta for statement in statements
+        )  # one may have read the link exactly
     return together(statements, for_link=True)
 
 
