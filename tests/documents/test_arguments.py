@@ -126,6 +126,13 @@ def test_a_table_that_changes_while_it_is_declared_has_changed(run, data, monkey
     assert "n.csv has changed" in run("classify", "x", "--epsilon", 1, "--dry-run").err
 
 
+def test_the_table_itself_is_no_public_list_of_words(data):
+    nodes = write(Path("n.csv"), rows_of(60))
+    Path("words.txt").symlink_to("n.csv")
+    with pytest.raises(UsageError, match="--vocabulary: words.txt is the table of --nodes"):
+        declared("x", nodes, vocabulary="words.txt")
+
+
 def test_an_empty_word_of_the_command_line_is_refused(run, data):
     for options in (("--out", ""), ("--out=",)):
         answer = run("classify", "x", "--epsilon", 1, *options)

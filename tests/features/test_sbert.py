@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+
 import numpy as np
 import pytest
 from text_graphs import text_graph
 
 from private_graphs.core.errors import UserError
 from private_graphs.datasets.views import PAPER, RELEASED
+from private_graphs.documents.vectors import ModelVectors
 from private_graphs.features.make import FeatureOptions, make_features
 from private_graphs.features.sbert import SentenceEncoder
 from private_graphs.features.tiny import tiny_sentence_bert
@@ -49,3 +53,18 @@ def test_a_folder_without_a_model_is_refused(folder, tmp_path):
     (tmp_path / "modules.json").write_text("[{]")
     with pytest.raises(UserError, match="cannot be read as a sentence-transformers model"):
         SentenceEncoder(tmp_path, "cpu")
+
+
+@pytest.mark.parametrize(("file", "change", "words"), [
+    ("config.json", {"num_hidden_layers": 5000}, "config.json: declares"),
+    ("sentence_bert_config.json", {"max_seq_length": -1}, "fails to read a text"),
+    ("sentence_bert_config.json", {"max_seq_length": 0}, "fails to read a text"),
+])  # fmt: skip
+def test_a_sentence_model_that_cannot_read_is_refused_before_a_release(
+    folder, tmp_path, file, change, words
+):
+    copy = shutil.copytree(folder, tmp_path / "model")
+    for path in copy.rglob(file):
+        path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(UserError, match=f"model.*{words}"):
+        _ = ModelVectors.find(str(copy), tmp_path).columns

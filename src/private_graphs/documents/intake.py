@@ -244,6 +244,13 @@ def _require_files(spec: Declaration) -> None:
                 "'classify' can read again"
             )
     if spec.vocabulary:
+        if spec.nodes.is_file() and spec.vocabulary.exists() and (
+            spec.vocabulary.samefile(spec.nodes)
+        ):  # fmt: skip
+            raise UsageError(
+                f"declare: --vocabulary: {spec.vocabulary} is the table of --nodes; expected a "
+                "public list of words that was made without these documents"
+            )
         listed_words(spec.vocabulary, spec.encoding)
 
 

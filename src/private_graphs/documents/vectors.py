@@ -24,7 +24,7 @@ MOST_MODEL_BYTES = 2**35
 """Largest file of a model: word vectors have up to 8 GiB."""
 _MOST_TEXT_BYTES = 2**26
 """Largest configuration, vocabulary or tokenizer of a model, which is parsed whole."""
-_TRIAL = "A text by which a model is tried."
+_TRIAL, _FEWEST_TOKENS = "A text by which a model is tried.", 3
 _VERSION = 1
 """Version in the digest of a model: raise it when the same model gives other rows."""
 
@@ -150,7 +150,13 @@ def _loaded_reader(path: Path, device: str) -> TextReader:
     try:
         reader = _READERS[_kind(path)](path, device)
         vectors = reader.encode([_TRIAL])
-    except (ValueError, TypeError, IndexError, RuntimeError) as error:
+        if reader.count is not None:
+            reader.count([_TRIAL])
+        if reader.longest is not None and reader.longest < _FEWEST_TOKENS:
+            raise ValueError(f"it reads at most {reader.longest} tokens")
+    except UserError:
+        raise
+    except Exception as error:  # tokenizers raise errors of no common kind
         require_memory(error, path)
         raise UserError(
             f"{path}: fails to read a text ({error}); its configuration does not fit it: fetch it "

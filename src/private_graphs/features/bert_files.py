@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -118,34 +118,48 @@ def load_model(folder: Path) -> Any:
 
 
 def _check_config(folder: Path) -> None:
-    """Refuse a config.json of another model, or one that declares more than its weights hold.
+    """Refuse a config.json of another model than BERT, or one that ``check_sizes`` refuses.
 
     Raises:
         UserError: names the key.
     """
     file = folder / "config.json"
-    try:
-        config = dict(parsed_json(read_bounded(file)))
-    except (ValueError, TypeError) as error:
-        raise UserError(f"{file}: is no JSON object ({error}); fetch the model again") from error
+    config = check_sizes(file, _USUAL)
     if config.get("model_type", "bert") != "bert" or config.get("is_decoder"):
         raise UserError(
             f"{file}: model_type is {config.get('model_type')!r}, is_decoder "
             f"{config.get('is_decoder', False)!r}; expected 'bert' that encodes: give another model"
         )
-    sizes = {key: config.get(key, usual) for key, usual in _USUAL.items()}
+
+
+def check_sizes(file: Path, usual: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """Return the content of a config.json whose sizes the files of weights beside it can hold.
+
+    ``usual`` are sizes where it has none; without them such a configuration is not checked.
+
+    Raises:
+        UserError: names the key.
+    """
+    try:
+        config = dict(parsed_json(read_bounded(file)))
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{file}: is no JSON object ({error}); fetch the model again") from error
+    sizes = {key: config.get(key, (usual or {}).get(key)) for key in _USUAL}
+    if usual is None and None in sizes.values():
+        return config
     for key, value in sizes.items():
         if type(value) is not int or value < 1:
             raise UserError(f"{file}: {key} is {value!r}; expected a whole number of at least 1")
     layers, hidden, inner, tokens, places = sizes.values()
     least = (tokens + places) * hidden + layers * hidden * (4 * hidden + 2 * inner)
-    held = sum(path.stat().st_size for path in map(folder.joinpath, _WEIGHTS) if path.is_file())
+    held = sum(path.stat().st_size for path in map(file.with_name, _WEIGHTS) if path.is_file())
     if least > held:
         shape = ", ".join(f"{key} {value:,}" for key, value in sizes.items())
         raise UserError(
             f"{file}: declares {least:,} weights ({shape}), and the files of weights have {held:,} "
             "bytes; expected files that belong together: fetch them again"
         )
+    return config
 
 
 def require_finite(model: Any, folder: Path) -> None:

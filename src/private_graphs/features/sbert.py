@@ -13,7 +13,7 @@ from private_graphs.core.files import sha256_of
 from private_graphs.datasets.first_use import RECEIPT
 from private_graphs.datasets.labelled import RawFile
 from private_graphs.features.bert import lost_of, token_counts
-from private_graphs.features.bert_files import quiet_transformers, require_finite
+from private_graphs.features.bert_files import check_sizes, quiet_transformers, require_finite
 from private_graphs.features.embedding import LADDER, EmptyTexts, fixed_batches, limited_threads
 from private_graphs.features.tiny import tiny_sentence_bert
 
@@ -153,6 +153,8 @@ def _load(folder: Path, device: str) -> Any:
             f"{folder}: modules.json is missing; expected a folder of a sentence-transformers "
             "model: fetch the files again"
         )
+    for file in sorted(folder.rglob("config.json")):
+        check_sizes(file)
     try:
         with quiet_transformers():
             return SentenceTransformer(str(folder), device=device, local_files_only=True).eval()
