@@ -291,6 +291,8 @@ def test_a_release_by_document_counts_for_persons_that_the_ledger_knows(data):
     spent = _release("docs", rows, 0.4)
     assert spent == pytest.approx(private_graphs.ledger("pers").spent)
     assert spent_on("d0")[1].spent < spent, "a document by itself has spent less"
+    [statement] = private_graphs.explain("out-docs").statements
+    assert any("how many documents a person has" in each for each in statement["public_facts"])
     with pytest.raises(UserError, match="over the budget"):
         _release("more", rows[:40], 1)
 

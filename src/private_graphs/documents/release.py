@@ -492,8 +492,8 @@ class PlannedRelease:
                 f"the ids{f' of documents and of {spec.unit}s' if spec.unit else ''}, and which of "
                 "them train or test (a keyed hash of the ids decides)",
                 "the number of units, the names of the classes, the budget and all settings",
-                *([f"how many documents a {spec.unit} has that were units of their own in earlier "
-                   f"releases, or another {spec.unit}'s, as far as what was spent before tells it"]
+                *([f"how many documents a {spec.unit or 'person'} has that were units of their own "
+                   "before, or another one's, as far as what was spent before tells it"]
                   if self.told_numbers else []),
                 *(["the list of words"] if spec.vocabulary else []),
                 *(["the model that reads texts"] if spec.model else []),
@@ -941,7 +941,7 @@ def planned_release(
         protected=protected, trained=trained, training=training, sums=sums, unit=unit,
         public=public_documents(spec, docs),
         count_lattice=calibrated_answers(epsilon, delta, n_classes) if tested else None,
-        told_numbers=spec.unit is not None and bool(earlier),
+        told_numbers=any(spec.unit or entry.unit != "document" for entry in earlier),
     )  # fmt: skip
 
 
