@@ -10,7 +10,7 @@ from private_graphs.core.errors import counted, listed
 from private_graphs.core.files import names_in
 from private_graphs.datasets import own_tables
 from private_graphs.datasets.joined_rows import rows_that_join
-from private_graphs.datasets.spelling import is_missing, shown
+from private_graphs.datasets.spelling import is_missing, seen, shown
 from private_graphs.documents.declaration import Declaration
 
 _DECIMAL = re.compile(r"\d+\.0+")
@@ -61,8 +61,8 @@ def _alike_warnings(units: list[str], spec: Declaration) -> list[str]:
 
 def _wordless_warnings(table: own_tables.OwnTable, spec: Declaration) -> list[str]:
     """Return a warning about texts without a word."""
-    texts = zip(*map(table.cells, spec.text), strict=True)
-    count = 0 if spec.model else sum(not any(map(_WORD.search, parts)) for parts in texts)
+    texts = map("".join, zip(*map(table.cells, spec.text), strict=True))
+    count = 0 if spec.model else sum(bool(seen(text) and not _WORD.search(text)) for text in texts)
     return [f"{counted(count, 'document')} without a letter or digit: no word of them is read"] * (
         count > 0
     )
