@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -12,6 +13,7 @@ from text_graphs import text_graph
 from private_graphs.core.errors import UserError
 from private_graphs.datasets.views import PAPER, RELEASED
 from private_graphs.documents.vectors import ModelVectors
+from private_graphs.features.bert_files import check_sizes
 from private_graphs.features.make import FeatureOptions, make_features
 from private_graphs.features.sbert import SentenceEncoder
 from private_graphs.features.tiny import tiny_sentence_bert
@@ -53,6 +55,21 @@ def test_a_folder_without_a_model_is_refused(folder, tmp_path):
     (tmp_path / "modules.json").write_text("[{]")
     with pytest.raises(UserError, match="cannot be read as a sentence-transformers model"):
         SentenceEncoder(tmp_path, "cpu")
+
+
+def test_weights_in_parts_in_another_format_or_shared_by_layers_are_weights(tmp_path):
+    config = {"num_hidden_layers": 12, "hidden_size": 768, "intermediate_size": 3072,
+              "vocab_size": 30_000, "max_position_embeddings": 512}  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match="config.json: declares 108,"):
+        check_sizes(tmp_path / "config.json")
+    for name, size in (("model-00001-of-00002.safetensors", 10**8), ("onnx/model.onnx", 10**7)):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.touch()
+        os.truncate(file, size)  # a hole: no byte of it is on the disk
+        assert check_sizes(tmp_path / "config.json") == config
+        file.unlink()
 
 
 @pytest.mark.parametrize(("file", "change", "words"), [

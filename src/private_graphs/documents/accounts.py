@@ -24,8 +24,9 @@ _PLANNED_NUMBERS = 2**22
 """Numbers with lattice noise that a planned release is supposed to draw, at most."""
 _ROUNDING = 1e-12
 """More than what floating-point sums, roots and searches may have rounded down."""
-_HALVINGS, _EARLIER = 40, 255
-"""Steps of a search; side of persons whom earlier releases name, and today's table does not."""
+_HALVINGS = 40
+_EARLIER = 255
+"""Side of persons whom earlier releases name, and today's table does not."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -71,7 +71,6 @@ from private_graphs.documents.tables import (
     TEST,
     TRAINING,
     Documents,
-    public_tables,
     read_documents,
 )
 from private_graphs.documents.unit_sums import (
@@ -797,12 +796,12 @@ def _computation(
         from private_graphs.core.devices import resolve_device
 
         device = resolve_device(device)
-    files = (spec.nodes, spec.edges, spec.vocabulary, *public_tables(spec))
+    files = (spec.edges, spec.vocabulary)  # of documents all that is read stands in ``docs``
     paths = {"nodes", "edges", "vocabulary", "public_files", "model"}
     settings = settings | {
         "declaration": spec.model_dump(mode="json", exclude={"ledger", *paths}),
         "device": device if on_device else None,
-        "files": [path and sha256_of(path) for path in files],
+        "files": [docs.sha256, *(path and sha256_of(path) for path in files)],
     }
     return computation_of(
         settings, docs.ids, docs.units, docs.unit_of, docs.sides, docs.texts, docs.labels,

@@ -21,7 +21,7 @@ _WORD = re.compile(r"\w")
 def warnings_about(table: own_tables.OwnTable, units: list[str], spec: Declaration) -> list[str]:
     """Return warnings about a table and the unit of each of its documents."""
     return [
-        *_alone_warnings(units, spec), *_alike_warnings(units, spec),
+        *_alone_warnings(units, spec), *_alike_warnings(table, spec),
         *_missing_warnings(units, spec), *_wordless_warnings(table, spec),
         *_decimal_warnings(table, spec), *_joined_warnings(table), *_unread_warnings(spec),
     ]  # fmt: skip
@@ -47,16 +47,19 @@ def _missing_warnings(units: list[str], spec: Declaration) -> list[str]:
     ]
 
 
-def _alike_warnings(units: list[str], spec: Declaration) -> list[str]:
-    """Return a warning about units that may be one person or document."""
-    column, unit = spec.unit or spec.id, "person" if spec.unit else "document"
-    distinct = {name.removeprefix("unit\0") for name in units}
-    several = len(distinct) - len({name.casefold().lstrip("0") for name in distinct})
-    return [
-        f"{counted(several, 'value', f'of {column!r}')} unlike another one only in case or "
-        f"leading zeros: each counts as a {unit} of its own, and who has several is protected "
-        f"less; give each {unit} one value"
-    ] if several else []  # fmt: skip
+def _alike_warnings(table: own_tables.OwnTable, spec: Declaration) -> list[str]:
+    """Return warnings about ids that may be those of one person or document."""
+    kinds = {"document": spec.id} | ({"person": spec.unit} if spec.unit else {})
+    warnings = []
+    for unit, column in kinds.items():
+        distinct = set(map(seen, table.cells(column)))
+        if several := len(distinct) - len({name.casefold().lstrip("0") for name in distinct}):
+            warnings.append(
+                f"{counted(several, 'value', f'of {column!r}')} unlike another one only in case or "
+                f"leading zeros: each counts as a {unit} of its own, and who has several is "
+                f"protected less; give each {unit} one value"
+            )
+    return warnings
 
 
 def _wordless_warnings(table: own_tables.OwnTable, spec: Declaration) -> list[str]:

@@ -93,7 +93,7 @@ def read_documents(
     units = _units(table, spec, ids)
     warnings = warnings_about(table, units, spec)
     public = _public(table, spec)
-    for path in public_tables(spec):
+    for path in _public_tables(spec):
         persons = spec.unit in own_tables.column_names(path, spec.encoding)
         left_out = {"public"} if persons else {"public", "unit"}
         roles = {key: value for key, value in spec.roles.items() if key not in left_out}
@@ -217,7 +217,7 @@ def _public(table: own_tables.OwnTable, spec: Declaration) -> np.ndarray:
     return np.array([answer in _YES for answer in values])
 
 
-def public_tables(spec: Declaration) -> list[Path]:
+def _public_tables(spec: Declaration) -> list[Path]:
     """Return the tables in the folder of public documents, sorted by their content."""
     if spec.public_files is None:
         return []

@@ -24,7 +24,9 @@ MOST_MODEL_BYTES = 2**35
 """Largest file of a model: word vectors have up to 8 GiB."""
 _MOST_TEXT_BYTES = 2**26
 """Largest configuration, vocabulary or tokenizer of a model, which is parsed whole."""
-_TRIAL, _FEWEST_TOKENS = "A text by which a model is tried.", 3
+_TRIAL = "A text by which a model is tried."
+_FEWEST_TOKENS = 3
+"""Tokens of the shortest text: one between those that begin and end it."""
 _VERSION = 1
 """Version in the digest of a model: raise it when the same model gives other rows."""
 

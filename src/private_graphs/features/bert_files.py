@@ -16,6 +16,8 @@ _WEIGHTS, _PARTS = ("model.safetensors", "pytorch_model.bin"), "model.safetensor
 _USUAL = {"num_hidden_layers": 12, "hidden_size": 768, "intermediate_size": 3072,
           "vocab_size": 30522, "max_position_embeddings": 512}  # fmt: skip
 """Sizes of a BERT model in config.json, and their values where it has none."""
+_MOST_SHARED = 100
+"""Layers that may share their weights, as in ALBERT."""
 
 
 def files_of_model(folder: Path) -> list[RawFile]:
@@ -133,9 +135,10 @@ def _check_config(folder: Path) -> None:
 
 
 def check_sizes(file: Path, usual: Mapping[str, int] | None = None) -> dict[str, Any]:
-    """Return the content of a config.json whose sizes the files of weights beside it can hold.
+    """Return the content of a config.json whose sizes the files in its folder can hold.
 
-    ``usual`` are sizes where it has none; without them such a configuration is not checked.
+    ``usual`` are the sizes of BERT where it has none. Without them it is of any model: one that
+    lacks a size is not checked, and layers may share weights.
 
     Raises:
         UserError: names the key.
@@ -152,12 +155,12 @@ def check_sizes(file: Path, usual: Mapping[str, int] | None = None) -> dict[str,
             raise UserError(f"{file}: {key} is {value!r}; expected a whole number of at least 1")
     layers, hidden, inner, tokens, places = sizes.values()
     least = (tokens + places) * hidden + layers * hidden * (4 * hidden + 2 * inner)
-    held = sum(path.stat().st_size for path in map(file.with_name, _WEIGHTS) if path.is_file())
-    if least > held:
+    held = sum(path.stat().st_size for path in file.parent.rglob("*") if path.is_file())
+    if least > held * (1 if usual else _MOST_SHARED):
         shape = ", ".join(f"{key} {value:,}" for key, value in sizes.items())
         raise UserError(
-            f"{file}: declares {least:,} weights ({shape}), and the files of weights have {held:,} "
-            "bytes; expected files that belong together: fetch them again"
+            f"{file}: declares {least:,} weights ({shape}), and the files of its folder have "
+            f"{held:,} bytes; expected files that belong together: fetch them again"
         )
     return config
 

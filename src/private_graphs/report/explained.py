@@ -123,9 +123,9 @@ def explain(*folders: str | Path, statement: str | None = None, full: bool = Fal
             statements.append(current)
             texts.append(_text(current, folder, runs, printed, full))
     # facts of releases by person begin with the column of the person
-    columns = {one.public_facts[0] for one in statements if one.unit == "person"}
-    total = (None, together(statements)[1]) if len(columns) > 1 else together(statements)
-    return Explained(documents, texts, belongs, *total,
+    columns = {one.public_facts[:1] for one in statements if one.unit == "person"}
+    epsilon, delta = together(statements)
+    return Explained(documents, texts, belongs, epsilon if len(columns) < 2 else None, delta,
                      links=_for_links(statements), several=len(folders) > 1)  # fmt: skip
 
 
@@ -186,9 +186,8 @@ def _for_links(statements: Sequence[PrivacyStatement]) -> tuple[float | None, fl
     if not documents or protects - documents != {"edge_undirected"}:
         return None
     if any(PUBLIC_LINKS in statement.public_facts for statement in statements):
-        return None, min(
-            statement.delta for statement in statements
-        )  # one may have read the link exactly
+        # one may have read the link exactly
+        return None, min(statement.delta for statement in statements)
     return together(statements, for_link=True)
 
 
