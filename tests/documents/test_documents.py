@@ -191,6 +191,10 @@ def test_ids_that_look_alike_spend_from_one_budget_and_none_is_public_and_privat
     rows[0]["who"], rows[3]["who"], rows[5]["who"] = "Ren\u00e9", "Rene\u0301", "P3"
     rows[7]["id"] = "\u00e4"
     found = declared("x", write(tmp_path / "n.csv", rows), unit="who")
+    for name in ("document", "link"):  # which pages and ledger say of what is no person
+        with pytest.raises(UsageError, match=f"--unit: is '{name}'|unit is '{name}'"):
+            declared("x", tmp_path / "n.csv", unit=name)
+    assert stat.S_IMODE(found.file.stat().st_mode) == 0o600
     assert found.protected == 32, "Ren\u00e9 is one person in two Unicode forms"
     assert any("only in case" in each for each in found.warnings)
     classify("x", epsilon=1, out="R")

@@ -293,6 +293,11 @@ def test_a_release_by_document_counts_for_persons_that_the_ledger_knows(data):
     assert spent_on("d0")[1].spent < spent, "a document by itself has spent less"
     [statement] = private_graphs.explain("out-docs").statements
     assert any("how many documents a person has" in each for each in statement["public_facts"])
+    for page in (Path("out-docs/release/README.md").read_text(), *map(repr, (
+        private_graphs.ledger("docs"), private_graphs.plan_releases("docs", 2),
+        private_graphs.classify("docs", epsilon=0.1, dry_run=True),
+    ))):  # fmt: skip
+        assert "most used document or person" in page
     with pytest.raises(UserError, match="over the budget"):
         _release("more", rows[:40], 1)
 

@@ -92,7 +92,8 @@ def test_an_interrupted_release_is_made_again_to_the_bit_at_no_further_cost(
 ):
     given = kind()
     error = interrupted(monkeypatch, **given)
-    assert "epsilon 1 of 'x' is spent, and not lost: the same command" in error.__notes__[0]
+    assert "epsilon 1 of 'x' is spent, and not lost: the same command, into this or another" in (
+        error.__notes__[0])  # fmt: skip
     [key] = KEYS.iterdir()
     assert stat.S_IMODE(key.stat().st_mode) == 0o600 and len(secret := key.read_bytes()) == 32
     assert stat.S_IMODE(KEYS.stat().st_mode) == 0o700
@@ -263,9 +264,11 @@ def test_the_device_that_reads_texts_is_part_of_a_release_and_not_its_option(dat
 def test_a_folder_of_another_run_is_no_place_to_continue(data, monkeypatch):
     texts()
     interrupted(monkeypatch)
-    classify("x", epsilon=0.5, out="R", force=True)
-    with pytest.raises(UsageError, match="another --out .where this release is then continued"):
+    with pytest.warns(UserWarning, match="could be continued by the same command"):
+        classify("x", epsilon=0.5, out="R", force=True)
+    with pytest.raises(UsageError, match="choose another --out, or") as error:
         classify("x", epsilon=1, out="R")
+    assert "the same command, into this or another --out, continues" in error.value.__notes__[0]
     classify("x", epsilon=1, out="S")
     assert [*KEYS.iterdir()] == []
 
@@ -355,7 +358,8 @@ def test_files_of_another_run_are_no_part_of_a_release_that_is_continued(data, m
     texts()
     interrupted(monkeypatch)
     shutil.rmtree("R")
-    classify("x", epsilon=0.5, out="R")
+    with pytest.warns(UserWarning, match="is charged"):
+        classify("x", epsilon=0.5, out="R")
     whole = contents("R")
     for manifest in (None, "{", "[]"):  # whole, and damaged
         if manifest:

@@ -148,12 +148,38 @@ def test_a_model_that_does_not_fit_in_memory_is_named(run, data, release, monkey
     refused(done, 1, "model.safetensors: cannot be read into memory", "ulimit -v")
 
 
-@pytest.mark.parametrize("line", ["[1,2]", "null", '"text"'])
-def test_a_json_line_that_is_no_document_is_told(tmp_path, line):
+@pytest.mark.parametrize(("line", "why"), [
+    ("[1,2]", "no object"), ("null", "no object"), ('"text"', "no object"), ("{", "Expecting"),
+    ('{"id":"b","body":"x","id":"c"}', "the name 'id' stands twice"), ('{"id":NaN}', "no value"),
+    ('{"id":"\\ud83d"}', "half a character"), ("[" * 10**5, "nested too deeply"),
+])  # fmt: skip
+def test_a_json_line_that_is_no_document_is_told(tmp_path, line, why):
     path = tmp_path / "t.jsonl"
-    path.write_text('{"id":"a"}\n' + line)
-    with pytest.raises(UserError, match="t.jsonl: cannot be read as .jsonl"):
+    path.write_text('{"id":"a"}\n\n' + line)
+    with pytest.raises(UserError, match=rf"t.jsonl: line 3: cannot be read as .jsonl \(.*{why}"):
         own_tables.read_table(path, {"id": "id"})
+
+
+def test_json_lines_keep_what_they_say(tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text(
+        '\ufeff{"id":1,"body":"a\u2028b"}\r\n{"id":12345678901234567890,"body":null}'
+        '\n{"id":3,"extra":[{}],"body":"\\ud83d\\ude00"}\n{"id":4}\n'
+    )
+    with pytest.raises(UserError, match="column 'id' is no text or 64-bit"):
+        own_tables.read_table(path, {"id": "id"})
+    path.write_text(path.read_text().replace("12345678901234567890", "1234567890123456789"))
+    table = own_tables.read_table(path, {"id": "id", "text 1": "body"})
+    assert table.cells("id") == ["1", "1234567890123456789", "3", "4"]
+    assert table.cells("body") == ["a\u2028b", "", "\U0001f600", ""]
+    with pytest.raises(UserError, match="no column 'who'.*found 'id', 'body', 'extra'"):
+        own_tables.read_table(path, {"unit": "who"})
+
+
+def test_a_pipe_that_nobody_writes_into_is_told(tmp_path):
+    os.mkfifo(tmp_path / "t.csv")
+    with pytest.raises(UserError, match="t.csv: is a pipe that nobody writes into"):
+        own_tables.read_table(tmp_path / "t.csv", {"id": "id"})
 
 
 @pytest.mark.parametrize("encoding", ["nonsense", "hex", "rot13"])

@@ -927,8 +927,8 @@ BUGS = (
               "gradients_of_records_that_are_pickled_with_a_model_are_said"),)),
     Bug("W11", "what was spent tells who wrote earlier documents, and the statement does not",
         "documents/release.py",
-        'any(spec.unit or entry.unit != "document" for entry in earlier)',
-        'any(entry.unit == "document" for entry in earlier)',
+        'any(spec.unit or entry.by_person for entry in earlier)',
+        'any(not entry.by_person for entry in earlier)',
         (test("documents/ledger::what_was_spent_tells_documents_that_had_another_unit_and_the_"
               "statement_says_so[1-]"),)),
     Bug("W12", "a replayed training may leave a small parameter without noise",

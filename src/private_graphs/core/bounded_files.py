@@ -14,7 +14,7 @@ from private_graphs.core.limits import MOST_DOCUMENT_BYTES
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Open a file; a named pipe that nobody writes into is empty rather than waited for."""
+    """Open a file; a named pipe that nobody writes into is not waited for."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
@@ -37,6 +37,10 @@ def read_bounded(
             most = min(most, MOST_DOCUMENT_BYTES)
             data = stream.read(most + 1)
             size = len(data)
+            if not size and stat.S_ISFIFO(status.st_mode):
+                raise UsageError(
+                    f"{os.fspath(path)}: is a pipe that nobody writes into; expected a file"
+                )
     if size > most:
         raise UsageError(
             f"{os.fspath(path)}: has {'more than ' if data else ''}{size - bool(data):,} bytes, "

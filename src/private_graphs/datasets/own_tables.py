@@ -13,10 +13,8 @@ import errno
 import hashlib
 import io
 import re
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +30,9 @@ from private_graphs.datasets.table_columns import columns_of, require_readable
 _BOM = b"\xef\xbb\xbf"
 _NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 """System errors of a path that leads to no file."""
-BY_PANDAS = (".xlsx", ".jsonl")
-"""Ends of files that pandas reads, where it has the reader."""
-ENDS = (".csv", ".parquet", *BY_PANDAS)
+TYPED_ENDS = (".xlsx", ".jsonl")
+"""Ends of files with typed cells, beside Parquet, which its first bytes tell."""
+ENDS = (".csv", ".parquet", *TYPED_ENDS)
 """Ends of files that are tables."""
 _DELIMITERS = (",", ";", "\t")
 NAMED_ROWS = 3
@@ -83,7 +81,9 @@ class OwnTable:
         if self.content is None:
             places, unit = [row + 1 for row in indices], "row"
         else:
-            places, unit = _lines_of(self.content, indices, self.delimiter), "line"
+            from private_graphs.datasets.wrong_rows import lines_of
+
+            places, unit = lines_of(self.content, indices, self.delimiter), "line"
         named = " and ".join(str(number) for number in places[-2:])
         named = ", ".join([*(str(number) for number in places[:-2]), named])
         return UserError(f"{self.path}: {unit}{'s' if len(places) > 1 else ''} {named}: {message}")
@@ -100,7 +100,7 @@ def read_table(
 ) -> OwnTable:  # fmt: skip
     """Read the named columns of a CSV or Parquet file as text.
 
-    Sheets (.xlsx) and JSON lines (.jsonl) are read where pandas has their readers.
+    JSON lines (.jsonl) are read too, and sheets (.xlsx) where pandas has the reader.
 
     Args:
         path: the file, or a DataFrame of pandas.
@@ -149,8 +149,8 @@ def is_frame(table: Any) -> bool:
 
 
 def is_typed(path: Path, data: bytes) -> bool:
-    """Return whether a table is Parquet, or a file that pandas reads, where it has the reader."""
-    return data[:4] == b"PAR1" or Path(path).suffix in BY_PANDAS
+    """Return whether a table has cells with types: Parquet, a sheet or JSON lines."""
+    return data[:4] == b"PAR1" or Path(path).suffix in TYPED_ENDS
 
 
 def text_codec(encoding: str) -> codecs.CodecInfo:
@@ -273,7 +273,9 @@ def read_csv(path: Path, data: bytes, roles: Mapping[str, str], delimiter: str) 
     meant = columns_of(path, header, roles)
     names = list(meant.values())
     if data.count(b'"') % 2:  # an unclosed quote would swallow the rest of the file
-        _check_rows(path, data, len(header), delimiter)
+        from private_graphs.datasets.wrong_rows import check_rows
+
+        check_rows(path, data, len(header), delimiter)
     try:
         table = arrow_csv.read_csv(
             pa.BufferReader(data),
@@ -292,7 +294,9 @@ def read_csv(path: Path, data: bytes, roles: Mapping[str, str], delimiter: str) 
         )
         return table.rename_columns(list(meant))
     except pa.ArrowException as error:
-        _check_rows(path, data, len(header), delimiter)
+        from private_graphs.datasets.wrong_rows import check_rows
+
+        check_rows(path, data, len(header), delimiter)
         raise UserError(
             f"{path}: cannot be read as CSV ({str(error).splitlines()[0]}); expected a header and "
             "rows of fields between commas, semicolons or tabs"
@@ -312,30 +316,6 @@ def csv_rows(data: bytes, delimiter: str = ",") -> Iterator[tuple[int, list[str]
             start = reader.line_num + 1
     finally:
         csv.field_size_limit(before)
-
-
-def _lines_of(data: bytes, rows: Sequence[int], delimiter: str) -> list[int]:
-    """Return the lines (from 1) where rows (from 0, header not counted) start."""
-    lines = [line for line, _ in islice(csv_rows(data, delimiter), max(rows) + 2)]
-    return [lines[row + 1] for row in rows]
-
-
-def _check_rows(path: Path, data: bytes, n_fields: int, delimiter: str) -> None:
-    """Raise UserError for the first row with a wrong number of fields or an unclosed quote."""
-    for line, row in csv_rows(data, delimiter):
-        if len(row) != n_fields:
-            raise UserError(
-                f"{path}: line {line}: {len(row)} fields, expected the {n_fields} of the header; "
-                "put a field that has a separator, a quote or a line break in double quotes"
-            )
-    # Text after an unclosed quote belongs to its field, which then spans further lines.
-    mark = b"\nend of file\n"
-    line, row = deque(csv_rows(data.rstrip(b"\r\n") + mark, delimiter), maxlen=1).pop()
-    if len(row) != 1 or row[0] != "end of file":
-        raise UserError(
-            f"{path}: line {line}: a field starts with a double quote that is never closed; close "
-            "it, and write a quote inside a quoted field twice"
-        )
 
 
 def _as_text(path: Path, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -384,18 +364,9 @@ def distinct_ids(table: OwnTable, name: str) -> list[str]:
     encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
     codes = np.asarray(encoded.indices)
     if len(encoded.dictionary) < len(codes):
-        _, first = np.unique(codes, return_index=True)
-        repeated = np.ones(len(codes), dtype=bool)
-        repeated[first] = False
-        second = int(np.flatnonzero(repeated)[0])
-        rows = [int(np.flatnonzero(codes == codes[second])[0]), second]
-        count = int(repeated.sum())
-        suffix = f" ({count:,} repeated ids in all)" if count > 1 else ""
-        raise table.error(
-            rows,
-            f"both have the id {column[second].as_py()!r}{suffix}, expected each id once; keep one "
-            "of them",
-        )
+        from private_graphs.datasets.wrong_rows import refuse_repeated
+
+        refuse_repeated(table, column, codes)
     return column.to_pylist()
 
 

@@ -68,7 +68,7 @@ def _blocks(
     size = 0 if own_tables.is_frame(path) or not Path(path).is_file() else Path(path).stat().st_size
     if size and read_head(Path(path)) == b"PAR1":
         yield from _parquet_blocks(Path(path), roles)
-    elif size <= typed_tables.BLOCK_BYTES or Path(path).suffix in own_tables.BY_PANDAS:
+    elif size <= typed_tables.BLOCK_BYTES or Path(path).suffix in own_tables.TYPED_ENDS:
         yield own_tables.read_table(path, roles, encoding=encoding), 1.0
     else:
         try:

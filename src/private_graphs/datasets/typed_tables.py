@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,27 +32,28 @@ def read_typed(
     """Return the columns of the ``roles``; None where no reader is installed."""
     if data[:4] == b"PAR1":
         return _read_parquet(path, data, roles)
-    frame = _read_frame(path, data, encoding)
-    return None if frame is None else from_frame(path, frame, roles)
+    if path.suffix == ".jsonl":
+        return _read_json_lines(path, data, roles, encoding)
+    sheet = _read_sheet(path, data)
+    return None if sheet is None else from_frame(path, sheet, roles)
 
 
 def names_in(path: Path, data: bytes, encoding: str) -> list[str] | None:
     """Return the column names; None where no reader is installed."""
     if data[:4] == b"PAR1":
         return pyarrow.parquet.ParquetFile(pa.BufferReader(data)).schema_arrow.names
-    frame = _read_frame(path, data, encoding)
-    return None if frame is None else [str(name) for name in frame.columns]
+    if path.suffix == ".jsonl":
+        return _names_of_lines(path, data, encoding)
+    sheet = _read_sheet(path, data)
+    return None if sheet is None else [str(name) for name in sheet.columns]
 
 
-def _read_frame(path: Path, data: bytes, encoding: str) -> Any | None:
-    """Return a sheet or JSON lines as a DataFrame; None without the reader."""
+def _read_sheet(path: Path, data: bytes) -> Any | None:
+    """Return a sheet as a DataFrame; None without the reader."""
     try:
         import pandas as pd
 
-        if path.suffix == ".xlsx":
-            return pd.read_excel(io.BytesIO(data), dtype=str, keep_default_na=False)
-        return pd.read_json(io.BytesIO(data), lines=True, dtype=False, convert_dates=False,
-                            encoding=encoding)  # fmt: skip
+        return pd.read_excel(io.BytesIO(data), dtype=str, keep_default_na=False)
     except ImportError:
         return None
     except (ValueError, TypeError, KeyError, OSError, zipfile.BadZipFile) as error:
@@ -65,14 +68,88 @@ def from_frame(path: Path, frame: Any, roles: Mapping[str, str]) -> pa.Table:
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     columns = {}
     for name, column in columns_of(path, list(frame.columns), roles).items():
-        try:
+        with _one_type(path, column):
             table = pa.Table.from_pandas(frame[[column]], preserve_index=False)
-        except (pa.ArrowException, OverflowError) as error:  # it quotes private values
-            raise UserError(
-                f"{path}: column {column!r} is no text or 64-bit whole number; write it as text"
-            ) from error
         columns[name] = table.column(0)
     return pa.table(columns)
+
+
+@contextmanager
+def _one_type(path: Path, column: str) -> Iterator[None]:
+    """Turn an error about the values of a column, which it quotes, into one without them."""
+    try:
+        yield
+    except (pa.ArrowException, OverflowError) as error:
+        raise UserError(
+            f"{path}: column {column!r} is no text or 64-bit whole number; write it as text"
+        ) from error
+
+
+def _read_json_lines(
+    path: Path, data: bytes, roles: Mapping[str, str], encoding: str
+) -> pa.Table:  # fmt: skip
+    """Return the columns of the ``roles``; a name that a line leaves out is null there."""
+    meant = columns_of(path, _names_of_lines(path, data, encoding), roles)
+    values: dict[str, list[Any]] = {name: [] for name in meant}
+    for row in _objects(path, data, encoding):
+        for name, column in meant.items():
+            values[name].append(row.get(column))
+    columns = {}
+    for name, column in meant.items():
+        with _one_type(path, column):
+            columns[name] = pa.array(values[name])
+    return pa.table(columns)
+
+
+def _names_of_lines(path: Path, data: bytes, encoding: str) -> list[str]:
+    """Return the names that some line has, in the order in which they are met."""
+    return [*dict.fromkeys(name for row in _objects(path, data, encoding) for name in row)]
+
+
+def _objects(path: Path, data: bytes, encoding: str) -> Iterator[dict[str, Any]]:
+    """Yield the object of each line that is not blank; UserError, with the number of the line, for
+    another value, a name that stands twice, or half a character."""
+    try:
+        text = data.decode(encoding).removeprefix("\ufeff")
+    except (UnicodeError, LookupError) as error:
+        raise UserError(
+            f"{path}: is not in the encoding {encoding} ({error}); name another with --encoding"
+        ) from None
+    for number, line in enumerate(io.StringIO(text), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line, object_pairs_hook=_once, parse_constant=_refuse)
+            if not isinstance(row, dict):
+                raise ValueError("no object of names and values")
+            if "\\u" in line:
+                json.dumps(row, ensure_ascii=False).encode()
+        except (ValueError, RecursionError) as error:
+            why = str(error)
+            if isinstance(error, json.JSONDecodeError):  # its text has a line number of its own
+                why = error.msg
+            elif isinstance(error, UnicodeError):
+                why = "half a character: \\u of a pair without the other one"
+            elif isinstance(error, RecursionError):
+                why = "nested too deeply"
+            raise UserError(
+                f"{path}: line {number}: cannot be read as {path.suffix} ({why}); expected one "
+                "object of names and values: write it again, or as CSV or Parquet"
+            ) from error
+        yield row
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {twice[:40]!r} stands twice")
+    return row
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no value of JSON")
 
 
 def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table:

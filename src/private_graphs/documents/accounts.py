@@ -113,6 +113,12 @@ class RecordedRelease:
         """Sides whose documents the release published."""
         return tuple(set(self.costs) - set(self.protected))
 
+    @property
+    def by_person(self) -> bool:
+        """Whether a unit is a person, who may have several documents."""
+        people = self.people
+        return not np.array_equal(people.units[people.unit_of], people.documents)
+
     def told(self) -> dict[str, Any]:
         """Return what ``ledger --json`` shows."""
         return {
@@ -163,6 +169,12 @@ class Account:
             middle = (low + high) / 2
             low, high = (low, middle) if over(middle) else (middle, high)
         return float(at_least(gdp_epsilon(math.sqrt(low / releases), delta))) if low else 0.0
+
+
+def spender(unit: str, entries: Sequence[RecordedRelease]) -> str:
+    """Return whom the account of a unit counts: after releases by person, persons too."""
+    return "document or person" if unit == "document" and any(
+        entry.by_person for entry in entries) else unit  # fmt: skip
 
 
 def over_budget(account: Account, budget: float | None) -> bool:
@@ -224,10 +236,7 @@ def documents_account(
 
 def _with_earlier(people: People, entries: Sequence[RecordedRelease]) -> People:
     """Return units with all their documents, and further persons, whose side is ``_EARLIER``."""
-    lists = [people] + [
-        entry.people for entry in entries
-        if not np.array_equal(entry.people.units[entry.people.unit_of], entry.people.documents)
-    ]  # fmt: skip
+    lists = [people] + [entry.people for entry in entries if entry.by_person]
     further = np.setdiff1d(np.concatenate([part.units for part in lists]), people.units)
     units = np.concatenate([people.units, further])
     owners = np.concatenate([_places(units, part.units)[part.unit_of] for part in lists])

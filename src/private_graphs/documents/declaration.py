@@ -25,9 +25,9 @@ from private_graphs.core.errors import (
     why_no_text,
     wrong_fields,
 )
-from private_graphs.core.files import names_in, sha256_of, write_text
+from private_graphs.core.files import names_in, sha256_of
 from private_graphs.core.limits import MOST_COUNT, MOST_EDGES, SMALLEST_DELTA
-from private_graphs.core.private_files import hide_from_git
+from private_graphs.core.private_files import hide_from_git, private_path
 from private_graphs.datasets.graph_names import free_name
 from private_graphs.datasets.own_tables import text_codec, text_roles
 from private_graphs.datasets.spelling import seen
@@ -135,6 +135,11 @@ class Declaration(BaseModel):
                     "role per column"
                 )
             named[column] = role
+        if self.unit in ("document", LINK):
+            raise ValueError(
+                f"unit is {self.unit!r}, which is what releases protect without such a column; "
+                "rename the column, to person say"
+            )
         if not all(map(seen, self.classes)):
             raise ValueError(
                 f"classes are {listed(map(repr, self.classes))}, one of them without a name; "
@@ -271,9 +276,12 @@ def keep(declaration: Declaration, data: Path) -> Path:
     if model and model.exists():
         placed |= {"model": str(model.absolute())}
     written = checked(declaration.model_dump() | placed)  # the folder's name may be no text
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     hide_from_git(path.parent)
-    write_text(path, written.model_dump_json(indent=2, exclude_none=True) + "\n")
+    with private_path(path) as temporary:
+        temporary.write_text(
+            written.model_dump_json(indent=2, exclude_none=True) + "\n", encoding="utf-8"
+        )
     return path
 
 

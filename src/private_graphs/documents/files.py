@@ -223,7 +223,7 @@ def page(
         ("What is not covered", _sentences(
             [thing for gap in wording["not_covered"] for thing in gap.things] + unprotected)),
         ("What was spent before", [
-            f"Before this release the most used {result.unit} had spent ε = "
+            f"Before this release the most used {result.spender} had spent ε = "
             f"{at_most(result.spent_before)}, now ε = {at_most(result.spent)}"
             + (f" of a budget of {result.budget:g}." if result.budget else "; no budget is set.")
         ]),

@@ -31,7 +31,7 @@ def copy_of(table: Any, name: str, role: str, data: Path) -> Iterator[Path]:
         ) from error
     digest = hashlib.sha256(content.getvalue()).hexdigest()[:12]
     folder = folder_of(data)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     hide_from_git(folder)
     path = folder / f"{free_name(name)}.{role}.{digest}.parquet"
     old = path.exists()

@@ -45,6 +45,7 @@ class PlannedVotes:
     """Everything about a release of links that is decided before one is read."""
 
     unit_name: ClassVar = LINK
+    spender: ClassVar = LINK
     relation: ClassVar = _SCENARIO.relation
     spec: Declaration
     docs: Documents

@@ -132,8 +132,9 @@ class Payment:
             return None
         spent = f"epsilon {self.epsilon:g} of {self.name!r} is spent"
         whole, what = f"the release in {self.folder} is", "release"
+        anew = ", into this or another --out,"
         if self.folder is None:
-            whole, what = "its entry in the ledger is", "entry"
+            whole, what, anew = "its entry in the ledger is", "entry", ""
         try:
             state = self.ledger.state_of(self.release())
         except (OSError, UserError) as error:
@@ -148,7 +149,8 @@ class Payment:
             return f"{spent}, and {whole} whole: there is nothing to repeat"
         if state == "started":
             return (
-                f"{spent}, and not lost: the same command continues this {what} at no further cost"
+                f"{spent}, and not lost: the same command{anew} continues this {what} at no "
+                "further cost"
             )
         return None
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from warnings import warn
 
 import numpy as np
 
@@ -38,6 +39,7 @@ from private_graphs.documents.accounts import (
     charged_account,
     left_words,
     over_budget,
+    spender,
 )
 from private_graphs.documents.answers import REASON as COUNT_REASON
 from private_graphs.documents.answers import (
@@ -66,13 +68,7 @@ from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.noise import NoiseKey, computation_of
 from private_graphs.documents.payment import AnswerDigest, paid, rehearsed
 from private_graphs.documents.prediction import score_columns
-from private_graphs.documents.tables import (
-    PUBLIC,
-    TEST,
-    TRAINING,
-    Documents,
-    read_documents,
-)
+from private_graphs.documents.tables import PUBLIC, TEST, TRAINING, Documents, read_documents
 from private_graphs.documents.unit_sums import (
     FEWEST_TEXTS,
     PublicTexts,
@@ -201,6 +197,8 @@ class Classified:
     """ε that was asked for."""
     delta: float
     unit: str
+    spender: str
+    """Whom the account of the unit counts: ``unit``, or persons too (``accounts.spender``)."""
     units: int
     """Number of protected units."""
     spent_before: float
@@ -242,7 +240,7 @@ class Classified:
         private = f"; not to be given away: {self.private}" if self.private else ""
         return [
             *lines,
-            f"spent: {at_most(self.spent)} for the most used {self.unit} ({budget}), delta "
+            f"spent: {at_most(self.spent)} for the most used {self.spender} ({budget}), delta "
             f"{self.delta:g}",
             f"may be given away: {self.release}{private}",
         ]
@@ -289,6 +287,8 @@ class PlannedRelease:
     """Sums whose classifier of public documents alone is the release's rival."""
     count_lattice: Any | None
     unit: Unit
+    spender: str
+    """Whom the account of the unit counts."""
     told_numbers: bool
     """Whether what was spent before tells numbers of documents of persons."""
 
@@ -512,6 +512,11 @@ class PlannedRelease:
         )  # fmt: skip
 
 
+def _warn_of_notes(line: str) -> None:
+    if line.startswith("note: "):
+        warn(line, stacklevel=3)
+
+
 @require_types
 def classify(
     name: str,
@@ -525,7 +530,7 @@ def classify(
     contact: str = "",
     device: Literal["auto", "cpu", "cuda"] = "auto",
     data: str | Path = DATA,
-    say: Callable[[str], None] = lambda line: None,
+    say: Callable[[str], None] = _warn_of_notes,
     command: str = "private_graphs.classify",
 ) -> Classified:
     """Train one classifier with a proved guarantee; say whether private data were worth it.
@@ -553,7 +558,7 @@ def classify(
         contact (str): whom the page of the release names.
         device (str): where a model reads texts.
         data (path): folder of raw files, as in ``declare``.
-        say (callable): gets one line per step, by default nothing is printed.
+        say (callable): gets one line per step; by default notes alone are told, as warnings.
         command (str): name of the caller in messages.
 
     Returns:
@@ -625,7 +630,8 @@ class _PaidRelease:
         plan = self.plan
         return Classified(
             name=self.name, method=self.method, epsilon=plan.epsilon, delta=plan.delta,
-            unit=plan.unit_name, units=plan.protected, budget=plan.spec.budget, **values,
+            unit=plan.unit_name, spender=plan.spender, units=plan.protected,
+            budget=plan.spec.budget, **values,
         )  # fmt: skip
 
     def planned(self) -> Classified:
@@ -724,8 +730,8 @@ def _charge(
         say(f"{_PAID}; it tells what was spent then ('private-graphs ledger' tells it of today)")
         return
     if noise.others:
-        say(f"{counted(noise.others, 'release')} in the ledger could be continued by the same "
-            "command, table, declaration and version as before; this is another one, and is "
+        say(f"note: {counted(noise.others, 'release')} in the ledger could be continued by the "
+            "same command, table, declaration and version as before; this is another one, and is "
             "charged")  # fmt: skip
     if not ledger.entries():  # who has lost ledger and declarations is told at least this
         say(f"the ledger in {ledger.folder} knows no earlier release: this is the first one")
@@ -838,9 +844,8 @@ def _refuse_earlier(folder: Path, force: bool, continued: str | None) -> None:
     for part in ("release", "private"):
         written = [name for name in names_in(folder / part) if name[0] != "."]
         if written and not force:  # hidden files are of killed processes
-            then = "" if continued is None else " (where this release is then continued)"
             raise UsageError(
-                f"{folder / part}: has the files of an earlier run; choose another --out{then}, or "
+                f"{folder / part}: has the files of an earlier run; choose another --out, or "
                 "overwrite them with --force (what that run has spent stays in the ledger)"
             )
 
@@ -940,7 +945,8 @@ def planned_release(
         protected=protected, trained=trained, training=training, sums=sums, unit=unit,
         public=public_documents(spec, docs),
         count_lattice=calibrated_answers(epsilon, delta, n_classes) if tested else None,
-        told_numbers=any(spec.unit or entry.unit != "document" for entry in earlier),
+        spender=spender(spec.unit or "document", earlier),
+        told_numbers=any(spec.unit or entry.by_person for entry in earlier),
     )  # fmt: skip
 
 
@@ -974,7 +980,7 @@ def plan_lines(
         f"noise       {noise}",
         f"spent       now {at_most(before.spent)}, after this release {at_most(after.spent)} "
         f"{budget} "
-        f"(most used {plan.unit_name})",
+        f"(most used {plan.spender})",
         f"files       {files}",
     ]
     if limit is not None and over_budget(after, limit):

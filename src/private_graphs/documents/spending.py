@@ -21,6 +21,7 @@ from private_graphs.documents.accounts import (
     People,
     RecordedRelease,
     documents_account,
+    spender,
     units_on,
 )
 from private_graphs.documents.declaration import (
@@ -207,15 +208,15 @@ class _Book:
             max(account.spent for account in self.accounts(linked)) for linked in (False, True)
         )
         held = [
-            entry.told()
+            entry
             for entry in self.entries
             if entry.graph == self.spec.name
             or np.isin(entry.people.documents, self.people.documents).any()
             or np.isin(entry.people.units, self.people.units).any()
         ]
         return Spent(
-            self.spec.name, self.unit, self.delta, self.spec.budget, spent, links,
-            None if self.spec.budget is None else self.left(), held,
+            self.spec.name, spender(self.unit, held), self.delta, self.spec.budget, spent, links,
+            None if self.spec.budget is None else self.left(), [entry.told() for entry in held],
         )  # fmt: skip
 
 
@@ -274,7 +275,7 @@ def plan_releases(name: str, releases: int, *, data: str | Path = DATA) -> Budge
         )
     spent = book.spent
     return BudgetPlan(
-        name, book.unit, releases, book.left(releases), book.delta, book.spec.budget,
+        name, spent.unit, releases, book.left(releases), book.delta, book.spec.budget,
         spent.links if book.unit == LINK else spent.spent,
     )  # fmt: skip
 
