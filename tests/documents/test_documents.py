@@ -35,6 +35,7 @@ from private_graphs.datasets.own import OwnGraph, remember
 from private_graphs.documents import (
     answers,
     ledger,
+    model_file,
     rivals,
     unit_means,
     unit_steps,
@@ -58,6 +59,7 @@ from private_graphs.documents.link_tables import read_links
 from private_graphs.documents.links import PlannedVotes
 from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.noise import NoiseKey
+from private_graphs.documents.plans import lines_of
 from private_graphs.documents.release import Quality, classify
 from private_graphs.documents.tables import TEST, TRAINING, keyed, read_documents
 from private_graphs.documents.vectors import TextReader
@@ -964,7 +966,8 @@ def test_a_replayed_release_reads_a_link_through_the_door_alone(data, tmp_path):
         free = plan.free_rows()
         found = plan.drawn(free, Door.of([Streams.of({"test": 1})], watch))
         nothing = Account((), 1e-5)
-        planned = plan.lines(nothing, nothing, free), plan.trees(), repr((plan.costs, plan.links))
+        lines = lines_of(plan, nothing, nothing, free)
+        planned = lines, repr((plan.trees(), plan.costs, plan.links))
         return {"predicted": found.predicted, "quality": found.quality, "plan": planned,
                 "free": free}  # fmt: skip
 
@@ -1205,6 +1208,8 @@ def test_formula_cells_are_escaped_and_damaged_models_refused(data, tmp_path):
         ({"columns": 4}, {"neighbours": np.frombuffer(b'["d", "d"]', np.uint8)}, "stands twice"),
         ({"columns": 4}, {"neighbours": np.frombuffer(b'["d"]', np.uint8), "odds": np.ones(2),
                           "neighbour_classes": np.zeros(1)}, "of type float64"),
+        ({"columns": 4}, {"neighbours": np.frombuffer(b'["d"]', np.uint8), "odds": np.ones(2),
+                          "neighbour_classes": np.zeros(2, int)}, r"classes of shape \(2,\)"),
     ],
 )  # fmt: skip
 def test_a_model_whose_parts_do_not_fit_is_refused_before_it_predicts(
@@ -1232,6 +1237,27 @@ def test_a_model_whose_parts_do_not_fit_is_refused_before_it_predicts(
     with pytest.raises(UserError, match=words) as error:
         private_graphs.load(saved(about, arrays))
     assert str(path) in str(error.value)
+
+
+def test_a_model_whose_scores_overflow_or_whose_votes_do_not_fit_is_refused(tmp_path, monkeypatch):
+    import safetensors.numpy
+
+    names = {"format": "4", "graph": "x", "id": "id", "classes": ["a", "b"], "text": ["body"],
+             "columns": 4}  # fmt: skip
+    tensors = {
+        "weights": np.full((5, 2), 1e307), "odds": np.ones(2),
+        "neighbour_classes": np.zeros(2, int),
+        "neighbours": np.frombuffer(b'["d", "e"]', np.uint8).copy(),
+    }  # fmt: skip
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(safetensors.numpy.save(tensors, {"private_graphs": json.dumps(names)}))
+    assert private_graphs.load(path).neighbours.odds.tolist() == [[1, 0], [1, 0]]
+    model = replace(private_graphs.load(path), weights=np.full((5, 2), 1.7e308))
+    with pytest.raises(UserError, match="'x': its numbers are too large"):
+        model.predict(["chain pedal seed"])
+    monkeypatch.setattr(model_file, "_MOST_VOTES", 3)
+    with pytest.raises(UserError, match="4 votes of neighbours, expected at most 3"):
+        private_graphs.load(path)
 
 
 @pytest.mark.parametrize("name", ["m.bin", "m/model.safetensors", "m/tokenizer.json"])
@@ -1395,6 +1421,28 @@ def test_delta_of_several_releases_is_that_of_all_of_them():
 
 
 # --- attack on releases like the owner's --------------------------------------------------------
+
+
+def test_an_attack_is_of_releases_like_that_of_the_folder(data):
+    rows = rows_of(120)
+    given = dict(unit="who", text=("title", "body"), budget=9)
+    rows = [row | {"title": "a", "number": row["id"], "team": row["who"]} for row in rows]
+    nodes = write(Path("n.csv"), rows)
+    declared("x", nodes, **given)
+    private_graphs.classify("x", epsilon=2, out="R")
+    for change, words in (
+        ({"text": "body"}, "its text columns are title, body, and 'x' is declared with body"),
+        ({"unit": None}, "its unit are"), ({"unit": "team"}, "of teams"),
+        ({"classes": CLASSES[::-1]}, "its classes"), ({"id": "number"}, "its column of ids"),
+    ):  # fmt: skip
+        declared("x", nodes, **given | change)
+        with pytest.raises(UsageError, match=words):
+            private_graphs.attack("R", models=8)
+    assert not Path("R/private/leaks.json").exists()
+    declared("x", write(nodes, rows[:80]), **given)
+    answer = private_graphs.attack("R", models=8)
+    assert (answer.released_units, answer.table_units) == (60, 40)
+    assert "The release protects 60 whos; these are classifiers of the 40" in repr(answer)
 
 
 @pytest.mark.long

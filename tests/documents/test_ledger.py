@@ -245,6 +245,10 @@ def test_no_link_is_protected_by_one_release_and_published_by_another(tmp_path, 
         )
         other = _declared_links(tmp_path / "other")
         release("e", "second", other["data"])
+        release("e", "third", other["data"])
+        answer = private_graphs.explain(tmp_path / "second", tmp_path / "third")
+        assert answer.epsilon > 1 and "All together, for one link that is in each: ε = " in (
+            answer.lines()[0])  # fmt: skip
         answer = private_graphs.explain(tmp_path / "first", tmp_path / "second")
         assert answer.links[0] is None and "reads links among public documents" in answer.lines()[0]
 
@@ -285,6 +289,14 @@ def test_a_person_keeps_the_documents_that_an_earlier_release_says_are_theirs(da
     assert spent_on("p1")[0].spent == pytest.approx(before)
 
 
+def test_a_folder_without_a_release_does_not_say_that_nothing_was_spent(data, tmp_path):
+    declared("x", write(Path("n.csv"), rows_of(60)))
+    for folder in (data, tmp_path / "wrong" / "raw"):
+        with pytest.raises(UsageError, match="no release in it.*--data"):
+            spent_on("d0", data=folder)
+    assert not (tmp_path / "wrong").exists()
+
+
 def test_a_release_by_document_counts_for_persons_that_the_ledger_knows(data):
     rows = rows_of(120)
     _release("pers", rows, 1.2, unit="who")
@@ -292,6 +304,8 @@ def test_a_release_by_document_counts_for_persons_that_the_ledger_knows(data):
     assert spent == pytest.approx(private_graphs.ledger("pers").spent)
     assert spent_on("d0")[1].spent < spent, "a document by itself has spent less"
     [statement] = private_graphs.explain("out-docs").statements
+    assert "for one person that is in each" in private_graphs.explain(
+        "out-pers", "out-pers").lines()[0]  # fmt: skip
     assert any("how many documents a person has" in each for each in statement["public_facts"])
     for page in (Path("out-docs/release/README.md").read_text(), *map(repr, (
         private_graphs.ledger("docs"), private_graphs.plan_releases("docs", 2),

@@ -24,6 +24,7 @@ from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.documents.link_tables import read_links
 from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.neighbours import LinkFacts, PublicNeighbours, count_votes
+from private_graphs.documents.plans import lines_of
 from private_graphs.documents.release import classify
 from private_graphs.documents.rivals import FOLDS, PublicDocuments, public_quality
 from private_graphs.documents.tables import read_documents
@@ -263,7 +264,7 @@ def test_a_replayed_release_reads_no_link_of_a_private_document(data, tmp_path):
         plan = releases.planned_release(spec, docs, BudgetLedger(data), 4, "word_sums")
         free = plan.free_rows()
         drawn = plan.drawn(free, Door.of([Streams.of({"test": 1})], watch))
-        lines = plan.lines(nothing, nothing, free), plan.trees(), plan.room
+        lines = lines_of(plan, nothing, nothing, free), plan.trees(), plan.room
         return {"model": drawn.model.content(), "quality": drawn.quality, "sizes": drawn.sizes,
                 "plan": lines, "linked": repr(plan.facts)}  # fmt: skip
 

@@ -582,6 +582,22 @@ def test_an_interruption_at_the_very_end_says_that_the_release_is_whole(data, mo
     assert spent()[2] == ["finished"] and not any(KEYS.iterdir())
 
 
+def test_a_key_that_cannot_be_removed_at_the_end_is_named(data, monkeypatch):
+    texts()
+    real = Path.unlink
+
+    def refusing(path, missing_ok=False):
+        if path.parent.name == KEYS.name:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+        real(path, missing_ok)
+
+    with monkeypatch.context() as patched, pytest.raises(OSError) as error:
+        patched.setattr(Path, "unlink", refusing)
+        classify("x", epsilon=1, out="R")
+    [key] = KEYS.iterdir()
+    assert f"nothing to repeat; remove {key}" in error.value.__notes__[0]
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
 @pytest.mark.parametrize("flags", [(), pytest.param(("--json",), marks=pytest.mark.long)])
 def test_where_standard_output_is_full_the_release_is_whole_and_said_to_be(
@@ -848,7 +864,7 @@ def test_a_release_knows_its_ledger_where_the_declaration_is_gone_too(data):
     assert told["lines"] == 1 and not Path("R/release/ledger.json").exists()
     shutil.rmtree("data")
     texts()
-    with pytest.raises(UserError, match="an earlier release has seen"):
+    with pytest.raises(UserError, match="that the release in R has seen.*choose another --out"):
         classify("x", epsilon=1, out="R", force=True)
     assert not Path("data/ledgers/releases.jsonl").exists()
 
@@ -883,7 +899,7 @@ def test_a_release_knows_its_ledger_where_the_project_has_moved(data, tmp_path, 
     monkeypatch.chdir(moved)
     shutil.rmtree("data")
     texts()
-    with pytest.raises(UserError, match="an earlier release has seen"):
+    with pytest.raises(UserError, match="that the release in R has seen.*choose another --out"):
         classify("x", epsilon=1, out="R", force=True)
 
 

@@ -176,6 +176,32 @@ def test_json_lines_keep_what_they_say(tmp_path):
         own_tables.read_table(path, {"unit": "who"})
 
 
+@pytest.mark.parametrize("read", [
+    lambda path, roles: own_tables.read_table(path, roles),
+    lambda path, roles: list(table_blocks.read_blocks(path, roles)),
+])  # fmt: skip
+def test_parquet_that_unpacks_to_far_more_than_text_or_has_a_wrong_bit_is_refused(
+    tmp_path, monkeypatch, read
+):
+    path = tmp_path / "t.parquet"
+    table = pa.table({"id": ["a", "b"], "body": ["word " * 50_000] * 2})
+    how = dict(compression="zstd", use_dictionary=False)
+    pyarrow.parquet.write_table(table, path, **how)
+    roles = {"id": "id", "text 1": "body"}
+    monkeypatch.setattr(typed_tables, "_UNPACKED", 600_000)
+    read(path, roles)
+    monkeypatch.setattr(typed_tables, "_UNPACKED", 400_000)
+    with pytest.raises(UserError, match="bytes of the column 'body' unpack to 500,"):
+        read(path, roles)
+    table = pa.table({"id": ["a", "b"], "body": ["chain", "pedal"]})
+    pyarrow.parquet.write_table(table, path, compression="none", write_page_checksum=True)
+    content = bytearray(path.read_bytes())
+    content[content.index(b"pedal")] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="cannot be read as Parquet .*checksum"):
+        read(path, roles)
+
+
 def test_a_pipe_that_nobody_writes_into_is_told(tmp_path):
     os.mkfifo(tmp_path / "t.csv")
     with pytest.raises(UserError, match="t.csv: is a pipe that nobody writes into"):

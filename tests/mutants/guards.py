@@ -70,7 +70,7 @@ GUARDS = (
              "a_release_that_another_process_makes_is_neither_continued_nor_charged"),
     _without("`classify` is killed, ended, interrupted or refused a system call, at any of its "
              "calls", "documents/ledger.py",
-             "            (self.folder / _NOISE / release).unlink(missing_ok=True)\n", "",
+             "            self.key_of(release).unlink(missing_ok=True)\n", "",
              "documents/payment::a_disturbed_release_is_whole_free_or_continued"),
     _without("Something fails after the charge", "documents/payment.py",
              "            error.add_note(words)\n", "            pass\n",
@@ -309,7 +309,8 @@ GUARDS = (
              "documents/payment::"
              "a_release_whose_witness_is_damaged_is_not_taken_for_one_without"),
     _without("Ledger and declarations are lost", "documents/release.py",
-             "            ledger.check(seen)\n", "            pass\n",
+             '            ledger.check(seen, f"the release in {folder}")\n',
+             "            pass\n",
              "documents/payment::"
              "a_release_knows_its_ledger_where_the_declaration_is_gone_too"),
     _without("A fastText model is cut off", "features/fasttext.py",
@@ -441,6 +442,27 @@ GUARDS = (
     _without("A file beside a script that `audit` runs has the name of another module",
              "attacks/training_files.py", "if file.parent in folders and", "if not file and",
              "attacks/training_replay::a_file_with_the_name_of_another_module_is_told"),
+    _without("A line of a table in JSON has a name twice, or half a character",
+             "datasets/typed_tables.py", "    if len(row) < len(pairs):\n", "    if False:\n",
+             "documents/prediction::"
+             "a_json_line_that_is_no_document_is_told"),
+    _without("Parquet unpacks to far more than text does, or has a wrong bit and checksums",
+             "datasets/typed_tables.py", "size > max(_UNPACKED, _MOST_PACKED * packed)", "False",
+             "documents/prediction::"
+             "parquet_that_unpacks_to_far_more_than_text_or_has_a_wrong_bit_is_refused"),
+    _without("The numbers of a released model overflow",
+             "documents/model.py", "if not np.isfinite(scores).all():", "if False:",
+             "documents/documents::"
+             "a_model_whose_scores_overflow_or_whose_votes_do_not_fit_is_refused"),
+    _without("`attack` is asked about a release whose documents are declared otherwise by now",
+             "documents/attack.py", "if [*parts] != [*others]:", "if False:",
+             "documents/documents::"
+             "an_attack_is_of_releases_like_that_of_the_folder"),
+    _without("Somebody asks what was spent on them in a folder without a release",
+             "documents/spending.py", "    if not (entries := book.entries()):\n",
+             "    entries = book.entries()\n    if False:\n",
+             "documents/ledger::"
+             "a_folder_without_a_release_does_not_say_that_nothing_was_spent"),
     _without("The ε that an audit is to check is no number", "attacks/training_price.py",
              "if not value >= prices[at, relations[0]] * (1 - _CLOSE) - 0.01",
              "if value < prices[at, relations[0]] * (1 - _CLOSE) - 0.01",

@@ -83,11 +83,13 @@ def _blocks(
 
 def _parquet_blocks(path: Path, roles: Mapping[str, str]) -> Iterator[tuple[OwnTable, float]]:
     try:
-        file = pyarrow.parquet.ParquetFile(path, buffer_size=_PAGE_BYTES)
+        file = pyarrow.parquet.ParquetFile(path, buffer_size=_PAGE_BYTES,
+                                           page_checksum_verification=True)  # fmt: skip
         meant = columns_of(path, file.schema_arrow.names, roles)
         names = list(meant.values())
         for name in names:
             require_readable(path, name, file.schema_arrow.field(name).type)
+        typed_tables.refuse_packed(path, file.metadata, names)
         coded = pyarrow.parquet.ParquetFile(path, buffer_size=_PAGE_BYTES, read_dictionary=names)
         done, total = 0, file.metadata.num_rows
         if not total:

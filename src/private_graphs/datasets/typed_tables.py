@@ -21,6 +21,8 @@ BLOCK_BYTES = 2**24
 """Bytes of text that are read at once."""
 _CELL_BYTES = 8
 """Memory that a cell takes beside its text."""
+_UNPACKED, _MOST_PACKED = 2**28, 200
+"""Bytes of a column to which any packing may unpack, and most bytes for each one that is packed."""
 _FEW_ROWS, _MOST_ROWS = 2**22, 4
 """Rows that are read however well they are packed; most rows for each byte of a larger table: ids
 differ."""
@@ -53,7 +55,7 @@ def _read_sheet(path: Path, data: bytes) -> Any | None:
     try:
         import pandas as pd
 
-        return pd.read_excel(io.BytesIO(data), dtype=str, keep_default_na=False)
+        return pd.read_excel(io.BytesIO(data), dtype=str, keep_default_na=False, engine="openpyxl")
     except ImportError:
         return None
     except (ValueError, TypeError, KeyError, OSError, zipfile.BadZipFile) as error:
@@ -154,11 +156,12 @@ def _refuse(constant: str) -> None:
 
 def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table:
     try:
-        file = pyarrow.parquet.ParquetFile(pa.BufferReader(data))
+        file = pyarrow.parquet.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
         meant = columns_of(path, file.schema_arrow.names, roles)
         names = list(meant.values())
         for name in names:  # the library asks for the parts of lists under other names
             require_readable(path, name, file.schema_arrow.field(name).type)
+        refuse_packed(path, file.metadata, names)
         # texts that repeat or are empty take no room in the file, but in memory
         most = min(MOST_TABLE_BYTES // (_CELL_BYTES * max(1, len(names))),
                    max(_FEW_ROWS, _MOST_ROWS * len(data)))  # fmt: skip
@@ -168,7 +171,8 @@ def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table
                 f"{len(names)} columns in {len(data):,} bytes; give a smaller table"
             )
         # repeated texts are kept once until their size is known
-        file = pyarrow.parquet.ParquetFile(pa.BufferReader(data), read_dictionary=names)
+        file = pyarrow.parquet.ParquetFile(pa.BufferReader(data), read_dictionary=names,
+                                           page_checksum_verification=True)  # fmt: skip
         table = file.read(columns=names, use_threads=False).select(names)
         if (size := sum(map(_unpacked_bytes, table.columns))) > MOST_TABLE_BYTES:
             raise UsageError(
@@ -181,6 +185,19 @@ def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table
         raise UserError(
             f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]}); write it again"
         ) from error
+
+
+def refuse_packed(path: Path, about: pyarrow.parquet.FileMetaData, names: list[str]) -> None:
+    """Raise UserError for a column that unpacks to far more than any text does: the library unpacks
+    a page, which may be all of it, at once."""
+    for group in map(about.row_group, range(about.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            size, packed = column.total_uncompressed_size, column.total_compressed_size
+            if column.path_in_schema in names and size > max(_UNPACKED, _MOST_PACKED * packed):
+                raise UserError(
+                    f"{path}: {packed:,} bytes of the column {column.path_in_schema!r} unpack to "
+                    f"{size:,}, expected at most {_MOST_PACKED} times as many; write it as CSV"
+                )
 
 
 def parts(path: Path, table: pa.Table) -> Iterator[pa.Table]:

@@ -22,7 +22,7 @@ from private_graphs.attacks.decoding import decoded
 from private_graphs.attacks.membership import Shadows, cross_checked, rates
 from private_graphs.attacks.views import margins
 from private_graphs.core.arguments import require_types
-from private_graphs.core.errors import UsageError, UserError, counted
+from private_graphs.core.errors import UsageError, UserError, counted, listed
 from private_graphs.core.files import write_json
 from private_graphs.core.limits import LARGEST_SEED, MOST_COUNT
 from private_graphs.core.private_files import private_folder
@@ -30,6 +30,7 @@ from private_graphs.core.streams import Streams
 from private_graphs.documents.declaration import needed
 from private_graphs.documents.hashing import tokens
 from private_graphs.documents.ledger import BudgetLedger
+from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.model_file import load
 from private_graphs.documents.release import METHODS, PlannedRelease, planned_release, terms_of
 from private_graphs.documents.tables import KNOWN, PUBLIC_TEST, TEST, TRAINING, read_documents
@@ -84,6 +85,10 @@ class Attacked:
     tpr_allowed: float
     accuracy: float | None
     """Share of right answers of the models of random halves, by unit; None without a test unit."""
+    released_units: int
+    """Number of units that the release protects."""
+    table_units: int
+    """Number of units in the table as it is now, of which the attacked classifiers are."""
     file: Path
 
     def __repr__(self) -> str:
@@ -110,10 +115,18 @@ class Attacked:
             ),
             f"proved      AUC at most {at_most(self.auc_allowed, 3)}, true positives at most "
             f"{at_most(self.tpr_allowed, 4)}, for any attack on one {self.unit}",
+            *([self._difference] if self.released_units != self.table_units else []),
             *LIMITS,
             f"file        {self.file}",
         ]
         return lines
+
+    @property
+    def _difference(self) -> str:
+        return (
+            f"The release protects {counted(self.released_units, self.unit)}; these are "
+            f"classifiers of the {self.table_units:,} in the table as it is now."
+        )
 
 
 LIMITS = (
@@ -165,9 +178,14 @@ def attack(
         )
     if not 0 <= seed <= LARGEST_SEED:
         raise UsageError(f"--seed is {seed}; expected 0 to {LARGEST_SEED:,}")
-    name, folder = load(folder).graph, _owners(Path(folder))
-    spec, (epsilon, method) = needed(name, Path(data)), _released(folder)
-    plan = planned_release(spec, read_documents(spec), BudgetLedger(Path(data)), epsilon, method)
+    model, folder = load(folder), _owners(Path(folder))
+    spec, statement = needed(model.graph, Path(data)), _released(folder)
+    method = statement["method"]
+    plan = planned_release(
+        spec, read_documents(spec), BudgetLedger(Path(data)), statement["epsilon_target"], method
+    )
+    repeated = plan.statement(method).model_dump(mode="json")
+    _require_as_released(folder, model, statement, plan, repeated)
     docs = terms_of(plan.docs, TRAINING)
     units = np.unique(docs.unit_of[docs.labels >= 0])
     if len(units) < 2:
@@ -181,11 +199,12 @@ def attack(
         scores, weights = _of_steps(plan, units[targets], models, generator, seed)
     allowed = most_of_gaussian(mu_of(plan.training.queries), {"01": 0.01})
     result = Attacked(
-        graph=name, unit=spec.unit or "document", epsilon=plan.epsilon, delta=plan.delta,
+        graph=model.graph, unit=spec.unit or "document", epsilon=plan.epsilon, delta=plan.delta,
         models=models, units=len(targets), always_in=len(rest),
         seen=tuple(_seen(what, *pair) for what, pair in scores.items()),
         auc_allowed=allowed["auc"], tpr_allowed=allowed["tpr_01"],
-        accuracy=_accuracy(plan, weights), file=folder / "private" / FILE,
+        accuracy=_accuracy(plan, weights), released_units=statement["n_units"],
+        table_units=repeated["n_units"], file=folder / "private" / FILE,
     )  # fmt: skip
     with private_folder(result.file.parent):
         fields = asdict(result) | {"limits": LIMITS}
@@ -207,8 +226,8 @@ def _owners(folder: Path) -> Path:
     )
 
 
-def _released(folder: Path) -> tuple[float, str]:
-    """Return the ε for which the release in a folder was calibrated, and its method."""
+def _released(folder: Path) -> dict[str, Any]:
+    """Return the statement of the release in a folder, with its target ε and its method."""
     from private_graphs.report.explained import statements_of
 
     statement, *others = (entry.statement for entry in statements_of(folder))
@@ -219,7 +238,30 @@ def _released(folder: Path) -> tuple[float, str]:
             f"target epsilon {epsilon}; expected one alone, of {', '.join(METHODS)}, as "
             "'private-graphs classify NAME --out DIR' writes it"
         )
-    return float(epsilon), method
+    return statement
+
+
+def _require_as_released(
+    folder: Path, model: ReleasedModel, statement: dict[str, Any], plan: PlannedRelease,
+    repeated: dict[str, Any],
+) -> None:  # fmt: skip
+    """Raise UsageError where documents of this name are declared otherwise than for a release.
+
+    The first public fact names the column of persons.
+    """
+    spec = plan.spec
+    for what, parts, others in (
+        ("classes", model.classes, plan.docs.classes), ("text columns", model.text, spec.text),
+        ("column of ids", (model.id,), (spec.id,)),
+        ("unit", statement["public_facts"][:1], repeated["public_facts"][:1]),
+        ("rows of texts", [statement["features"]], [repeated["features"]]),
+    ):  # fmt: skip
+        if [*parts] != [*others]:
+            raise UsageError(
+                f"{folder}: its {what} are {listed(parts)}, and {spec.name!r} is declared with "
+                f"{listed(others)}: classifiers of it would be no releases like this one; declare "
+                "it as it was"
+            )
 
 
 Scored = dict[str, tuple[np.ndarray, np.ndarray]]

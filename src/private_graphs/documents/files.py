@@ -47,10 +47,8 @@ _RELEASED = ("predictions.csv", "statement.json", "README.md", "report.html")
 """Files of every release that may be given away, beside model and manifest."""
 
 
-def state_in(folder: Path, ledger: Path) -> LedgerState | None:
-    """Return what the release in a folder has seen of a ledger; None if there is none of it.
-
-    A ledger whose folder has gone since may have been moved here: it counts as this one.
+def state_in(folder: Path) -> LedgerState | None:
+    """Return what the release in a folder has seen of its ledger; None if there is none.
 
     Raises:
         UserError: the file cannot be read, or is damaged.
@@ -60,8 +58,8 @@ def state_in(folder: Path, ledger: Path) -> LedgerState | None:
         return None
     try:
         seen = parsed_json(read_kept(path))
-        place = Path(seen.pop("folder"))
-        state = LedgerState.model_validate(seen)
+        del seen["folder"]  # it may have been moved since
+        return LedgerState.model_validate(seen)
     except OSError as error:
         raise UserError(system_error_text(error)) from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -69,7 +67,6 @@ def state_in(folder: Path, ledger: Path) -> LedgerState | None:
             f"{path}: is damaged: what the release there has seen of the ledger is not known; "
             "restore the file from a copy, or choose another --out"
         ) from error
-    return state if place == ledger.resolve() or not place.exists() else None
 
 
 def refuse_folders(folder: Path) -> None:

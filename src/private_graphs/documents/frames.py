@@ -21,7 +21,7 @@ def copy_of(table: Any, name: str, role: str, data: Path) -> Iterator[Path]:
     fails, whose errors name the DataFrame."""
     content = io.BytesIO()
     try:
-        table.to_parquet(content, index=False)
+        table.to_parquet(content, index=False, write_page_checksum=True)
     except (ValueError, TypeError, NotImplementedError, OverflowError) as error:
         # the last part of an error of Arrow names the column, the first one quotes private values
         raise UserError(

@@ -178,10 +178,10 @@ class BudgetLedger:
         with self._locked(_ENTRY):
             yield
 
-    def check(self, state: LedgerState) -> None:
-        """Raise UserError unless the ledger has a line that somebody has seen in it."""
+    def check(self, state: LedgerState, witness: str) -> None:
+        """Raise UserError unless the ledger has a line that a witness has seen in it."""
         with self._locked():
-            self._require(state, self._lines(), "an earlier release")
+            self._require(state, self._lines(), witness)
 
     def count_protected(self, ids: Sequence[str]) -> int | None:
         """Return how many ids are of documents that some release protected; None without a ledger.
@@ -263,7 +263,8 @@ class BudgetLedger:
             "taken from an old copy, and what was spent is not known any more. Restore the folder "
             "from its newest copy. Where there is none, the budget counts as spent, and these "
             "documents get no further release. (A declaration that was copied here from another "
-            "data folder: remove its file, and declare again.)"
+            "data folder: remove its file, and declare again. A release of another ledger: choose "
+            "another --out.)"
         )
 
     def _damaged(self, number: int, what: str) -> UserError:
@@ -357,7 +358,11 @@ class BudgetLedger:
         """Note that the files of a release are whole, and delete the key of its noise."""
         with self._locked():
             self._append(self._lines(), {"kind": "finished", "release": release, **about})
-            (self.folder / _NOISE / release).unlink(missing_ok=True)
+            self.key_of(release).unlink(missing_ok=True)
+
+    def key_of(self, release: str) -> Path:
+        """Return the file of a release's noise key, which is there until the release is whole."""
+        return self.folder / _NOISE / release
 
     def _append(self, lines: list[dict[str, Any]], line: dict[str, Any]) -> None:
         """Append a line and force it to the disk; the lock is held."""
@@ -404,7 +409,7 @@ class BudgetLedger:
                 gone = {line["release"] for line in key.lost}
                 key.others = len({*names} & {*unfinished} - gone)
                 if release := self._begun(lines, computation):
-                    path = self.folder / _NOISE / release
+                    path = self.key_of(release)
                     key = NoiseKey(computation, read_kept(path), release)
                     self._hold(path, key)
             yield key
@@ -434,14 +439,14 @@ class BudgetLedger:
         """Return the unfinished release of a computation; "" without one."""
         for release, mark in self._unfinished(lines).items():
             if self._has_key(release):
-                key = NoiseKey(computation, read_kept(self.folder / _NOISE / release))
+                key = NoiseKey(computation, read_kept(self.key_of(release)))
                 if hmac.compare_digest(key.mark, mark):
                     return release
         return ""
 
     def _has_key(self, release: str) -> bool:
         """Return whether a release has a noise key of the right length."""
-        path = self.folder / _NOISE / release
+        path = self.key_of(release)
         with naming(path):
             return path.is_file() and path.stat().st_size == _KEY_BYTES
 

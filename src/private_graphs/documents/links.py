@@ -17,7 +17,7 @@ from private_graphs.core.errors import UsageError, counted
 from private_graphs.core.spreadsheets import table_text
 from private_graphs.core.streams import Streams
 from private_graphs.documents import release
-from private_graphs.documents.accounts import PUBLISHED, Account, Cost, People
+from private_graphs.documents.accounts import PUBLISHED, Cost, People
 from private_graphs.documents.answers import SUMS
 from private_graphs.documents.declaration import LINK, Declaration, delta_of
 from private_graphs.documents.earlier import earlier_releases, people_of
@@ -116,7 +116,7 @@ class PlannedVotes:
         return release.event_trees(*self.queries, (_SCENARIO.unit, self.relation, self.delta))
 
     @property
-    def _asked(self) -> Terms:
+    def asked(self) -> Terms:
         """Public test documents and all others without a class, as units."""
         rows = self.order[self.task.n_train :]
         return Terms([], self.docs.labels[rows], self.docs.unit_of[rows])
@@ -129,18 +129,6 @@ class PlannedVotes:
         classes = text_model(self.task).probabilities.argmax(axis=1)
         return {SUMS: classes[self.task.n_train :]}
 
-    def lines(
-        self, before: Account, after: Account, free: dict[str, np.ndarray] | None
-    ) -> tuple[str, ...]:
-        """Return what a dry run prints, from public numbers alone."""
-        return release.plan_lines(
-            self, before, after,
-            f"standard deviation {self.events[0].noise_std:.3g} in each number of a round, where "
-            "a link counts 1 at most",
-            "release/ (predictions.csv, statement.json, README.md, report.html)",
-            self._asked, free,
-        )  # fmt: skip
-
     def drawn(self, free: dict[str, np.ndarray] | None, door: Door) -> release.Drawn:
         """Read the links through the door, and return what follows from its answers."""
         request = _request(self.spec, self.epsilon, Streams.of({"public": self.spec.name}))
@@ -149,7 +137,7 @@ class PlannedVotes:
         majority = int(np.bincount(self.task.train_labels).argmax())
         predicted, classes = outcome.test_predictions, self.docs.classes
         rows = self.order[self.task.n_train :]
-        quality = public_quality(classes, self._asked, predicted, majority, free)
+        quality = public_quality(classes, self.asked, predicted, majority, free)
         return release.Drawn(
             quality and replace(quality, of="links"),
             None,

@@ -55,7 +55,7 @@ class ReleasedModel:
 
         Raises:
             UserError: the model that reads texts makes vectors of another length than the weights
-                are for; it is loaded at the first text.
+                are for (it is loaded at the first text), or a score overflows.
         """
         columns = self.features.columns
         if len(self.weights) != columns + 1:
@@ -64,7 +64,14 @@ class ReleasedModel:
                 f"{len(self.weights) - 1:,} numbers, and its texts are read as vectors of "
                 f"{columns:,}; take the folder anew from who made it"
             )
-        return scores_of(self.weights, self.features, list(texts))
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = scores_of(self.weights, self.features, list(texts))
+        if not np.isfinite(scores).all():
+            raise UserError(
+                f"the release of {self.graph!r}: its numbers are too large to be computed with; "
+                "take the folder anew from who made it"
+            )
+        return scores
 
     def predict_proba(self, texts: Sequence[str], votes: np.ndarray | None = None) -> np.ndarray:
         """Return (texts, K) shares of the classes; a text is its columns, joined by line breaks.

@@ -22,6 +22,9 @@ from private_graphs.documents.vectors import ModelVectors
 if TYPE_CHECKING:
     from private_graphs.documents.neighbours import PublicNeighbours
 
+_MOST_VOTES = 2**27
+"""Votes of public neighbours that a file of format 4, where each has one class, may unpack to."""
+
 
 @require_types
 def load(
@@ -132,7 +135,12 @@ def _neighbours(tensors: dict[str, np.ndarray], n_classes: int) -> PublicNeighbo
         labels = tensors["neighbour_classes"]
         if labels.dtype.kind not in "iu" or not np.isin(labels, np.arange(n_classes)).all():
             raise ValueError(f"classes of public neighbours of type {labels.dtype}")
-        odds = np.eye(n_classes)[labels] * odds
+        if (labels.shape, odds.shape) != ((len(ids),), (n_classes,)):
+            raise ValueError(f"classes of shape {labels.shape} and odds of shape {odds.shape}")
+        if (size := len(ids) * n_classes) > _MOST_VOTES:
+            raise ValueError(f"{size:,} votes of neighbours, expected at most {_MOST_VOTES:,}")
+        of_class, odds = odds, np.zeros((len(ids), n_classes))
+        odds[np.arange(len(ids)), labels] = of_class[labels]
     if odds.shape != (len(ids), n_classes):
         raise ValueError(f"votes of shape {odds.shape} of {len(ids)} public neighbours")
     _require_numbers("odds of links", odds)

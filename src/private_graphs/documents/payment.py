@@ -146,7 +146,9 @@ class Payment:
                 f"cost, {last}, where the ledger says 'finished': then nothing is left to do"
             )
         if state == "finished":
-            return f"{spent}, and {whole} whole: there is nothing to repeat"
+            key = self.ledger.key_of(self.release())
+            left = f"; remove {key}, with which the noise can be taken off" * key.exists()
+            return f"{spent}, and {whole} whole: there is nothing to repeat{left}"
         if state == "started":
             return (
                 f"{spent}, and not lost: the same command{anew} continues this {what} at no "

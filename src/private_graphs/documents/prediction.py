@@ -15,7 +15,8 @@ from private_graphs.documents.model import ReleasedModel
 
 MOST_COLUMNS = 100
 """Classes up to which each has a column of its own."""
-_PART = 8192
+_PART, _MOST_SCORES = 2**13, 2**22
+"""Most documents that are classified at once, and most scores of these."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,9 @@ class Predictions:
 
         ``votes`` (documents, K) are added to the scores.
         """
-        for start in range(0, len(ids), _PART):
-            part = slice(start, start + _PART)
+        rows = max(1, min(_PART, _MOST_SCORES // len(self.model.classes)))
+        for start in range(0, len(ids), rows):
+            part = slice(start, start + rows)
             self._add(ids[part], texts[part], labels and labels[part],
                       None if votes is None else votes[part])  # fmt: skip
 

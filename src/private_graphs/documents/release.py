@@ -37,8 +37,6 @@ from private_graphs.documents.accounts import (
     People,
     RecordedRelease,
     charged_account,
-    left_words,
-    over_budget,
     spender,
 )
 from private_graphs.documents.answers import REASON as COUNT_REASON
@@ -82,11 +80,11 @@ from private_graphs.documents.unit_sums import (
 from private_graphs.documents.unit_words import WordSums
 from private_graphs.mechanisms.door import Door, ReleaseMismatch
 from private_graphs.methods.word_prior import shrunk_sizes
-from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.events import Event
 from private_graphs.privacy.queries import GaussianQuery
 from private_graphs.privacy.rounding import at_most
 from private_graphs.privacy.statements import (
+    DECLARED,
     PUBLIC_LINKS,
     About,
     PrivacyStatement,
@@ -368,24 +366,6 @@ class PlannedRelease:
         """What links among public documents with a class tell; None without a link."""
         return None if self.public is None else self.public.facts
 
-    def lines(
-        self, before: Account, after: Account, free: dict[str, np.ndarray] | None
-    ) -> tuple[str, ...]:
-        """Return what a dry run prints, from public numbers alone."""
-        mu = gdp_mu(self.epsilon, self.delta)
-        sizes = {times * self.epsilon: self.training.least_class * mu
-                 / gdp_mu(times * self.epsilon, self.delta) for times in (1, 2, 4)}  # fmt: skip
-        least = ", ".join(f"{size:,.0f} at epsilon {at:g}" for at, size in sizes.items())
-        return plan_lines(
-            self, before, after,
-            f"{self.training.noise}; {self.unit_name}s that a class needs to train: about {least}; "
-            f"{counted(self.trained, self.unit_name)} train",
-            "release/ (model.safetensors, predictions.csv of public documents, statement.json, "
-            "README.md, report.html), private/ (predictions.csv)",
-            terms_of(self.docs, *PUBLIC), free,
-            (f"links       {self.public.links_words}",) if self.public and self.facts else (),
-        )  # fmt: skip
-
     def drawn(self, free: dict[str, np.ndarray] | None, door: Door) -> Drawn:
         """Read the private documents through the door, and return what follows from its answers."""
         docs, training = self.docs, self.training
@@ -637,7 +617,9 @@ class _PaidRelease:
     def planned(self) -> Classified:
         """Return what the release would cost: nothing is drawn."""
         before, after = self.accounts(self.ledger.entries())
-        lines = self.plan.lines(before, after, self.free)
+        from private_graphs.documents.plans import lines_of
+
+        lines = lines_of(self.plan, before, after, self.free)
         return self.result(
             linked=self.plan.facts, spent_before=before.spent, spent=after.spent, quality=None,
             statement=None, release=None, private=None,
@@ -654,8 +636,8 @@ class _PaidRelease:
         spec, docs = plan.spec, plan.docs
         statement = plan.statement(self.method, noise.derived("fingerprint"))
         _refuse_earlier(folder, force, statement.statement_id if noise.release else None)
-        if (seen := state_in(folder, ledger.folder)) is not None:
-            ledger.check(seen)
+        if (seen := state_in(folder)) is not None:
+            ledger.check(seen, f"the release in {folder}")
         room = plan.room
         _refuse_shared(folder, ledger)
         refuse_folders(folder)
@@ -733,8 +715,10 @@ def _charge(
         say(f"note: {counted(noise.others, 'release')} in the ledger could be continued by the "
             "same command, table, declaration and version as before; this is another one, and is "
             "charged")  # fmt: skip
-    if not ledger.entries():  # who has lost ledger and declarations is told at least this
-        say(f"the ledger in {ledger.folder} knows no earlier release: this is the first one")
+    entries = ledger.entries()  # who has lost ledger and declarations is told at least this
+    known = (f"{counted(len(entries), 'release')}, the newest of {entries[-1].date[:10]}"
+             if entries else "no earlier release: this is the first one")  # fmt: skip
+    say(f"the ledger in {ledger.folder} knows {known}")
 
     def check(entries: list[RecordedRelease]) -> None:
         require_current(plan.spec, ledger.data)  # its budget may be smaller by now
@@ -969,30 +953,6 @@ def terms_of(docs: Documents, *sides: int) -> Terms:
 # --- parts that releases of texts and of links share ---
 
 
-def plan_lines(
-    plan: PlannedRelease | PlannedVotes, before: Account, after: Account, noise: str, files: str,
-    test: Terms, free: dict[str, np.ndarray] | None, more: tuple[str, ...] = (),
-) -> tuple[str, ...]:  # fmt: skip
-    """Return what a dry run prints; ``free`` are answers about ``test`` by public data alone."""
-    limit = plan.spec.budget
-    budget = "without a limit" if limit is None else f"of {limit:g}"
-    lines = [
-        f"noise       {noise}",
-        f"spent       now {at_most(before.spent)}, after this release {at_most(after.spent)} "
-        f"{budget} "
-        f"(most used {plan.spender})",
-        f"files       {files}",
-    ]
-    if limit is not None and over_budget(after, limit):
-        left = left_words(before, limit, plan.delta)
-        lines.append(f"refused     epsilon {plan.epsilon:g} is over the budget: {left}")
-    if free is not None:
-        scores = ", ".join(f"{right_share(test, predicted):.3f} with {name}"
-                           for name, predicted in free.items())  # fmt: skip
-        lines.insert(0, f"free        right answers about public documents: {scores}")
-    return (*lines, *more)
-
-
 def right_share(test: Terms, predicted: np.ndarray) -> float:
     """Return the share of right answers on public units; NaN without a labelled one."""
     cells = cells_of(predicted, predicted, test.labels, test.unit_of)
@@ -1022,7 +982,7 @@ def statement_of(
         n_units=n_units, epsilon_published=None, published_formula=None,
         n_runs_released=1, private=True, one_run=True, epsilon_target=epsilon,
         about=About(
-            study="declared documents", dataset=spec.name, features=features, method=method,
+            study=DECLARED, dataset=spec.name, features=features, method=method,
             scenario=scenario, protocol="sound",
             data_fingerprint=published_fingerprint(sha256_of(spec.nodes), secret),
         ),

@@ -337,11 +337,19 @@ def spent_on(id: str, name: str | None = None, *, data: str | Path = DATA) -> li
 
     Example:
         >>> spent_on("P000017")  # doctest: +SKIP
+
+    Raises:
+        UsageError: a folder without a release, such as a wrong one.
     """
     require_text(id=id)
     data = Path(data)
     book = BudgetLedger(data)
-    entries = book.entries()
+    if not (entries := book.entries()):
+        raise UsageError(
+            f"{book.folder}: there is no release in it, so that nothing was spent on {id!r} as far "
+            "as this folder knows; expected the ledger of the releases: run the command where they "
+            "were made, or name their folder of raw files with --data"
+        )
     unit, documents, unread = f"unit\0{seen(id)}", list[str](), []
     for graph in known_names(data) if name is None else [name]:
         spec = needed(graph, data)

@@ -157,6 +157,11 @@ def _templates() -> Environment:
     return environment
 
 
+def noun_of(unit: str) -> str:
+    """Return what one unit is called in a sentence."""
+    return _UNITS[unit][0]
+
+
 def supposed_by(statement: PrivacyStatement) -> list[str]:
     """Return the assumptions of a statement in plain words; the seed of the noise apart."""
     if statement.reads_nothing:

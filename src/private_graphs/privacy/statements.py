@@ -70,6 +70,8 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 VACUOUS_EPSILON = 20.0
 """ε above which a guarantee is nearly meaningless and the statement is flagged."""
 
+DECLARED = "declared documents"
+"""Study of the releases of an owner's documents."""
 PUBLIC_LINKS = "the links among these documents"
 """Public fact of a release that reads them without noise."""
 AUDIT_CONFIDENCE = 0.999

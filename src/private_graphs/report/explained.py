@@ -40,6 +40,8 @@ class Explained:
 
     several: bool = False
     """Whether more than one folder was named, whose releases are put together."""
+    unit: str = "unit"
+    """Noun of the unit that ``epsilon`` is for."""
 
     def lines(self) -> list[str]:
         """Return what the command prints."""
@@ -60,8 +62,8 @@ class Explained:
             texts.append(
                 "All together: nothing is proved (one proves nothing, or units differ)"
                 if self.epsilon is None
-                else f"All together, for somebody who is in each: ε = {at_most(self.epsilon)} at "
-                f"δ = {self.delta:g}"
+                else f"All together, for one {self.unit} that is in each: "
+                f"ε = {at_most(self.epsilon)} at δ = {self.delta:g}"
             )
         return ["\n\n".join(texts)]
 
@@ -85,7 +87,7 @@ class Explained:
 def explain(*folders: str | Path, statement: str | None = None, full: bool = False) -> Explained:
     """Explain in plain words what finished runs guarantee, to whom, and what they do not cover.
 
-    Of several folders it also says what all of them cost somebody who is in each.
+    Of several folders it also says what all of them cost one unit that is in each.
 
     Args:
         folders (path): folders that ``classify`` wrote (also their release), of a job or of
@@ -126,7 +128,17 @@ def explain(*folders: str | Path, statement: str | None = None, full: bool = Fal
     columns = {one.public_facts[:1] for one in statements if one.unit == "person"}
     epsilon, delta = together(statements)
     return Explained(documents, texts, belongs, epsilon if len(columns) < 2 else None, delta,
-                     links=_for_links(statements), several=len(folders) > 1)  # fmt: skip
+                     links=_for_links(statements), several=len(folders) > 1,
+                     unit=_noun(statements[0]))  # fmt: skip
+
+
+def _noun(statement: PrivacyStatement) -> str:
+    """Return what a statement calls its unit: an edge between declared documents is a link."""
+    from private_graphs.privacy.explain import noun_of
+    from private_graphs.privacy.statements import DECLARED
+
+    link = statement.study == DECLARED and statement.unit == "edge_undirected"
+    return "link" if link else noun_of(statement.unit)
 
 
 def _text(
