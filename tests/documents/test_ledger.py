@@ -160,6 +160,26 @@ def test_spending_of_other_tools_counts_and_is_told(run, data, tmp_path):
     assert sum(json.loads(line).get("sentence") == words for line in lines) == 2
 
 
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_all_documents_of_a_person_count_together_in_another_tool(data, share):
+    """It knows no documents that train or test: counted by sides, ten cost less than ten."""
+    rows = [row | {"who": "anna" if number < 10 else row["id"]}
+            for number, row in enumerate(rows_of(200))]  # fmt: skip
+    nodes = write(Path("n.csv"), rows)
+    declared("docs", nodes, delta=DELTA, test_share=share)
+    add_spending("docs", "tool", mu=0.1, relation="replace")
+    declared("pers", nodes, delta=DELTA, unit="who", max_per_unit=10, budget=4.3)
+    [person, _] = spent_on("anna")
+    assert person.spent == pytest.approx(gdp_epsilon(10 * 0.1, DELTA), rel=1e-6)
+    with pytest.raises(UserError, match="over the budget"):
+        private_graphs.classify("pers", epsilon=0.1, out="R")
+    add_spending("docs", "more", epsilon=0.2, delta=1e-8, relation="replace")
+    [person, _] = spent_on("anna")
+    group = Cost.of_pure(0.2, 1e-8).of_group(10)
+    both = Account(((1.0 + group.mu**2, 0.0, group.failure),), DELTA)
+    assert person.spent == pytest.approx(both.spent, rel=1e-6)
+
+
 @given(st.floats(0.01, 8), st.floats(0.01, 8))
 def test_a_pure_guarantee_is_no_more_private_than_its_mu(epsilon, level):
     """Its errors (α, β) are never below those of the Gaussian: f_ε >= G_μ (docs/privacy.md §16)."""

@@ -936,6 +936,9 @@ BUGS = (
         "if not low - 1e-3 <= factor <= high + 1e-3:", "if False:",
         (test("attacks/training_replay::an_accountant_that_was_told_other_things_is_found"
               "[deciding-exact_bias]"),)),
+    Bug("W13", "another tool's release is counted by sides, which it does not know",
+        "documents/accounts.py", "if self.method == OTHER_TOOL:", "if False:",
+        (test("documents/ledger::all_documents_of_a_person_count_together_in_another_tool"),)),
 )  # fmt: skip
 
 

@@ -25,6 +25,8 @@ _PLANNED_NUMBERS = 2**22
 _ROUNDING = 1e-12
 """More than what floating-point sums, roots and searches may have rounded down."""
 _HALVINGS = 40
+OTHER_TOOL = "another tool"
+"""Method of a release that was entered by hand."""
 _EARLIER = 255
 """Side of persons whom earlier releases name, and today's table does not."""
 
@@ -112,6 +114,17 @@ class RecordedRelease:
     def published(self) -> tuple[int, ...]:
         """Sides whose documents the release published."""
         return tuple(set(self.costs) - set(self.protected))
+
+    @property
+    def mechanisms(self) -> list[tuple[tuple[int, ...], Cost]]:
+        """Return sides with the cost of a unit on one of them.
+
+        Training and test of a release are two mechanisms, whose squares add up. Another tool has
+        one, in which all k units of a person count together, k μ.
+        """
+        if self.method == OTHER_TOOL:
+            return [(tuple(self.costs), next(iter(self.costs.values())))]
+        return [((side,), cost) for side, cost in self.costs.items()]
 
     @property
     def by_person(self) -> bool:
@@ -220,17 +233,17 @@ def documents_account(
     totals = np.zeros((3, len(known.units)))
     chosen = np.isin(known.sides, sides)
     for side in sides if persons else ():
-        chosen |= (known.sides == _EARLIER) & (_held(people, side, known) > 0)
+        chosen |= (known.sides == _EARLIER) & (_held(people, (side,), known) > 0)
     for entry in entries:
         held = False
-        for side, cost in entry.costs.items():
-            count = np.where(chosen, _held(entry.people, side, known), 0)
+        for held_on, cost in entry.mechanisms:
+            count = np.where(chosen, _held(entry.people, held_on, known), 0)
             if count.any():
                 held = True
                 add_cost(totals, cost, count)
         delta = min(delta, entry.delta) if held else delta
     for side, cost in (extra or {}).items():
-        add_cost(totals, cost, _held(people, side, known))
+        add_cost(totals, cost, _held(people, (side,), known))
     return account_of(totals[:, chosen], delta)
 
 
@@ -254,10 +267,7 @@ def account_of(totals: np.ndarray, delta: float) -> Account:
 
 def units_on(entry: RecordedRelease, sides: Sequence[int], people: People) -> np.ndarray:
     """Return (U,) bool: units with a document or a person that a release had on some sides."""
-    mask = np.zeros(len(people.units), dtype=bool)
-    for side in sides:
-        mask |= _held(entry.people, side, people) > 0
-    return mask
+    return _held(entry.people, sides, people) > 0
 
 
 def add_cost(totals: np.ndarray, cost: Cost, count: np.ndarray) -> None:
@@ -281,9 +291,9 @@ def _composed(square: float, distance: float, failure: float, delta: float) -> f
     return epsilon * (1 + _ROUNDING) + _ROUNDING
 
 
-def _held(then: People, side: int, now: People) -> np.ndarray:
-    """Return how many units on ``side`` of an earlier release belong to each unit of today."""
-    was = then.sides == side
+def _held(then: People, sides: Sequence[int], now: People) -> np.ndarray:
+    """Return how many units on some sides of an earlier release belong to each unit of today."""
+    was = np.isin(then.sides, sides)
     owner = np.concatenate([now.unit_of, np.arange(len(now.units))])
     indices = _places(then.documents, now.documents)
     earlier = np.append(then.unit_of, -1)[indices]

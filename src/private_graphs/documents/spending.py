@@ -16,6 +16,7 @@ from private_graphs.core.limits import MOST_COUNT
 from private_graphs.core.markup import on_one_line
 from private_graphs.datasets.spelling import seen
 from private_graphs.documents.accounts import (
+    OTHER_TOOL,
     Account,
     Cost,
     People,
@@ -48,8 +49,6 @@ from private_graphs.privacy.rounding import at_least, at_most
 if TYPE_CHECKING:
     from private_graphs.documents.payment import Payment
 
-OTHER_TOOL = "another tool"
-"""Method of a release that was entered by hand."""
 _SIDES = {TRAINING: "trained", TEST: "tested", KNOWN: "public", PUBLIC_TEST: "public"}
 
 
