@@ -1306,9 +1306,12 @@ def test_public_files_teach_words_and_leave_the_owner_private(data, tmp_path):
     found = declared("x", write(tmp_path / "n.csv", rows), classes=(), public_files="open")
     assert (found.protected, found.public, found.classes) == (80, 480, CLASSES)
     (tmp_path / "open" / "c.csv.gz").touch()
+    write(tmp_path / "open" / ".a.csv", [{**row, "id": f"b{row['id']}"} for row in public])
+    (tmp_path / "open" / ".DS_Store").touch()
     (tmp_path / "open" / "d.jsonl").write_text(json.dumps(public[0] | {"id": "d"}))
     found = declared("x", tmp_path / "n.csv", classes=(), public_files="open")
-    assert found.public == 481 and "open: not read: 'c.csv.gz'" in found.warnings[-1]
+    assert found.public == 481 and "open: not read: '.a.csv', 'c.csv.gz';" in (
+        found.warnings[-1])  # fmt: skip
     result = classify("x", epsilon=1, method="dp_linear", out="R")
     assert result.quality is not None and result.quality.public_alone is not None
     model = private_graphs.load("R/release")
@@ -1354,7 +1357,10 @@ def test_a_model_with_signs_keeps_the_format_of_earlier_releases(tmp_path):
 def test_words_outside_a_public_list_are_not_read(data, tmp_path):
     nodes = write(tmp_path / "n.csv", rows_of(160))
     (tmp_path / "words.txt").write_text("Chain pedal\nrose\nsoil\ndial\ntube\n")
-    declared("x", nodes, vocabulary="words.txt")
+    (tmp_path / "other.txt").write_text("xylophone\nbreak, water\n")
+    [warning] = declared("x", nodes, vocabulary="other.txt").warnings
+    assert "160 documents without a word of other.txt: nothing of them is read" in warning
+    assert declared("x", nodes, vocabulary="words.txt").warnings == ()
     classify("x", epsilon=1.5, out="R")
     model = private_graphs.load("R/release")
     assert model.features.words == ("chain", "dial", "pedal", "rose", "soil", "tube")

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import private_graphs
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.documents.accounts import Account, Cost, People, documents_account, over_budget
+from private_graphs.documents.allowance import allowance
 from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.documents.release import METHODS, training_of
 from private_graphs.documents.spending import add_spending, plan_releases, spent_on
@@ -54,7 +55,7 @@ def test_the_ledger_is_the_filter_of_gaussian_privacy_rounded_up(mus, budget):
 def test_what_is_left_fits_and_not_much_more_would(mus, releases, delta):
     account = charged(mus)
     budget = account.spent + 1
-    left = account.left(budget, delta, releases)
+    left = allowance(account, budget, delta, releases)
     for share, fits in ((1.0, True), (1.02, False)):
         more = [gdp_mu(share * left, delta)] * releases
         assert over_budget(charged([*mus, *more]), budget) != fits
@@ -65,7 +66,7 @@ def test_planned_releases_of_every_method_are_all_admitted(method):
     """With the noise that they would have, on its lattice; one for the whole budget, too."""
     for number, budget in ((1, 4.0), (1, 0.1), (12, 4.0)):
         nothing = documents_account([], ONE, DELTA, (TRAINING,))
-        epsilon = nothing.left(budget, DELTA, number)
+        epsilon = allowance(nothing, budget, DELTA, number)
         assert number > 1 or epsilon == budget
         queries = training_of(method).of(PublicTexts(), 999, 7, epsilon, DELTA, "document").queries
         distance = sum(query.total_variation for query in queries)
@@ -213,6 +214,9 @@ def test_failures_of_other_tools_take_their_part_of_delta(data, tmp_path):
     alone = Account(((Cost.of_pure(1.0).mu ** 2, 0.0, 0.0),), 1e-4 - 1e-6).spent
     assert spent == pytest.approx(alone, rel=1e-9)
     assert plan_releases("x", 2).epsilon == 0, "the budget of 1.5 is over"
+    declared("x", tmp_path / "n.csv", delta=1e-6, budget=9)
+    with pytest.raises(UserError, match="spent inf of 9 at delta 1e-06, since .* larger --delta"):
+        private_graphs.classify("x", epsilon=0.1, out="R")
 
 
 # --- links that one release protects and another one reads -------------------------------------

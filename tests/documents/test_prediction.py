@@ -152,6 +152,7 @@ def test_a_model_that_does_not_fit_in_memory_is_named(run, data, release, monkey
     ("[1,2]", "no object"), ("null", "no object"), ('"text"', "no object"), ("{", "Expecting"),
     ('{"id":"b","body":"x","id":"c"}', "the name 'id' stands twice"), ('{"id":NaN}', "no value"),
     ('{"id":"\\ud83d"}', "half a character"), ("[" * 10**5, "nested too deeply"),
+    ('{"id":' + "1" * 10**4 + "}", "a number of 10,000 digits"),
 ])  # fmt: skip
 def test_a_json_line_that_is_no_document_is_told(tmp_path, line, why):
     path = tmp_path / "t.jsonl"
@@ -222,11 +223,11 @@ def test_a_table_of_any_kind_gets_the_same_classes(release, data, tmp_path, monk
     rows = rows_of(200)
     frame = pd.DataFrame(rows)
     frame.to_parquet(tmp_path / "t.parquet")
-    frame.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
+    frame.to_json(tmp_path / "t.JSONL", orient="records", lines=True)
     write(tmp_path / "t.csv", rows)
     monkeypatch.setattr(typed_tables, "BLOCK_BYTES", 1000)
     monkeypatch.setattr(table_blocks, "_BLOCK_ROWS", 33)
-    tables = [frame, *(tmp_path / f"t.{end}" for end in ("parquet", "jsonl", "csv"))]
+    tables = [frame, *(tmp_path / f"t.{end}" for end in ("parquet", "JSONL", "csv"))]
     done = []
     found = [
         private_graphs.predict(release, nodes=table, label="topic", out=f"{number}.csv",
@@ -237,7 +238,7 @@ def test_a_table_of_any_kind_gets_the_same_classes(release, data, tmp_path, monk
     assert {each.accuracy for each in found} == {1.0} and done.count(1.0) == 4 and len(done) > 9
     assert len({Path(f"{number}.csv").read_text() for number in range(4)}) == 1
     (tmp_path / "t.xlsx").write_bytes(b"PK\x03\x04")
-    with pytest.raises(UserError, match="save the sheet as CSV|cannot be read as .xlsx"):
+    with pytest.raises(UserError, match="save the sheet as CSV"):
         private_graphs.predict(release, nodes=tmp_path / "t.xlsx")
 
 

@@ -66,12 +66,13 @@ def test_one_function_rounds_bounds(root):
 @pytest.mark.parametrize("left", [1.0469, 1.0461])
 def test_what_is_spent_is_never_less_and_what_is_left_never_more_than_there_is(left: float):
     """The statement says the same of what was spent."""
-    from private_graphs.documents.accounts import Account, left_words
+    from private_graphs.documents.accounts import Account
+    from private_graphs.documents.allowance import allowance_words
     from private_graphs.privacy.accountants import gdp_mu
     from private_graphs.privacy.explain import at_most as of_statement
 
     square, further = gdp_mu(2.9531, 1e-5) ** 2, gdp_mu(left, 1e-5) ** 2
     budget = Account(((square + further, 0.0, 0.0),), 1e-5).spent * (1 + 1e-7)  # and a lattice
-    words = left_words(Account(((square, 0.0, 0.0),), 1e-5), budget, 1e-5)
+    words = allowance_words(Account(((square, 0.0, 0.0),), 1e-5), budget, 1e-5)
     assert f"spent {of_statement(2.9531)} of" in words and of_statement(2.9531) == "2.954"
     assert "so that a release at 1.046 is left" in words

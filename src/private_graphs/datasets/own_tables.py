@@ -30,9 +30,7 @@ from private_graphs.datasets.table_columns import columns_of, require_readable
 _BOM = b"\xef\xbb\xbf"
 _NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 """System errors of a path that leads to no file."""
-TYPED_ENDS = (".xlsx", ".jsonl")
-"""Ends of files with typed cells, beside Parquet, which its first bytes tell."""
-ENDS = (".csv", ".parquet", *TYPED_ENDS)
+ENDS = (".csv", ".parquet", ".jsonl")
 """Ends of files that are tables."""
 _DELIMITERS = (",", ";", "\t")
 NAMED_ROWS = 3
@@ -100,7 +98,7 @@ def read_table(
 ) -> OwnTable:  # fmt: skip
     """Read the named columns of a CSV or Parquet file as text.
 
-    JSON lines (.jsonl) are read too, and sheets (.xlsx) where pandas has the reader.
+    JSON lines (.jsonl) are read too.
 
     Args:
         path: the file, or a DataFrame of pandas.
@@ -122,19 +120,18 @@ def read_table(
         if error.errno not in _NO_FILE:
             raise
         raise UserError(
-            f"{path}: cannot be read ({error.strerror or error}); expected a CSV or Parquet file: "
-            f"check the path{relative_to(Path(path))}"
+            f"{path}: cannot be read ({error.strerror or error}); expected a table in CSV, Parquet "
+            f"or JSON lines: check the path{relative_to(Path(path))}"
         ) from error
     sha256 = hashlib.sha256(data).hexdigest()
     if not data.removeprefix(_BOM).strip():
         raise UserError(f"{path}: is empty, expected a header and rows")
-    delimiter = ","
-    table = text = None
+    delimiter, text = ",", None
     if is_typed(path, data):
         from private_graphs.datasets.typed_tables import read_typed
 
         table = read_typed(Path(path), data, roles, encoding)
-    if table is None:
+    else:
         text = checked_text(path, data, encoding)
         delimiter = delimiter_of(text, roles)
         table = read_csv(path, text, roles, delimiter)
@@ -149,8 +146,13 @@ def is_frame(table: Any) -> bool:
 
 
 def is_typed(path: Path, data: bytes) -> bool:
-    """Return whether a table has cells with types: Parquet, a sheet or JSON lines."""
-    return data[:4] == b"PAR1" or Path(path).suffix in TYPED_ENDS
+    """Return whether a table has cells with types: Parquet or JSON lines."""
+    return data[:4] == b"PAR1" or has_json_lines(path)
+
+
+def has_json_lines(path: Path) -> bool:
+    """Return whether the name of a table says that it has JSON lines."""
+    return Path(path).suffix.lower() == ".jsonl"
 
 
 def text_codec(encoding: str) -> codecs.CodecInfo:
@@ -177,8 +179,7 @@ def column_names(path: Path, encoding: str = "utf-8") -> list[str]:
         if is_typed(path, data):
             from private_graphs.datasets.typed_tables import names_in
 
-            if (names := names_in(Path(path), data, encoding)) is not None:
-                return names
+            return names_in(Path(path), data, encoding)
         text = checked_text(path, data, encoding)
         return max(
             (next(csv_rows(text, delimiter), (0, []))[1] for delimiter in _DELIMITERS), key=len
@@ -246,7 +247,7 @@ def checked_text(path: Path, data: bytes, encoding: str = "utf-8") -> bytes:
     if b"\0" in first:
         raise UserError(f"{path}: looks like UTF-16; save it as UTF-8")
     if _JSON.match(data):
-        raise UserError(f"{path}: is JSON, expected CSV or Parquet; save it as one of them")
+        raise UserError(f"{path}: is JSON, expected CSV, Parquet or JSON lines (.jsonl)")
     if first.lower().startswith(b"sep="):
         raise UserError(
             f"{path}: line 1: {first.decode(errors='replace').strip()[:10]!r} is for spreadsheets "

@@ -26,10 +26,10 @@ _PAGE_BYTES = 2**20
 
 
 def require_codec(encoding: str, tables: Iterable[Path | Any]) -> None:
-    """Raise UsageError for an encoding that none of these tables is read with: DataFrames, Parquet
-    and sheets say their own."""
+    """Raise UsageError for an encoding that none of these tables is read with: DataFrames and
+    Parquet say their own."""
     for table in tables:
-        if own_tables.is_frame(table) or Path(table).suffix == ".xlsx":
+        if own_tables.is_frame(table):
             continue
         if not Path(table).is_file() or read_head(Path(table)) != b"PAR1":
             return
@@ -68,7 +68,7 @@ def _blocks(
     size = 0 if own_tables.is_frame(path) or not Path(path).is_file() else Path(path).stat().st_size
     if size and read_head(Path(path)) == b"PAR1":
         yield from _parquet_blocks(Path(path), roles)
-    elif size <= typed_tables.BLOCK_BYTES or Path(path).suffix in own_tables.TYPED_ENDS:
+    elif size <= typed_tables.BLOCK_BYTES or own_tables.has_json_lines(path):
         yield own_tables.read_table(path, roles, encoding=encoding), 1.0
     else:
         try:

@@ -1,10 +1,9 @@
-"""Tables whose cells have types: Parquet, sheets, JSON lines and data frames."""
+"""Tables whose cells have types: Parquet, JSON lines and data frames."""
 
 from __future__ import annotations
 
 import io
 import json
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,8 @@ BLOCK_BYTES = 2**24
 """Bytes of text that are read at once."""
 _CELL_BYTES = 8
 """Memory that a cell takes beside its text."""
+_MOST_DIGITS = 20
+"""Digits of a whole number of 64 bits, with its sign."""
 _UNPACKED, _MOST_PACKED = 2**28, 200
 """Bytes of a column to which any packing may unpack, and most bytes for each one that is packed."""
 _FEW_ROWS, _MOST_ROWS = 2**22, 4
@@ -28,41 +29,18 @@ _FEW_ROWS, _MOST_ROWS = 2**22, 4
 differ."""
 
 
-def read_typed(
-    path: Path, data: bytes, roles: Mapping[str, str], encoding: str
-) -> pa.Table | None:  # fmt: skip
-    """Return the columns of the ``roles``; None where no reader is installed."""
-    if data[:4] == b"PAR1":
-        return _read_parquet(path, data, roles)
-    if path.suffix == ".jsonl":
-        return _read_json_lines(path, data, roles, encoding)
-    sheet = _read_sheet(path, data)
-    return None if sheet is None else from_frame(path, sheet, roles)
+def read_typed(path: Path, data: bytes, roles: Mapping[str, str], encoding: str) -> pa.Table:
+    """Return the columns of the ``roles`` of Parquet or JSON lines."""
+    reads_lines = data[:4] != b"PAR1"
+    return _read_json_lines(path, data, roles, encoding) if reads_lines else _read_parquet(
+        path, data, roles)  # fmt: skip
 
 
-def names_in(path: Path, data: bytes, encoding: str) -> list[str] | None:
-    """Return the column names; None where no reader is installed."""
+def names_in(path: Path, data: bytes, encoding: str) -> list[str]:
+    """Return the column names."""
     if data[:4] == b"PAR1":
         return pyarrow.parquet.ParquetFile(pa.BufferReader(data)).schema_arrow.names
-    if path.suffix == ".jsonl":
-        return _names_of_lines(path, data, encoding)
-    sheet = _read_sheet(path, data)
-    return None if sheet is None else [str(name) for name in sheet.columns]
-
-
-def _read_sheet(path: Path, data: bytes) -> Any | None:
-    """Return a sheet as a DataFrame; None without the reader."""
-    try:
-        import pandas as pd
-
-        return pd.read_excel(io.BytesIO(data), dtype=str, keep_default_na=False, engine="openpyxl")
-    except ImportError:
-        return None
-    except (ValueError, TypeError, KeyError, OSError, zipfile.BadZipFile) as error:
-        raise UserError(
-            f"{path}: cannot be read as {path.suffix} ({str(error).splitlines()[0]}); write it "
-            "again, or as CSV or Parquet"
-        ) from error
+    return _names_of_lines(path, data, encoding)
 
 
 def from_frame(path: Path, frame: Any, roles: Mapping[str, str]) -> pa.Table:
@@ -121,7 +99,8 @@ def _objects(path: Path, data: bytes, encoding: str) -> Iterator[dict[str, Any]]
         if not line.strip():
             continue
         try:
-            row = json.loads(line, object_pairs_hook=_once, parse_constant=_refuse)
+            row = json.loads(line, object_pairs_hook=_once, parse_constant=_refuse,
+                             parse_int=_whole)  # fmt: skip
             if not isinstance(row, dict):
                 raise ValueError("no object of names and values")
             if "\\u" in line:
@@ -148,6 +127,12 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"the name {twice[:40]!r} stands twice")
     return row
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"a number of {len(digits):,} digits")
+    return int(digits)
 
 
 def _refuse(constant: str) -> None:

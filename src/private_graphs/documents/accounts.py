@@ -18,13 +18,9 @@ import numpy as np
 from scipy.special import ndtr, ndtri_exp
 
 from private_graphs.documents.declaration import LedgerState
-from private_graphs.privacy.rounding import at_least, at_most
 
-_PLANNED_NUMBERS = 2**22
-"""Numbers with lattice noise that a planned release is supposed to draw, at most."""
 _ROUNDING = 1e-12
 """More than what floating-point sums, roots and searches may have rounded down."""
-_HALVINGS = 40
 OTHER_TOOL = "another tool"
 """Method of a release that was entered by hand."""
 _EARLIER = 255
@@ -157,31 +153,7 @@ class Account:
     @property
     def spent(self) -> float:
         """Return an upper bound on ε of the most used unit; 0 without a unit."""
-        return max((_composed(*sums, self.delta) for sums in self.sums), default=0.0)
-
-    def left(self, budget: float, delta: float, releases: int = 1) -> float:
-        """Return ε of each of so many further releases at δ that the budget allows a unit.
-
-        It is rounded down to the digits that are shown.
-        """
-        from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
-        from private_graphs.privacy.queries import LATTICE_RATIO, lattice_distance
-
-        if releases == 1 and not any(map(any, self.sums)):
-            return budget  # a release is calibrated to its ε, with the distance of its own noise
-        distance = releases * lattice_distance(LATTICE_RATIO, _PLANNED_NUMBERS)
-
-        def over(square: float) -> bool:
-            return any(
-                _composed(before + square, apart + distance, failure, self.delta) > budget
-                for before, apart, failure in self.sums or ((0.0, 0.0, 0.0),)
-            )
-
-        low, high = 0.0, gdp_mu(budget, self.delta) ** 2
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            low, high = (low, middle) if over(middle) else (middle, high)
-        return float(at_least(gdp_epsilon(math.sqrt(low / releases), delta))) if low else 0.0
+        return max((composed(*sums, self.delta) for sums in self.sums), default=0.0)
 
 
 def spender(unit: str, entries: Sequence[RecordedRelease]) -> str:
@@ -193,12 +165,6 @@ def spender(unit: str, entries: Sequence[RecordedRelease]) -> str:
 def over_budget(account: Account, budget: float | None) -> bool:
     """Return whether a unit has spent more than the budget."""
     return budget is not None and account.spent > budget
-
-
-def left_words(account: Account, budget: float, delta: float) -> str:
-    """Return what the most used unit has spent, and what is left at δ, in words."""
-    spent = f"a unit of these ids has spent {at_most(account.spent)} of {budget:g}"
-    return f"{spent}, so that a release at {at_least(account.left(budget, delta))} is left"
 
 
 def charged_account(
@@ -279,7 +245,7 @@ def add_cost(totals: np.ndarray, cost: Cost, count: np.ndarray) -> None:
         totals[2, held] += [cost.of_group(int(number)).failure for number in count[held]]
 
 
-def _composed(square: float, distance: float, failure: float, delta: float) -> float:
+def composed(square: float, distance: float, failure: float, delta: float) -> float:
     """Return ε of Gaussian releases at δ, less what failures take of it, rounded up."""
     from private_graphs.privacy.accountants import lattice_epsilon
 

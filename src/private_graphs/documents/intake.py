@@ -64,7 +64,7 @@ def declare(
     Args:
         name (str): name for the documents: lower-case letters, digits.
         nodes (path or DataFrame): table of documents: CSV (fields between commas, semicolons or
-            tabs), Parquet, JSON lines or a sheet.
+            tabs), Parquet or JSON lines.
         text (list of str): columns with text, such as title,body.
         label (column): column with the class; may be empty.
         edges (path or DataFrame): table of links. Those among public documents tell how much

@@ -41,7 +41,6 @@ from private_graphs.documents.accounts import (
     People,
     RecordedRelease,
     charged_account,
-    left_words,
     over_budget,
     units_on,
 )
@@ -303,12 +302,14 @@ class BudgetLedger:
             account = entries, people, delta, costs, links
             after = charged_account(*account, asked=True)
             if budget is not None and over_budget(after, budget):
+                from private_graphs.documents.allowance import allowance_words
+
                 held = (line for line in entries if units_on(line, tuple(line.costs), people).any())
                 graphs = sorted({repr(line.graph) for line in held} - {repr(about["graph"])})
                 named = f" (releases of {', '.join(graphs)} had some of these ids)"
                 raise OverBudget(
                     f"{about['graph']}: epsilon {epsilon:g} is over the budget: "
-                    f"{left_words(charged_account(*account), budget, delta)}"
+                    f"{allowance_words(charged_account(*account), budget, delta)}"
                     f"{named if graphs else ''}; with this one it would be "
                     f"{at_most(after.spent)}. Nothing was read or drawn. Ask for less, or use a "
                     f"release that is paid for: "

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from private_graphs.core.errors import counted
-from private_graphs.documents.accounts import Account, left_words, over_budget
+from private_graphs.documents.accounts import Account, over_budget
+from private_graphs.documents.allowance import allowance_words
 from private_graphs.documents.release import PlannedRelease, right_share, terms_of
 from private_graphs.documents.tables import PUBLIC
 from private_graphs.privacy.accountants import gdp_mu
@@ -49,7 +50,7 @@ def lines_of(
         f"files       {files}",
     ]
     if limit is not None and over_budget(after, limit):
-        left = left_words(before, limit, plan.delta)
+        left = allowance_words(before, limit, plan.delta)
         lines.append(f"refused     epsilon {plan.epsilon:g} is over the budget: {left}")
     if free is not None:
         scores = ", ".join(f"{right_share(test, predicted):.3f} with {name}"

@@ -25,6 +25,7 @@ from private_graphs.documents.accounts import (
     spender,
     units_on,
 )
+from private_graphs.documents.allowance import allowance
 from private_graphs.documents.declaration import (
     DATA,
     LINK,
@@ -198,7 +199,8 @@ class _Book:
         """Return ε of each of so many further releases of all units."""
         assert self.spec.budget is not None
         accounts = self.accounts(self.unit == LINK)
-        return min(account.left(self.spec.budget, self.delta, releases) for account in accounts)
+        rest = self.spec.budget, self.delta, releases
+        return min(allowance(account, *rest) for account in accounts)
 
     @property
     def spent(self) -> Spent:

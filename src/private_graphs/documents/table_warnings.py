@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from private_graphs.core.errors import counted, listed
@@ -12,6 +13,7 @@ from private_graphs.datasets import own_tables
 from private_graphs.datasets.joined_rows import rows_that_join
 from private_graphs.datasets.spelling import is_missing, seen, shown
 from private_graphs.documents.declaration import Declaration
+from private_graphs.documents.hashing import listed_words, tokens
 
 _DECIMAL = re.compile(r"\d+\.0+")
 """A whole number with decimals."""
@@ -23,6 +25,7 @@ def warnings_about(table: own_tables.OwnTable, units: list[str], spec: Declarati
     return [
         *_alone_warnings(units, spec), *_alike_warnings(table, spec),
         *_missing_warnings(units, spec), *_wordless_warnings(table, spec),
+        *_unlisted_warnings(table, spec),
         *_decimal_warnings(table, spec), *_joined_warnings(table), *_unread_warnings(spec),
     ]  # fmt: skip
 
@@ -64,11 +67,29 @@ def _alike_warnings(table: own_tables.OwnTable, spec: Declaration) -> list[str]:
 
 def _wordless_warnings(table: own_tables.OwnTable, spec: Declaration) -> list[str]:
     """Return a warning about texts without a word."""
-    texts = map("".join, zip(*map(table.cells, spec.text), strict=True))
-    count = 0 if spec.model else sum(bool(seen(text) and not _WORD.search(text)) for text in texts)
+    count = 0 if spec.model else sum(
+        bool(seen(text) and not _WORD.search(text)) for text in _texts(table, spec)
+    )  # fmt: skip
     return [f"{counted(count, 'document')} without a letter or digit: no word of them is read"] * (
         count > 0
     )
+
+
+def _unlisted_warnings(table: own_tables.OwnTable, spec: Declaration) -> list[str]:
+    """Return a warning about texts without a word of the public list."""
+    if spec.vocabulary is None:
+        return []
+    words = set(listed_words(spec.vocabulary, spec.encoding))
+    count = sum(bool(seen(text) and words.isdisjoint(tokens(text)))
+                for text in _texts(table, spec))  # fmt: skip
+    return [
+        f"{counted(count, 'document')} without a word of {spec.vocabulary.name}: nothing of them "
+        "is read, and they get no class"
+    ] if count else []  # fmt: skip
+
+
+def _texts(table: own_tables.OwnTable, spec: Declaration) -> Iterator[str]:
+    return map("\n".join, zip(*map(table.cells, spec.text), strict=True))
 
 
 def _decimal_warnings(table: own_tables.OwnTable, spec: Declaration) -> list[str]:
@@ -97,8 +118,9 @@ def _unread_warnings(spec: Declaration) -> list[str]:
     if spec.public_files is None or not spec.public_files.is_dir():
         return []
     unread = [name for name in names_in(spec.public_files)
-              if name[0] != "." and Path(name).suffix.lower() not in own_tables.ENDS]  # fmt: skip
+              if (name[0] == ".") == (Path(name).suffix.lower() in own_tables.ENDS)]  # fmt: skip
     return [
         f"{spec.public_files}: not read: {listed(map(shown, unread), 3)}; expected tables that end "
-        f"in {', '.join(own_tables.ENDS)}: unpack or convert those that are tables"
+        f"in {', '.join(own_tables.ENDS)} and are not hidden: unpack, convert or rename those that "
+        "are tables"
     ] if unread else []  # fmt: skip

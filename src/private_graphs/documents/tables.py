@@ -225,7 +225,7 @@ def _public_tables(spec: Declaration) -> list[Path]:
         raise UserError(
             f"{spec.public_files}: no such folder; expected one with tables of public documents"
         )
-    paths = spec.public_files.iterdir()
+    paths = (path for path in spec.public_files.iterdir() if path.name[0] != ".")
     files = [path for path in paths if path.suffix.lower() in own_tables.ENDS]
     files.sort(key=sha256_of)  # another name of a table makes no other release
     if not files:
