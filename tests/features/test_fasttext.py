@@ -17,6 +17,7 @@ from private_graphs.features.fasttext import (
     load_model,
     trained_model,
     unpacked,
+    word_vectors,
 )
 from private_graphs.features.make import FeatureOptions
 from private_graphs.features.words import tokens, vocabulary
@@ -31,9 +32,7 @@ def test_same_as_a_loop_over_users_and_words(labelled, tmp_path):
     for user, row in enumerate(found):
         words = [w for column in columns for w in tokens(column[user]) if w in kept]
         without += not words
-        expected = (
-            np.mean([model.get_word_vector(w) for w in words], axis=0) if words else np.zeros(64)
-        )
+        expected = np.mean([model.of(w) for w in words], axis=0) if words else np.zeros(64)
         np.testing.assert_allclose(row, expected, atol=1e-6)
     assert found.dtype == np.float32 and without < len(found)
 
@@ -93,7 +92,7 @@ def test_a_model_that_was_cut_off_anywhere_is_refused_before_the_library_reads_i
     labelled, tmp_path
 ):
     whole = trained_model(labelled, SOUND, tmp_path)
-    assert load_model(whole).get_dimension() == 64
+    assert load_model(whole).dimension == 64
     refused_where_cut(whole, tmp_path)
 
 
@@ -118,9 +117,26 @@ def refused_where_cut(whole, tmp_path):
 
     cut = tmp_path / "cut.bin"
     for length in (0, 7, 60, 84, 500, len(content) // 2, len(content) * 2 // 3, len(content) - 1):
-        cut.write_bytes(content[:length])
-        with pytest.raises(UserError, match="cut.bin: is not a whole fastText model"):
-            load_model(cut)
+        for version in (12, 11):
+            cut.write_bytes((content[:4] + struct.pack("<i", version) + content[8:])[:length])
+            with pytest.raises(UserError, match="cut.bin: is not a whole fastText model"):
+                load_model(cut)
+
+
+@pytest.mark.parametrize("bucket", [500, 0])
+def test_a_word_that_is_a_label_has_no_row_of_the_matrix(tmp_path, bucket):
+    fasttext = pytest.importorskip("fasttext")
+    texts = tmp_path / "texts"
+    texts.write_text("\n".join(f"topic_{n % 3} word{n % 9} and more" for n in range(90)))
+    model = fasttext.train_supervised(
+        str(texts), label="topic_", dim=8, thread=1, verbose=0, bucket=bucket,
+        minn=2 * (bucket > 0), maxn=3 * (bucket > 0),
+    )  # fmt: skip
+    model.save_model(str(tmp_path / "model.bin"))
+    vectors = load_model(tmp_path / "model.bin")
+    label, word, unknown = word_vectors(vectors, ["topic_1", "word1", "xylophone"])
+    assert not label.any() and word.any() and unknown.any() == (bucket > 0)
+    assert (word == model.get_word_vector("word1")).all()
 
 
 @pytest.mark.parametrize(
@@ -132,6 +148,11 @@ def refused_where_cut(whole, tmp_path):
         (40, struct.pack("<i", 2**30), "rows of 4, expected 1,073,741,827 of 4"),
         (8, struct.pack("<i", 5), "rows of 4, expected 13 of 5"),
         (102, b"\1", "entry 0 of its dictionary is no word"),
+        (32, struct.pack("<i", 9), "its loss is number 9"),
+        (36, struct.pack("<i", 7), "a model of kind 7"),
+        (44, struct.pack("<2i", 1, 1000), "have subwords of up to 1,000 letters"),
+        (64, struct.pack("<3i", 0, 0, 0), "its dictionary has no word"),
+        (94, struct.pack("<q", 10**16), "entry 0 of its dictionary is counted 10,000,000,000,000"),
     ],
 )
 def test_a_model_without_usable_vectors_is_refused(tmp_path, place, value, words):

@@ -21,7 +21,8 @@ from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.documents.noise import NoiseKey
 from private_graphs.mechanisms.door import Lane, Watch
 
-_ENDS = (signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU, signal.SIGUSR1, signal.SIGUSR2)
+_ENDS = (signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU, signal.SIGALRM, signal.SIGUSR1,
+         signal.SIGUSR2)  # fmt: skip
 """Signals by which shells, terminals and schedulers end a process."""
 _RESERVED = ".room"
 _PAGES = 2**16

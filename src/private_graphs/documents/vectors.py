@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse
@@ -259,14 +259,14 @@ def _sentence(folder: Path, device: str) -> TextReader:
 def _words(file: Path, device: str) -> TextReader:
     from private_graphs.features.fasttext import load_model, unpacked
 
-    model: Any = load_model(unpacked(file))
-    width = model.get_dimension()
+    vectors = load_model(unpacked(file))
+    width = vectors.dimension
 
     def encode(texts: list[str]) -> np.ndarray:
         sums = np.zeros((len(texts), width))
         for row, text in enumerate(texts):
             for word in tokens(text):
-                sums[row] += model.get_word_vector(word)
+                sums[row] += vectors.of(word)
         return sums
 
     return TextReader(encode, width)

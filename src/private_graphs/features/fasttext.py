@@ -11,6 +11,7 @@ import tempfile
 import zlib
 from collections.abc import Iterable
 from contextlib import redirect_stderr
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -56,6 +57,11 @@ _MAGIC, _VERSION = 793712314, 12
 """First two numbers of a fastText binary file."""
 _FEW_BYTES, _MOST_PACKED = 2**26, 20
 """Bytes that an archive may unpack to however small it is; most for each byte of a larger one."""
+_MOST_COUNT = 10**15
+"""What the library takes for more than all words together; their tree ends it otherwise."""
+_MOST_SUBWORDS, _LONGEST = 2**28, 100
+"""Most subwords of all words of a dictionary (two million words have 2^25), and most letters of a
+subword."""
 _LEAST_ENTRY = 10
 """Bytes of an entry of the dictionary with an empty word: its end, a count, a kind."""
 _CENTROIDS = 256
@@ -102,25 +108,50 @@ def _row_means(counts: scipy.sparse.csr_matrix, vectors: np.ndarray) -> np.ndarr
     return (sums / np.maximum(totals, 1)).astype(np.float32)
 
 
-def word_vectors(model: Any, words: Iterable[str]) -> np.ndarray:
-    """Return (V, dim) float32 vectors; unknown words are composed of subwords."""
-    return np.stack([model.get_word_vector(word) for word in words]).astype(np.float32)
+@dataclass(frozen=True)
+class WordVectors:
+    """Vectors of a fastText model."""
+
+    model: Any
+    n_words: int
+    """Number of words in its dictionary; the labels of a classifier follow them."""
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        return self.model.get_dimension()
+
+    def of(self, word: str) -> np.ndarray:
+        """Return the (dim,) vector of a word; one that is unknown is composed of subwords.
+
+        A word that is the name of a label has zeros: the library would read a row that no word has,
+        or that is behind its matrix.
+        """
+        if self.model.get_word_id(word) >= self.n_words:
+            return np.zeros(self.dimension, np.float32)
+        return self.model.get_word_vector(word)
 
 
-def check_sizes(path: Path) -> None:
+def word_vectors(vectors: WordVectors, words: Iterable[str]) -> np.ndarray:
+    """Return (V, dim) float32 vectors of words."""
+    return np.stack([vectors.of(word) for word in words]).astype(np.float32)
+
+
+def check_sizes(path: Path) -> int:
     """Hold the sizes that a fastText file declares against its size, before the library reads it.
 
     The library believes them: of a file that was cut off it takes memory without end, or reads
-    zeros. The format is that of ``FastText::saveModel``, fastText 0.9, quantised matrices (.ftz)
-    included. Files of versions before 12 are left to the library.
+    zeros; some numbers end the process. The format is that of ``FastText::saveModel``, fastText
+    0.9, quantised matrices (.ftz) included; versions before 12 are laid out alike. Return the
+    number of words.
 
     Raises:
-        UserError: the file is shorter than what it declares.
+        UserError: the file is shorter than what it declares, or has numbers that no model has.
     """
     with naming(path), open(path, "rb") as stream:
         size = os.fstat(stream.fileno()).st_size
         try:
-            _check_parts(stream, size)
+            return _check_parts(stream, size)
         except (struct.error, _Short) as error:
             why = error if isinstance(error, _Short) else "it ends in its header"
             raise UserError(
@@ -133,8 +164,9 @@ class _Short(Exception):
     """A part declares more bytes than follow; the message says which."""
 
 
-def _check_parts(stream: BinaryIO, size: int) -> None:
-    """Raise _Short or struct.error for a file of ``size`` bytes that lacks what it declares."""
+def _check_parts(stream: BinaryIO, size: int) -> int:
+    """Return the number of words; raise _Short or struct.error for a file of ``size`` bytes that
+    lacks what it declares."""
 
     def numbers(form: str) -> tuple[Any, ...]:
         return struct.unpack(f"<{form}", stream.read(struct.calcsize(f"<{form}")))
@@ -145,24 +177,36 @@ def _check_parts(stream: BinaryIO, size: int) -> None:
             raise _Short(f"its {part} needs {count * least:,} bytes, and {left:,} follow")
 
     magic, version = numbers("ii")
-    if magic != _MAGIC or version != _VERSION:
-        return  # the library refuses the first, and knows older versions
-    dimension, *_, buckets, _, longest, _, _ = numbers("12id")
+    if magic != _MAGIC or version > _VERSION:
+        return 0  # the library refuses it
+    dimension, *_, loss, kind, buckets, shortest, longest, _, _ = numbers("12id")
     if dimension < 1 or (longest > 0 and buckets < 1):  # the library would divide by zero
         raise _Short(f"it has {dimension} dimensions and {buckets} buckets of subwords")
+    if not (1 <= loss <= 4 and 1 <= kind <= 3):
+        raise _Short(f"its loss is number {loss}, and it is a model of kind {kind}")
     entries, words, labels, _, pruned = numbers("iiiqq")
     require("dictionary", entries, _LEAST_ENTRY)
+    if words < 1:  # the library would divide by zero
+        raise _Short("its dictionary has no word")
     if entries != words + labels:
         raise _Short(f"its dictionary has {entries:,} entries, of {words:,} words and labels")
+    letters = total = 0
     for number in range(entries):
         while (letter := stream.read(1)) != b"\0":
             if not letter:
                 raise _Short("it ends in its dictionary")
-        _, is_label = numbers("qb")
+            letters += 1
+        count, is_label = numbers("qb")
+        total += count
+        if count < 0 or total >= _MOST_COUNT:
+            raise _Short(f"entry {number:,} of its dictionary is counted {count:,} times")
         if is_label != (number >= words):
             raise _Short(
                 f"entry {number:,} of its dictionary is no {('word', 'label')[not is_label]}"
             )
+    subwords = (letters + 2 * entries) * max(0, longest - max(shortest, 1) + 1)
+    if longest > _LONGEST or subwords > _MOST_SUBWORDS:
+        raise _Short(f"its {letters:,} letters have subwords of up to {longest:,} letters")
     require("table of subwords", max(pruned, 0), 8)
     targets = np.fromfile(stream, "<i4", 2 * max(pruned, 0)).reshape(-1, 2)[:, 1]
     if ((targets < 0) | (targets >= len(targets))).any():
@@ -209,20 +253,20 @@ def _check_parts(stream: BinaryIO, size: int) -> None:
                 if not np.isfinite(values).all():
                     raise _Short(f"its {part} has values that are no finite numbers")
                 left -= len(values)
+    return words
 
 
-def load_model(path: Path) -> Any:
+def load_model(path: Path) -> WordVectors:
     """Load a fastText binary model.
 
     Raises:
         UserError: the file is missing, cut off or no fastText model.
     """
     fasttext = _library()
-    if path.is_file():
-        check_sizes(path)
+    n_words = check_sizes(path) if path.is_file() else 0
     try:
         with redirect_stderr(io.StringIO()):  # the library warns on every load
-            return fasttext.load_model(str(path))
+            return WordVectors(fasttext.load_model(str(path)), n_words)
     except (ValueError, MemoryError, RuntimeError) as error:
         require_memory(error, path)
         raise UserError(
