@@ -888,6 +888,10 @@ def test_links_have_an_account_and_publish_the_documents(run, data, tmp_path):
     assert (found.protected, found.unit, found.public) == (1000, "link", 90)
     with pytest.raises(UserError, match="add --scenario edges"):
         classify("pages", epsilon=1, out="A")
+    blank = [*rows, {**rows[0], "id": "blank", "who": "blank", "body": "", "open": ""}]
+    declared("blank", write(tmp_path / "b.csv", blank), public="open", edges=edges, drop_empty=True)
+    with pytest.raises(UserError, match="'blank' has 1 private document: nothing"):
+        classify("blank", epsilon=1, scenario="edges", out="A")
     result = classify("pages", epsilon=1, scenario="edges", out="A")
     assert result.unit == "link" and result.private is None and not Path("A/private").exists()
     predicted = Path("A/release/predictions.csv").read_text().splitlines()
@@ -906,7 +910,7 @@ def test_links_have_an_account_and_publish_the_documents(run, data, tmp_path):
     others = write(tmp_path / "others.csv", rows_of(60, 100))
     declared("mine", others, budget=None)
     refused(run("classify", "mine", "--epsilon", 1, "--scenario", "edges", "--out", "B"), 2,
-            "60 documents of 'mine' are private")  # fmt: skip
+            "'mine' has 60 private documents")  # fmt: skip
     classify("mine", epsilon=1, out="B")
     account = private_graphs.ledger("mine")
     assert 0.99 < account.spent <= 1 and account.links == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from private_graphs.documents.spending import add_spending, plan_releases, spent
 from private_graphs.documents.tables import TRAINING
 from private_graphs.documents.unit_sums import PublicTexts, mu_of
 from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
+from private_graphs.privacy.rounding import at_most
 
 DELTA = 1e-5
 MU = gdp_mu(1, DELTA)
@@ -328,8 +330,8 @@ def test_a_release_by_document_counts_for_persons_that_the_ledger_knows(data):
     assert spent == pytest.approx(private_graphs.ledger("pers").spent)
     assert spent_on("d0")[1].spent < spent, "a document by itself has spent less"
     [statement] = private_graphs.explain("out-docs").statements
-    assert "for one person that is in each" in private_graphs.explain(
-        "out-pers", "out-pers").lines()[0]  # fmt: skip
+    assert "for one person that is in each, and whose documents were no other person's" in (
+        private_graphs.explain("out-pers", "out-pers").lines()[0])  # fmt: skip
     assert any("how many documents a person has" in each for each in statement["public_facts"])
     for page in (Path("out-docs/release/README.md").read_text(), *map(repr, (
         private_graphs.ledger("docs"), private_graphs.plan_releases("docs", 2),
@@ -338,6 +340,60 @@ def test_a_release_by_document_counts_for_persons_that_the_ledger_knows(data):
         assert "most used document or person" in page
     with pytest.raises(UserError, match="over the budget"):
         _release("more", rows[:40], 1)
+
+
+def test_somebody_with_several_documents_has_what_the_page_says_and_no_less(data):
+    """At such an ε the distance of lattice noise counts, and another proof is the better one."""
+    rows = [row | {"who": f"p{number // 10}"} for number, row in enumerate(rows_of(60))]
+    _release("docs", rows, 4, budget=None)
+    page = Path("out-docs/release/README.md").read_text()
+    groups = dict(re.findall(r"(\d+) documents: ε = ([\d.]+)", page))
+    declared("pers", write(Path("docs.csv"), rows), unit="who", delta=1e-3, budget=None)
+    [statement] = private_graphs.explain("out-docs").statements
+    person = spent_on("p0")[0]
+    assert person.delta == statement["delta"] and [*groups] == ["2", "5", "10"]
+    assert at_most(person.spent) == groups["10"]
+    square = (10 * gdp_mu(4, person.delta)) ** 2
+    assert float(groups["10"]) > gdp_epsilon(square**0.5, person.delta)
+
+
+@pytest.mark.parametrize("units", [(None, "who"), ("who", None)])
+def test_what_is_left_counts_all_units_of_a_person(data, units):
+    """Where persons and documents mix, a further release holds a person several times."""
+    rows = [row | {"who": f"p{number // 6}"} for number, row in enumerate(rows_of(120))]
+    nodes = write(Path("n.csv"), rows)
+    declared("one", nodes, unit=units[0], delta=1e-4, test_share=0.2, budget=8)
+    private_graphs.classify("one", epsilon=0.5, out="A")
+    declared("x", nodes, unit=units[1], delta=1e-4, test_share=0.2, budget=8)
+    left = private_graphs.ledger("x").left
+    planned = plan_releases("x", 2).epsilon
+    after = private_graphs.classify("x", epsilon=left, dry_run=True)
+    assert 0 < planned < left and 7.5 < after.spent <= 8
+    for out in ("B", "C"):
+        assert private_graphs.classify("x", epsilon=planned, out=out).spent <= 8
+    with pytest.raises(UserError, match="over the budget"):
+        private_graphs.classify("x", epsilon=0.2, out="D")
+
+
+def test_documents_that_had_another_person_are_a_condition_of_explain(data):
+    rows = rows_of(120)
+    _release("one", rows, 0.5, unit="who")
+    moved = [row | {"who": "p1"} if row["id"] == "d0" else row for row in rows]
+    _release("two", moved, 0.5, unit="who")
+    answer = private_graphs.explain("out-one", "out-two")
+    assert "whose documents were no other person's, nor without one, in another: ε" in (
+        answer.lines()[0])  # fmt: skip
+    unmoved, mover = spent_on("p7")[0], spent_on("p1")[0]
+    assert unmoved.spent <= answer.epsilon * 1.001 < mover.spent
+
+
+def test_an_answer_that_nothing_is_proved_does_not_say_public(data):
+    rows = [row | {"who": f"p{number // 6}"} for number, row in enumerate(rows_of(60))]
+    declared("x", write(Path("n.csv"), rows), delta=1e-4)
+    add_spending("x", "tool", epsilon=0.5, delta=1e-5)
+    declared("y", Path("n.csv"), delta=1e-4, unit="who")
+    person, _ = spent_on("p1")
+    assert math.isinf(person.spent) and "nothing is proved at delta 0.0001" in repr(person)
 
 
 def test_a_public_file_does_not_publish_documents_of_protected_persons(data):

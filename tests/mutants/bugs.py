@@ -673,7 +673,7 @@ BUGS = (
         (test("documents/documents::"
               "what_units_of_earlier_tables_spent_and_what_several_lose_is_told"),)),
     Bug("Q19", "documents: k documents of somebody are said to cost √k μ", "documents/files.py",
-        "gdp_epsilon(count * mu, result.delta)", "gdp_epsilon(count**0.5 * mu, result.delta)",
+        "composed((count * mu) ** 2, distance,", "composed(count * mu**2, distance,",
         (test("documents/documents::"
               "what_units_of_earlier_tables_spent_and_what_several_lose_is_told"),)),
     Bug("Q20", "documents: a release that was made meanwhile is not looked at",
@@ -939,6 +939,21 @@ BUGS = (
     Bug("W13", "another tool's release is counted by sides, which it does not know",
         "documents/accounts.py", "if self.method == OTHER_TOOL:", "if False:",
         (test("documents/ledger::all_documents_of_a_person_count_together_in_another_tool"),)),
+    Bug("W14", "a private document without a text lets links be protected that were published",
+        "documents/links.py", "len(docs.units_on(TRAINING, TEST))", "len(docs.on(TRAINING, TEST))",
+        (test("documents/documents::links_have_an_account_and_publish_the_documents"),)),
+    Bug("W15", "the page of a release leaves out the distance of lattice noise for k documents",
+        "documents/files.py", "composed((count * mu) ** 2, distance, 0.0, delta)",
+        "composed((count * mu) ** 2, 0.0, 0.0, delta)",
+        (test("documents/ledger::"
+              "somebody_with_several_documents_has_what_the_page_says_and_no_less"),)),
+    Bug("W16", "explain does not say what it supposes of persons",
+        "report/explained.py", 'self.unit == "person")', "False)",
+        (test("documents/ledger::"
+              "documents_that_had_another_person_are_a_condition_of_explain"),)),
+    Bug("W17", "what is left of a budget counts a person with several units once",
+        "documents/allowance.py", "before + repeat * square", "before + square",
+        (test("documents/ledger::what_is_left_counts_all_units_of_a_person"),)),
 )  # fmt: skip
 
 

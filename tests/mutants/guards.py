@@ -150,7 +150,7 @@ GUARDS = (
              "no_link_is_protected_by_one_release_and_published_by_another"),
     _without("A person has documents that are not in today's table, but in an earlier release",
              "documents/accounts.py",
-             '    known = _with_earlier(people, entries)\n',
+             '    known = with_earlier(people, entries)\n',
              '    known = people\n',
              "documents/ledger::"
              "a_person_keeps_the_documents_that_an_earlier_release_says_are_theirs"),

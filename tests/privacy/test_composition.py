@@ -175,6 +175,8 @@ def test_the_delta_is_that_of_the_statement_unless_another_is_given(run, tmp_pat
     assert run("epsilon", "--events", path, "--delta", 1e-7).json["delta"] == 1e-7
     path.write_text(json.dumps([tree | {"delta": 1e-3}, tree | {"delta": 1e-5}]))
     refused(run("epsilon", "--events", path), 1, "give --delta")
+    path.write_text(json.dumps([tree | {"unit": "person"}, tree | {"unit": "document"}]))
+    refused(run("epsilon", "--events", path), 1, "about units document, person", "expected one")
     path.write_text(json.dumps(tree | {"delta": "small"}))
     refused(run("epsilon", "--events", path), 1, "expected a number")
 

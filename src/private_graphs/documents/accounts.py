@@ -128,18 +128,6 @@ class RecordedRelease:
         people = self.people
         return not np.array_equal(people.units[people.unit_of], people.documents)
 
-    def told(self) -> dict[str, Any]:
-        """Return what ``ledger --json`` shows."""
-        return {
-            "release": self.release, "date": self.date, "graph": self.graph, "method": self.method,
-            "epsilon": self.epsilon, "delta": self.delta, "unit": self.unit,
-            "units": len(self.people.units), "budget": self.budget,
-            "accounts": [
-                *(["documents"] if self.protected else []), *(["links"] if self.links else [])
-            ],
-            "state": "finished" if self.finished else "started", "sentence": self.sentence,
-        }  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Account:
@@ -149,6 +137,9 @@ class Account:
     """Distinct sums of units: of μ², of distances, and of failures."""
     delta: float
     """δ at which they are priced: the smallest of the account and of the releases in it."""
+    repeats: tuple[float, ...] = ()
+    """Of each, how often a further release at μ would add μ²: (t² + s²) times for a person with t
+    units that train and s that test; empty: once."""
 
     @property
     def spent(self) -> float:
@@ -195,7 +186,7 @@ def documents_account(
     a release that is asked for. δ is the smallest of the releases that held one of the units, and
     of the account.
     """
-    known = _with_earlier(people, entries)
+    known = with_earlier(people, entries)
     totals = np.zeros((3, len(known.units)))
     chosen = np.isin(known.sides, sides)
     for side in sides if persons else ():
@@ -210,10 +201,13 @@ def documents_account(
         delta = min(delta, entry.delta) if held else delta
     for side, cost in (extra or {}).items():
         add_cost(totals, cost, _held(people, (side,), known))
-    return account_of(totals[:, chosen], delta)
+    repeats = sum(
+        (_held(people, (side,), known) ** 2 for side in sides), np.zeros(len(known.units))
+    )
+    return account_of(totals[:, chosen], delta, np.maximum(repeats, 1.0)[chosen])
 
 
-def _with_earlier(people: People, entries: Sequence[RecordedRelease]) -> People:
+def with_earlier(people: People, entries: Sequence[RecordedRelease]) -> People:
     """Return units with all their documents, and further persons, whose side is ``_EARLIER``."""
     lists = [people] + [entry.people for entry in entries if entry.by_person]
     further = np.setdiff1d(np.concatenate([part.units for part in lists]), people.units)
@@ -225,10 +219,11 @@ def _with_earlier(people: People, entries: Sequence[RecordedRelease]) -> People:
     return People(units, pairs[1], pairs[0].astype(np.int64), sides)
 
 
-def account_of(totals: np.ndarray, delta: float) -> Account:
-    """Return the account of (3, units) sums."""
-    distinct = np.unique(totals, axis=1).T.tolist() if totals.size else []
-    return Account(tuple(map(tuple, distinct)), delta)
+def account_of(totals: np.ndarray, delta: float, repeats: Any = 1.0) -> Account:
+    """Return the account of (3, units) sums; (units,) ``repeats`` as in ``Account``."""
+    rows = np.vstack([totals, np.broadcast_to(repeats, totals.shape[1])])
+    *sums, often = np.unique(rows, axis=1).tolist()
+    return Account(tuple(zip(*sums, strict=True)), delta, tuple(often))
 
 
 def units_on(entry: RecordedRelease, sides: Sequence[int], people: People) -> np.ndarray:

@@ -19,14 +19,17 @@ def allowance(account: Account, budget: float, delta: float, releases: int = 1) 
 
     It is rounded down to the digits that are shown.
     """
-    if releases == 1 and not any(map(any, account.sums)):
+    repeats = account.repeats or (1.0,) * len(account.sums)
+    if releases == 1 and not any(map(any, account.sums)) and max(repeats, default=1.0) <= 1:
         return budget  # a release is calibrated to its ε, with the distance of its own noise
     distance = releases * lattice_distance(LATTICE_RATIO, _PLANNED_NUMBERS)
 
     def over(square: float) -> bool:
         return any(
-            composed(before + square, apart + distance, failure, account.delta) > budget
-            for before, apart, failure in account.sums or ((0.0, 0.0, 0.0),)
+            composed(before + repeat * square, apart + distance, failure, account.delta) > budget
+            for (before, apart, failure), repeat in zip(
+                account.sums or ((0.0, 0.0, 0.0),), repeats or (1.0,), strict=True
+            )
         )
 
     low, high = 0.0, gdp_mu(budget, account.delta) ** 2

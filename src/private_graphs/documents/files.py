@@ -19,7 +19,7 @@ from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.private_files import private_folder, private_path
 from private_graphs.core.spreadsheets import table_text
 from private_graphs.core.version import __version__
-from private_graphs.documents.accounts import RecordedRelease
+from private_graphs.documents.accounts import Cost, RecordedRelease, composed
 from private_graphs.documents.answers import REGRESSION, SUMS, recall_words, size_words
 from private_graphs.documents.declaration import LINK, Declaration, LedgerState
 from private_graphs.documents.model import MODEL_FILE, ReleasedModel
@@ -146,6 +146,15 @@ class Code(str):
     """Lines of a page that are typed."""
 
 
+def group_prices(costs: Sequence[Cost], delta: float) -> tuple[tuple[int, float], ...]:
+    """Return (k, ε) of somebody with 2, 5 and 10 units of a release with these costs of its sides.
+
+    All k on the costliest side cost k μ, and others less; the distances of both add up (§0.6).
+    """
+    mu, distance = max(cost.mu for cost in costs), sum(cost.distance for cost in costs)
+    return tuple((count, composed((count * mu) ** 2, distance, 0.0, delta)) for count in (2, 5, 10))
+
+
 Part = tuple[str, list[str]]
 """Heading, and sentences or code."""
 _LOAD = """import private_graphs
@@ -211,7 +220,7 @@ def page(
             "values and public data alone."
         )
     return [
-        ("Who is protected", _protected(result, statement.epsilon_proved, spec)),
+        ("Who is protected", _protected(result, spec)),
         ("From whom", [str(wording["against"][0]), released]),
         ("How strongly", _strength(result, statement.epsilon_proved)),
         ("What is public, and not protected", _sentences(
@@ -252,10 +261,8 @@ def page(
     ]  # fmt: skip
 
 
-def _protected(result: Classified, proved: float, spec: Declaration) -> list[str]:
+def _protected(result: Classified, spec: Declaration) -> list[str]:
     """Return whom a release protects."""
-    from private_graphs.privacy.accountants import gdp_epsilon, gdp_mu
-
     unit, of_links = result.unit, result.unit == LINK
     whom = ["Protected: " + (
         "each link between two documents, one at a time: with and without it" if of_links else
@@ -263,10 +270,8 @@ def _protected(result: Classified, proved: float, spec: Declaration) -> list[str
         "were anything else,"
     ) + " this release would be about as likely."]  # fmt: skip
     if spec.unit is None or of_links:
-        mu = gdp_mu(proved, result.delta)
         several = ", ".join(
-            f"{count} {unit}s: ε = {at_most(gdp_epsilon(count * mu, result.delta))}"
-            for count in (2, 5, 10)
+            f"{count} {unit}s: ε = {at_most(epsilon)}" for count, epsilon in result.groups
         )
         whom.append(f"The unit is one {unit}. Somebody with several has less ({several}).")
     return whom

@@ -182,23 +182,6 @@ class BudgetLedger:
         with self._locked():
             self._require(state, self._lines(), witness)
 
-    def count_protected(self, ids: Sequence[str]) -> int | None:
-        """Return how many ids are of documents that some release protected; None without a ledger.
-
-        Raises:
-            OSError, UserError: as ``entries``.
-        """
-        entries = self.entries()
-        if not entries:
-            return None
-        with self._locked():
-            hashed = _hashes_of_documents(self._key(), ids)
-        mask = np.zeros(len(hashed), bool)
-        for entry in entries:
-            sides = entry.people.sides[entry.people.unit_of]
-            mask |= np.isin(hashed, entry.people.documents[np.isin(sides, entry.protected)])
-        return int(mask.sum())
-
     def _lines(self) -> list[dict[str, Any]]:
         """Return the checked lines; the lock is held."""
         raw = read_kept(self._path, MOST_TABLE_BYTES) if self._path.exists() else b""

@@ -70,12 +70,13 @@ class PlannedVotes:
         """
         from private_graphs.privacy.calibration import refuse_large_delta
 
-        private = len(docs.on(TRAINING, TEST))
+        private = len(docs.units_on(TRAINING, TEST))  # also one without a text that is read
         if private:
             raise UsageError(
                 f"--scenario edges publishes functions of texts and labels without noise, and "
-                f"{counted(private, 'document')} of {spec.name!r} are private: nothing would be "
-                "left of what protects them. Leave it out, or declare all documents public"
+                f"{spec.name!r} has {counted(private, 'private ' + (spec.unit or 'document'))}: "
+                "nothing would be left of what protects them. Leave it out, or declare all "
+                "documents public"
             )
         if spec.edges is None or spec.max_edges is None:
             raise UsageError(

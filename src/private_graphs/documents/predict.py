@@ -371,6 +371,13 @@ def _protected(ids: list[str], data: Path) -> tuple[int | None, str]:
     from private_graphs.documents.ledger import BudgetLedger
 
     try:
-        return BudgetLedger(data).count_protected(ids), ""
+        book = BudgetLedger(data)
+        if not (entries := book.entries()):
+            return None, ""
+        rows = np.arange(len(ids))
+        people = book.people(ids, ids, rows, np.zeros(len(ids)), alone=True)
+        documents = [entry.people.documents[np.isin(entry.people.sides, entry.protected)[
+            entry.people.unit_of]] for entry in entries]  # fmt: skip
+        return int(np.isin(people.documents, np.concatenate(documents)).sum()), ""
     except (OSError, UserError) as error:
         return None, system_error_text(error) if isinstance(error, OSError) else str(error)

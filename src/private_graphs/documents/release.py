@@ -211,6 +211,8 @@ class Classified:
     """Folder for the owner; None for a dry run, and where all documents are public."""
     plan: tuple[str, ...] = ()
     """Lines of a dry run."""
+    groups: tuple[tuple[int, float], ...] = ()
+    """Number of units of somebody who has several, and their ε."""
     sizes: tuple[ClassSize, ...] = ()
     """Noisy sizes of the classes among the units that train."""
     linked: LinkFacts | None = None
@@ -471,8 +473,8 @@ class PlannedRelease:
                 f"the ids{f' of documents and of {spec.unit}s' if spec.unit else ''}, and which of "
                 "them train or test (a keyed hash of the ids decides)",
                 "the number of units, the names of the classes, the budget and all settings",
-                *([f"how many documents a {spec.unit or 'person'} has that were units of their own "
-                   "before, or another one's, as far as what was spent before tells it"]
+                *([f"how many documents a {spec.unit or 'person'} has that are or were units of "
+                   "their own, or another one's, as far as what was spent before tells it"]
                   if self.told_numbers else []),
                 *(["the list of words"] if spec.vocabulary else []),
                 *(["the model that reads texts"] if spec.model else []),
@@ -630,22 +632,24 @@ class _PaidRelease:
         self, folder: Path, force: bool, contact: str, say: Callable[[str], None], command: str
     ) -> Classified:
         """Charge the release, draw it, and write its files; try before what may fail."""
-        from private_graphs.documents.files import page, refuse_folders, state_in, write_run
+        from private_graphs.documents import files
 
         plan, ledger, noise = self.plan, self.ledger, self.noise
         spec, docs = plan.spec, plan.docs
         statement = plan.statement(self.method, noise.derived("fingerprint"))
         _refuse_earlier(folder, force, statement.statement_id if noise.release else None)
-        if (seen := state_in(folder)) is not None:
+        if (seen := files.state_in(folder)) is not None:
             ledger.check(seen, f"the release in {folder}")
         room = plan.room
         _refuse_shared(folder, ledger)
-        refuse_folders(folder)
+        files.refuse_folders(folder)
         result = partial(
             self.result, statement=statement.model_dump(mode="json"), release=folder / "release",
             private=folder / "private" if room[1:] else None,
+            groups=files.group_prices([plan.links] if plan.links else [
+                cost for cost in plan.costs.values() if math.isfinite(cost.mu)], plan.delta),
         )  # fmt: skip
-        page(result(spent_before=0.0, spent=plan.epsilon, quality=None, linked=plan.facts),
+        files.page(result(spent_before=0.0, spent=plan.epsilon, quality=None, linked=plan.facts),
              statement, spec, docs.classes, contact, "date")  # fmt: skip
         with rehearsed(folder, room):
             _charge(ledger, plan, noise, say, command=command, graph=self.name, method=self.method)
@@ -660,7 +664,9 @@ class _PaidRelease:
                 spent_before=before.spent, spent=after.spent, quality=drawn.quality,
                 sizes=drawn.sizes, linked=drawn.linked,
             )  # fmt: skip
-            write_run(answer, statement, drawn, docs, spec, contact, entries[index], ledger.folder)
+            files.write_run(
+                answer, statement, drawn, docs, spec, contact, entries[index], ledger.folder
+            )
             ledger.finish(noise.release, statement=statement.statement_id)
         return answer
 

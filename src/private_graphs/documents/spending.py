@@ -24,6 +24,7 @@ from private_graphs.documents.accounts import (
     documents_account,
     spender,
     units_on,
+    with_earlier,
 )
 from private_graphs.documents.allowance import allowance
 from private_graphs.documents.declaration import (
@@ -87,6 +88,19 @@ class Spent:
 
     def __repr__(self) -> str:
         return "\n".join(self.lines())
+
+
+def _told(entry: RecordedRelease) -> dict[str, Any]:
+    """Return what ``ledger --json`` shows of a release."""
+    return {
+        "release": entry.release, "date": entry.date, "graph": entry.graph, "method": entry.method,
+        "epsilon": entry.epsilon, "delta": entry.delta, "unit": entry.unit,
+        "units": len(entry.people.units), "budget": entry.budget,
+        "accounts": [
+            *(["documents"] if entry.protected else []), *(["links"] if entry.links else [])
+        ],
+        "state": "finished" if entry.finished else "started", "sentence": entry.sentence,
+    }  # fmt: skip
 
 
 def _release_line(row: dict[str, Any]) -> str:
@@ -217,7 +231,7 @@ class _Book:
         ]
         return Spent(
             self.spec.name, spender(self.unit, held), self.delta, self.spec.budget, spent, links,
-            None if self.spec.budget is None else self.left(), [entry.told() for entry in held],
+            None if self.spec.budget is None else self.left(), [_told(entry) for entry in held],
         )  # fmt: skip
 
 
@@ -304,8 +318,13 @@ class SpentOn:
         head = f"{self.kind} {self.id!r}: "
         if self.delta is None:
             head += "in no release of this ledger"
-        elif math.isinf(self.spent):
+        elif any(row["side"] == "public" for row in self.releases):
             head += "public in a release, which protected nothing of it"
+        elif math.isinf(self.spent):
+            head += (
+                f"nothing is proved at delta {self.delta:g}, since what other tools have spent on "
+                "it fails with a larger probability"
+            )
         else:
             head += (f"spent {at_most(self.spent)} at delta {self.delta:g} in "
                      f"{counted(len(self.releases), 'release')}")  # fmt: skip
@@ -378,11 +397,12 @@ def _spent_on(
     id: str, kind: str, people: People, entries: Sequence[RecordedRelease],
     unread: tuple[str, ...] = (),
 ) -> SpentOn:  # fmt: skip
-    held = []
+    held, known = [], with_earlier(people, entries)
     for entry in entries:
-        sides = [_SIDES[side] for side in entry.costs if units_on(entry, (side,), people).any()]
+        sides = [_SIDES[side] for side in entry.costs
+                 if units_on(entry, (side,), known)[: len(people.units)].any()]  # fmt: skip
         if sides:
-            held.append((entry, entry.told() | {"side": " and ".join(dict.fromkeys(sides))}))
+            held.append((entry, _told(entry) | {"side": " and ".join(dict.fromkeys(sides))}))
     delta = min((entry.delta for entry, _ in held), default=None)
     priced = entries, people, delta or 0.5
     return SpentOn(

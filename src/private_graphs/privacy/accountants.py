@@ -100,7 +100,7 @@ def lattice_epsilon(mu: float, total_variation: float, delta: float) -> tuple[fl
     epsilon = despite_distance(lambda left: gdp_epsilon(mu, left), total_variation, delta)
     if math.isfinite(epsilon):
         return epsilon, gdp_name()
-    from private_graphs.privacy.query_losses import zcdp_epsilon, zcdp_epsilon_library, zcdp_name
+    from private_graphs.privacy.zcdp import zcdp_epsilon, zcdp_epsilon_library, zcdp_name
 
     rho = mu**2 / 2
     return max(zcdp_epsilon(rho, delta), zcdp_epsilon_library(rho, delta)), zcdp_name()

@@ -287,6 +287,14 @@ def of_file(path: Path, delta: float | None = None) -> dict[str, Any]:
     # a statement's trees move by the unit of its own relation, whatever the accountant calls it
     named = _RELATIONS.get(relation, relation)
     stated = _one({str(entry.get("relation", named)) for entry in values}, path)
+    units = {
+        str(entry["unit"]) for entry in values if isinstance(entry, Mapping) and "unit" in entry
+    }
+    if len(units) > 1:
+        raise UserError(
+            f"{path}: statements about units {', '.join(sorted(units))}, of which one may hold "
+            "several of another; expected one unit"
+        )
     counts = Counter(
         tuple(sorted({json.dumps(part["event"], sort_keys=True) for part in parts}))
         for parts in runs

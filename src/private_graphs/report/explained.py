@@ -31,7 +31,8 @@ class Explained:
     """Runs of each statement in words; empty for declared documents."""
     epsilon: float | None
     """ε of all releases for one unit that is in each of them; None if one proves nothing, or if
-    they are about different units."""
+    they are about different units. Of persons: who has the same documents in each that has them;
+    where documents had other persons, or none, the ledger knows what was spent."""
     delta: float
     """δ of ``epsilon``: that of Gaussian releases once, and the sum of the others'."""
     links: tuple[float | None, float] | None = None
@@ -62,10 +63,16 @@ class Explained:
             texts.append(
                 "All together: nothing is proved (one proves nothing, or units differ)"
                 if self.epsilon is None
-                else f"All together, for one {self.unit} that is in each: "
+                else f"All together, for one {self.unit} that is in each{self._condition}: "
                 f"ε = {at_most(self.epsilon)} at δ = {self.delta:g}"
             )
         return ["\n\n".join(texts)]
+
+    @property
+    def _condition(self) -> str:
+        """What several releases by person suppose: statements do not tell whose documents are."""
+        return ", and whose documents were no other person's, nor without one, in another" * (
+            self.unit == "person")  # fmt: skip
 
     def document(self) -> list[dict[str, Any]]:
         """Return what ``--json`` prints."""

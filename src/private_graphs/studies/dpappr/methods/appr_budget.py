@@ -25,9 +25,9 @@ from private_graphs.privacy.queries import (
     Query,
 )
 from private_graphs.privacy.query_calibration import renyi_scale, scale_noise
-from private_graphs.privacy.query_losses import zcdp_epsilon, zcdp_epsilon_library
 from private_graphs.privacy.renyi import Releases, classic_renyi_epsilon
 from private_graphs.privacy.secret_samples import inner_epsilon
+from private_graphs.privacy.zcdp import zcdp_epsilon, zcdp_epsilon_library
 from private_graphs.tasks.method import PrintedEpsilon
 
 Kind = Literal["gaussian", "chosen", "chosen_values", "one_hot", "random", "exact"]
