@@ -223,6 +223,9 @@ def test_weights_of_another_shape_are_not_drawn_at_random(bert_folder, tmp_path)
     ({"max_position_embeddings": 10**6}, "config.json: declares"),
     ({"num_hidden_layers": 0}, "num_hidden_layers is 0; expected a whole number of at least 1"),
     ({"num_hidden_layers": "2"}, "num_hidden_layers is '2'"),
+    ({"num_attention_heads": 0}, "num_attention_heads is 0"),
+    ({"num_attention_heads": 7}, "num_attention_heads is 7, which does not divide"),
+    ({"type_vocab_size": 10**9}, "type_vocab_size 1,000,000,000"),
     ({"num_hidden_layers": 1}, "tensors of layers that config.json does not have"),
     ({"model_type": "gpt2"}, "model_type is 'gpt2'"),
     ({"is_decoder": True}, "is_decoder True"),
@@ -237,6 +240,15 @@ def test_a_configuration_that_does_not_fit_its_weights_is_named(
     (folder / "config.json").write_text(json.dumps(config | change))
     with pytest.raises(UserError, match=f"{folder}.*({words})"):
         _ = ModelVectors.find(str(folder), tmp_path).columns
+
+
+def test_a_vocabulary_that_lacks_a_line_is_told(bert_folder, tmp_path):
+    assert ModelVectors.find(str(bert_folder), tmp_path).unlike == ""
+    folder = shutil.copytree(bert_folder, tmp_path / "bert")
+    lines = (folder / "vocab.txt").read_text().splitlines()
+    (folder / "vocab.txt").write_text("\n".join(lines[:-2] + lines[-1:]))
+    unlike = ModelVectors.find(str(folder), tmp_path).unlike
+    assert f"{len(lines) - 1} different tokens, and the model vectors for {len(lines)}" in unlike
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

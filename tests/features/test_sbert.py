@@ -85,3 +85,27 @@ def test_a_sentence_model_that_cannot_read_is_refused_before_a_release(
         path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(UserError, match=f"model.*{words}"):
         _ = ModelVectors.find(str(copy), tmp_path).columns
+
+
+def test_a_sentence_model_with_code_of_its_own_or_a_linked_folder_is_refused(folder, tmp_path):
+    for number, (file, change, words) in enumerate((
+        ("config.json", {"activation_function": "this.s"}, "activation_function is 'this.s'"),
+        ("modules.json", "modeling_x.Foo", "needs code of its own, which is never run"),
+    )):  # fmt: skip
+        copy = shutil.copytree(folder, tmp_path / f"model{number}")
+        for path in copy.rglob(file):
+            content = json.loads(path.read_text())
+            if isinstance(content, list):
+                content[-1]["type"] = change
+            elif "activation_function" in content:
+                content |= change
+            path.write_text(json.dumps(content))
+        with pytest.raises(UserError, match=f"model{number}.*{words}"):
+            _ = ModelVectors.find(str(copy), tmp_path).columns
+    copy = shutil.copytree(folder, tmp_path / "linked")
+    [inner] = [path.parent for path in copy.rglob("config.json")
+               if "activation_function" in path.read_text()]  # fmt: skip
+    inner.rename(tmp_path / "elsewhere")
+    inner.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match=f"{inner}: is a link to a folder"):
+        ModelVectors.find(str(copy), tmp_path)

@@ -327,6 +327,10 @@ GUARDS = (
              "if False:",
              "features/fasttext::"
              "a_word_that_is_a_label_has_no_row_of_the_matrix"),
+    _without("A folder of a sentence model is a link, whose files no list of files has",
+             "features/sbert.py", "if path.is_dir() and path.is_symlink():", "if False:",
+             "features/sbert::"
+             "a_sentence_model_with_code_of_its_own_or_a_linked_folder_is_refused"),
     _without("A quantised fastText model is cut off", "features/fasttext.py",
              "            skip(part, codes, 1)\n", "            return\n",
              "features/fasttext::a_quantised_model_that_was_cut_off_is_refused_too"),

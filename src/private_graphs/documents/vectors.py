@@ -42,6 +42,8 @@ class TextReader:
     """Return (texts,) numbers of tokens; None for a model that reads texts of any length."""
     longest: int | None = None
     """Most tokens that are read of a text."""
+    unlike: str = ""
+    """What of the model's files may not belong together; empty: nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +126,11 @@ class ModelVectors:
         if reader.count is None or reader.longest is None or not texts:
             return 0, 0
         return int((reader.count(list(texts)) > reader.longest).sum()), reader.longest
+
+    @property
+    def unlike(self) -> str:
+        """See ``TextReader``."""
+        return self._reader.unlike
 
     def _means(self, texts: list[str]) -> np.ndarray:
         """Return (texts, columns) vectors of norm 1 or 0: of long texts the mean over windows."""
@@ -236,9 +243,14 @@ def _bert(folder: Path, device: str) -> TextReader:
     from private_graphs.features.bert import BertEncoder, token_counts
 
     encoder = BertEncoder(folder, device)
+    tokens, vectors = len(encoder.tokenizer), encoder.model.config.vocab_size
+    unlike = (
+        f"vocab.txt has {tokens:,} different tokens, and the model vectors for {vectors:,}: if a "
+        "line is missing, words are read as others, or not at all"
+    ) if tokens < vectors else ""  # fmt: skip
     return TextReader(
         lambda texts: encoder.encode(texts)["words"], encoder.width,
-        lambda texts: token_counts(texts, encoder.tokenizer), encoder.longest,
+        lambda texts: token_counts(texts, encoder.tokenizer), encoder.longest, unlike,
     )  # fmt: skip
 
 

@@ -15,7 +15,9 @@ from private_graphs.datasets.labelled import RawFile
 _WEIGHTS, _PARTS = ("model.safetensors", "pytorch_model.bin"), "model.safetensors.index.json"
 _USUAL = {"num_hidden_layers": 12, "hidden_size": 768, "intermediate_size": 3072,
           "vocab_size": 30522, "max_position_embeddings": 512}  # fmt: skip
-"""Sizes of a BERT model in config.json, and their values where it has none."""
+"""Sizes of a model in config.json, and their values in BERT where it has none."""
+_BERT = _USUAL | {"type_vocab_size": 2, "num_attention_heads": 12}
+"""The same with those that other models may lack."""
 _MOST_SHARED = 100
 """Layers that may share their weights, as in ALBERT."""
 
@@ -99,8 +101,9 @@ def load_model(folder: Path) -> Any:
             )
     except Exception as error:  # JSON, safetensors and pickle errors share no base class
         require_memory(error, folder)
+        why = reason_of(error, folder)
         raise UserError(
-            f"{folder}: cannot be read as a BERT model ({error}); expected config.json and "
+            f"{folder}: cannot be read as a BERT model ({why}); expected config.json and "
             "model.safetensors that belong together: fetch the files again"
         ) from error
     model, info = loaded
@@ -126,7 +129,7 @@ def _check_config(folder: Path) -> None:
         UserError: names the key.
     """
     file = folder / "config.json"
-    config = check_sizes(file, _USUAL)
+    config = check_sizes(file, _BERT)
     if config.get("model_type", "bert") != "bert" or config.get("is_decoder"):
         raise UserError(
             f"{file}: model_type is {config.get('model_type')!r}, is_decoder "
@@ -147,14 +150,19 @@ def check_sizes(file: Path, usual: Mapping[str, int] | None = None) -> dict[str,
         config = dict(parsed_json(read_bounded(file)))
     except (ValueError, TypeError) as error:
         raise UserError(f"{file}: is no JSON object ({error}); fetch the model again") from error
-    sizes = {key: config.get(key, (usual or {}).get(key)) for key in _USUAL}
+    sizes = {key: config.get(key, (usual or {}).get(key)) for key in usual or _USUAL}
     if usual is None and None in sizes.values():
         return config
     for key, value in sizes.items():
         if type(value) is not int or value < 1:
             raise UserError(f"{file}: {key} is {value!r}; expected a whole number of at least 1")
-    layers, hidden, inner, tokens, places = sizes.values()
-    least = (tokens + places) * hidden + layers * hidden * (4 * hidden + 2 * inner)
+    layers, hidden, inner, tokens, places, types, heads = (*sizes.values(), 0, 1)[:7]
+    if hidden % heads:
+        raise UserError(
+            f"{file}: num_attention_heads is {heads}, which does not divide hidden_size {hidden}; "
+            "fetch the model again"
+        )
+    least = (tokens + places + types) * hidden + layers * hidden * (4 * hidden + 2 * inner)
     held = sum(path.stat().st_size for path in file.parent.rglob("*") if path.is_file())
     if least > held * (1 if usual else _MOST_SHARED):
         shape = ", ".join(f"{key} {value:,}" for key, value in sizes.items())
@@ -175,6 +183,20 @@ def require_finite(model: Any, folder: Path) -> None:
                 f"{folder}: the weights {name} have values that are no finite numbers; fetch the "
                 "model again"
             )
+
+
+def reason_of(error: Exception, folder: Path) -> str:
+    """Return why the library cannot load a model, without advice to programmers.
+
+    Raises:
+        UserError: the model has code of its own.
+    """
+    text = str(error)
+    if "trust_remote_code" in text:
+        raise UserError(
+            f"{folder}: needs code of its own, which is never run; give another model"
+        ) from error
+    return text.partition("\n")[0]
 
 
 @contextmanager

@@ -13,7 +13,12 @@ from private_graphs.core.files import sha256_of
 from private_graphs.datasets.first_use import RECEIPT
 from private_graphs.datasets.labelled import RawFile
 from private_graphs.features.bert import lost_of, token_counts
-from private_graphs.features.bert_files import check_sizes, quiet_transformers, require_finite
+from private_graphs.features.bert_files import (
+    check_sizes,
+    quiet_transformers,
+    reason_of,
+    require_finite,
+)
 from private_graphs.features.embedding import LADDER, EmptyTexts, fixed_batches, limited_threads
 from private_graphs.features.tiny import tiny_sentence_bert
 
@@ -135,7 +140,17 @@ class SentenceEncoder:
 
 
 def files_of_sentence_model(folder: Path) -> list[RawFile]:
-    """Return the files that determine the vectors of a sentence model, with their sha256."""
+    """Return the files that determine the vectors of a sentence model, with their sha256.
+
+    Raises:
+        UserError: a link to a folder: the library reads its files, and a list of files does not.
+    """
+    for path in folder.rglob("*"):
+        if path.is_dir() and path.is_symlink():
+            raise UserError(
+                f"{path}: is a link to a folder, whose files would not be checked; put the folder "
+                "itself in its place"
+            )
     return [
         RawFile(file=str(path.relative_to(folder)), sha256=sha256_of(path), url=None)
         for path in sorted(folder.rglob("*"))
@@ -154,13 +169,19 @@ def _load(folder: Path, device: str) -> Any:
             "model: fetch the files again"
         )
     for file in sorted(folder.rglob("config.json")):
-        check_sizes(file)
+        activation = check_sizes(file).get("activation_function", "torch.")
+        if not str(activation).startswith("torch."):  # the library would take another one
+            raise UserError(
+                f"{file}: activation_function is {activation!r}, which is code of the model's own "
+                "and never run; give another model"
+            )
     try:
         with quiet_transformers():
             return SentenceTransformer(str(folder), device=device, local_files_only=True).eval()
     except Exception as error:  # JSON, safetensors and pickle errors share no base class
         require_memory(error, folder)
+        why = reason_of(error, folder)
         raise UserError(
-            f"{folder}: cannot be read as a sentence-transformers model ({error}); fetch the "
-            "files again"
+            f"{folder}: cannot be read as a sentence-transformers model ({why}); fetch the files "
+            "again"
         ) from error
