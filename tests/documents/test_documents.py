@@ -344,6 +344,21 @@ def test_the_delta_follows_from_the_number_of_units():
 # --- what one unit changes ----------------------------------------------------------------------
 
 
+def test_a_public_mark_of_a_private_person_decides_nothing(data):
+    """Else one document more of one person moved all others from test to training."""
+    rows = rows_of(400)
+    written = [*rows, {**rows[0], "id": "more", "open": "yes"}]
+    sides, pages = [], []
+    for name, table in (("base", rows), ("mixed", written)):
+        declared(name, write(Path(f"{name}.csv"), table), unit="who", public="open", budget=None)
+        sides.append(read_documents(needed(name, data)).sides)
+        private_graphs.classify(name, epsilon=1, out=name)
+        pages.append(Path(name, "release", "README.md").read_text())
+    assert (sides[0] == sides[1]).all() and set(sides[0].tolist()) == {TRAINING, TEST}
+    for page in pages:
+        assert "Tests: a fifth of the units" in page and "No document is public" in page
+
+
 def test_what_is_kept_of_a_unit_depends_on_its_own_ids_alone(tmp_path):
     rows = [{"id": f"d{n}", "who": f"p{n % 4}", "body": "a b", "topic": ""} for n in range(40)]
     spec = dict(name="x", text=("body",), label="topic", unit="who", classes=CLASSES)

@@ -954,6 +954,9 @@ BUGS = (
     Bug("W17", "what is left of a budget counts a person with several units once",
         "documents/allowance.py", "before + repeat * square", "before + square",
         (test("documents/ledger::what_is_left_counts_all_units_of_a_person"),)),
+    Bug("W18", "a public mark in a row of a private person decides who tests",
+        "documents/tables.py", "not private.all(), spec", "bool(public.any()), spec",
+        (test("documents/documents::a_public_mark_of_a_private_person_decides_nothing"),)),
 )  # fmt: skip
 
 

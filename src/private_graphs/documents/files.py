@@ -115,7 +115,7 @@ def write_run(
                          votes)  # fmt: skip
         drawn.model.save(result.release / MODEL_FILE)
         _predictions(drawn.model, docs, PUBLIC, predictions, votes)
-    parts = page(result, statement, spec, docs.classes, contact, entry.date[:10])
+    parts = page(result, statement, spec, docs, contact, entry.date[:10])
     write_text(result.release / "README.md", _markdown(f"Release of {result.name}", parts))
     write_text(result.release / "report.html", _html(f"Release of {result.name}", parts))
     write_json(result.release / "statement.json", {statement.statement_id: result.statement})
@@ -176,16 +176,15 @@ _MONTHLY = (
 )
 
 
-def _settings(result: Classified, spec: Declaration, classes: Sequence[str]) -> list[str]:
+def _settings(result: Classified, spec: Declaration, docs: Documents) -> list[str]:
     """Return all settings of a release of texts, which are public."""
     unit, share = result.unit, spec.test_share
-    public = spec.public or spec.public_files
-    tested = "public documents test" if public else (
+    tested = "public documents test" if docs.units_on(*PUBLIC).size else (
         "a fifth of the units, from 3,000 units on a tenth, test and do not train" if share is None
         else f"{100 * share:g} % of the units test and do not train")  # fmt: skip
     return [
         f"Text of the columns {', '.join(spec.text)}; classes of the column {spec.label}: "
-        f"{listed(classes)}",
+        f"{listed(docs.classes)}",
         f"Ids of the column {spec.id}" + (
             f", persons of the column {spec.unit}: at most {spec.max_per_unit} documents of one "
             "are kept, by their ids" if spec.unit else ""),
@@ -197,8 +196,7 @@ def _settings(result: Classified, spec: Declaration, classes: Sequence[str]) -> 
 
 
 def page(
-    result: Classified, statement: Any, spec: Declaration, classes: Sequence[str], contact: str,
-    date: str,
+    result: Classified, statement: Any, spec: Declaration, docs: Documents, contact: str, date: str,
 ) -> list[Part]:  # fmt: skip
     """Return the one page of a release: headings with sentences, in a privacy officer's order."""
     from private_graphs.privacy.assumptions import ONLY_THIS_FILE
@@ -225,7 +223,7 @@ def page(
         ("How strongly", _strength(result, statement.epsilon_proved)),
         ("What is public, and not protected", _sentences(
             [*statement.public_facts,
-             *([] if spec.public or spec.public_files else ["no document is public"])])),
+             *([] if docs.units_on(*PUBLIC).size else ["no document is public"])])),
         ("What is not covered", _sentences(
             [thing for gap in wording["not_covered"] for thing in gap.things] + unprotected)),
         ("What was spent before", [
@@ -233,7 +231,7 @@ def page(
             f"{at_most(result.spent_before)}, now ε = {at_most(result.spent)}"
             + (f" of a budget of {result.budget:g}." if result.budget else "; no budget is set.")
         ]),
-        ("The model", _model(result, spec, len(classes))),
+        ("The model", _model(result, spec, len(docs.classes))),
         *([] if of_links else [
             ("How to load it", [
                 f"With version {__version__} of private-graphs, in a folder with its source and in "
@@ -244,7 +242,7 @@ def page(
                                   columns=", ".join(spec.text))),
             ]),
             ("Intended use and limits", _sentences(_LIMITS)),
-            ("Settings, all public", _sentences(_settings(result, spec, classes))),
+            ("Settings, all public", _sentences(_settings(result, spec, docs))),
         ]),
         ("What it supposes", _sentences([
             "other releases of the same documents stand in the same ledger, and are counted above"

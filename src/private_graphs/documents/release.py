@@ -650,7 +650,7 @@ class _PaidRelease:
                 cost for cost in plan.costs.values() if math.isfinite(cost.mu)], plan.delta),
         )  # fmt: skip
         files.page(result(spent_before=0.0, spent=plan.epsilon, quality=None, linked=plan.facts),
-             statement, spec, docs.classes, contact, "date")  # fmt: skip
+             statement, spec, docs, contact, "date")  # fmt: skip
         with rehearsed(folder, room):
             _charge(ledger, plan, noise, say, command=command, graph=self.name, method=self.method)
             what = "links" if plan.links else "documents"

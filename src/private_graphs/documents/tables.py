@@ -134,7 +134,8 @@ def read_documents(
         )
     return Documents(
         ids=ids, unit_of=unit_of, units=names,
-        sides=_sides(names, private, bool(public.any()), spec.test_share),
+        # by units: a mark in a row of a private one may decide nothing for others
+        sides=_sides(names, private, not private.all(), spec.test_share),
         texts=texts, labels=codes, kept=mask, classes=tuple(classes), outside=outside,
         dropped={
             "document without text": int(blank.sum()),
