@@ -57,14 +57,15 @@ def test_a_temporary_file_that_cannot_be_removed_hides_nothing(tmp_path, monkeyp
         raise ValueError("the cause")
 
 
-def test_a_folder_and_a_pipe_are_not_renamed_over_and_a_pipe_without_writer_is_empty(tmp_path):
+def test_a_folder_and_a_pipe_are_not_renamed_over_and_a_pipe_without_writer_is_named(tmp_path):
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")  # in place of /dev/null, which a test must not touch
     for name, words in (("folder", "directory"), ("", "directory"), ("pipe", "device or pipe")):
         with pytest.raises(OSError, match=words):
             files.write_text(tmp_path / name, "x")
     assert (tmp_path / "pipe").is_fifo() and sorted(os.listdir(tmp_path)) == ["folder", "pipe"]
-    assert read_bounded(tmp_path / "pipe") == b""
+    with pytest.raises(UsageError, match="pipe: is a pipe that nobody writes into"):
+        read_bounded(tmp_path / "pipe")
 
 
 def test_what_fails_after_a_file_was_opened_names_it(tmp_path, monkeypatch):

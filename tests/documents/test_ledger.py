@@ -133,6 +133,11 @@ def test_what_was_spent_on_one_person_is_told_by_the_id(run, data, tmp_path):
     assert sides <= {"trained", "tested"}
     person, _ = spent_on("p25")  # in one of them
     assert len(person.releases) == 1 and person.spent == pytest.approx(1, abs=2e-3)
+    declared("z", tmp_path / "m.csv", budget=None, delta=DELTA)
+    (data.parent / "declared" / "z.json").write_bytes(b"")
+    answer = run("ledger", "--id", "p25")
+    assert answer.code == 0 and "(without what the tables of z would add)" in answer.out
+    (data.parent / "declared" / "z.json").unlink()
     (tmp_path / "n.csv").unlink()  # who was taken out of all tables, by the ledger alone
     answer = run("ledger", "--id", "p25")
     assert "person 'p25': spent" in answer.out and "tables of x" in answer.out, answer.err

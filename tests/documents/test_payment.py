@@ -546,7 +546,7 @@ def test_a_signal_that_ends_a_command_is_an_error(name):
     code = signal.Signals[name]
     before = signal.signal(code, signal.SIG_DFL)  # nohup and the like ignore it
     try:
-        with pytest.raises(SystemExit) as ended, payment.paid("x"):
+        with pytest.raises(SystemExit) as ended, payment.paid("x", Path("none")):
             assert signal.getsignal(code) != signal.SIG_DFL
             signal.raise_signal(code)
         assert ended.value.code == 128 + code and signal.getsignal(code) == signal.SIG_DFL
@@ -558,9 +558,19 @@ def test_an_error_before_it_is_continued_says_what_an_earlier_run_has_paid(run, 
     texts()
     interrupted(monkeypatch)
     Path("n.csv").rename("moved")
-    paid = "epsilon 1 of 'x' is spent on what is not finished: its own command continues it"
-    refused(run("classify", "x", "--epsilon", 1, "--out", "R"), 1, "n.csv: cannot be", paid)
+    paid = ("epsilon 1 of 'x' is spent on what is not finished: its own command, with the same "
+            "table and declaration, continues it")  # fmt: skip
+    command = ("classify", "x", "--epsilon", 1, "--out")
+    refused(run(*command, "R"), 1, "n.csv: cannot be", paid)
     Path("moved").rename("n.csv")
+    refused(run(*command, "n.csv/below"), 1, "--out is n.csv/below", paid)
+    declaration = Path("data/declared/x.json")
+    whole = declaration.read_bytes()
+    declaration.write_bytes(b"")
+    refused(run(*command, "R"), 1, "cannot be read as a declaration", paid)
+    declaration.unlink()
+    refused(run(*command, "R"), 2, "is not declared", paid)
+    declaration.write_bytes(whole)
     assert run("classify", "x", "--epsilon", 1, "--out", "R").code == 0
     Path("n.csv").unlink()
     assert "is spent" not in run("classify", "x", "--epsilon", 1, "--out", "S").err
@@ -682,6 +692,10 @@ def test_an_entry_of_another_tool_that_is_interrupted_counts_once(run, data, mon
         assert spent()[2] == ["finished"]
         return
     assert "the same command continues this entry at no further cost" in answer.err
+    Path("n.csv").rename("moved")
+    for other in (command, ("classify", "x", "--epsilon", 1, "--out", "R")):
+        refused(run(*other), 1, "n.csv: cannot be", "of 'x' is spent on what is not finished")
+    Path("moved").rename("n.csv")
     once = spent()[0]
     assert 0.4 < once < 0.5 and spent()[2] == ["started"]
     private_graphs.add_spending("x", "Opacus, of May", mu=0.1)  # another one

@@ -75,13 +75,13 @@ GUARDS = (
     _without("Something fails after the charge", "documents/payment.py",
              "            error.add_note(words)\n", "            pass\n",
              "documents/payment::an_error_after_the_charge_says_what_is_spent"),
-    _without("Something fails before an interrupted release is continued", "documents/release.py",
+    _without("Something fails before an interrupted release is continued", "documents/payment.py",
              "        payment.debt = BudgetLedger(data).debt(name)\n", "",
              "documents/payment::"
              "an_error_before_it_is_continued_says_what_an_earlier_run_has_paid"),
     _without("A release is interrupted or refused a call when its files are whole",
              "documents/release.py",
-             "            payment.begin(ledger, lambda: noise.release, epsilon, folder)\n", "",
+             "                payment.begin(ledger, lambda: noise.release, epsilon, folder)\n", "",
              "documents/payment::"
              "an_interruption_at_the_very_end_says_that_the_release_is_whole"),
     _without("Something fails while the spending of another tool is entered",
@@ -100,8 +100,8 @@ GUARDS = (
              "documents/payment::a_signal_that_ends_a_command_is_an_error"),
     _without("The lock of entries cannot be closed after an entry",
              "documents/spending.py",
-             "    with paid(name) as payment, BudgetLedger(data).entering():",
-             "    with BudgetLedger(data).entering(), paid(name) as payment:",
+             "    with paid(name, data) as payment, BudgetLedger(data).entering():",
+             "    with BudgetLedger(data).entering(), paid(name, data) as payment:",
              "documents/payment::a_lock_that_cannot_be_closed_after_an_entry_has_the_note"),
     _without("A word of the command line is no text (bytes that are not UTF-8, a locale of ASCII)",
              "core/errors.py", "        value.encode()\n", "",
@@ -297,8 +297,8 @@ GUARDS = (
              "documents/payment::"
              "a_declaration_that_cannot_be_read_is_no_reason_to_begin_a_new_ledger"),
     _without("The noise key of an interrupted release is gone or damaged", "documents/release.py",
-             "                _refuse_lost(noise, name, method, epsilon, ledger)\n",
-             "                pass\n",
+             "                    refuse_lost(noise, name, method, epsilon, ledger)\n",
+             "                    pass\n",
              "documents/payment::"
              "an_interrupted_release_whose_key_is_lost_is_not_paid_for_again_by_the_same_command"),
     _without("Ledger and declarations are lost, and what a release has seen of them is damaged",

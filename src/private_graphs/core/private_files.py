@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.files import atomic_path, write_text
+from private_graphs.core.files import atomic_path, sync, write_text
 
 
 @contextmanager
@@ -41,6 +41,13 @@ def private_folder(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.umask(before)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that its owner alone may read, and force its name to the disk."""
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        sync(folder.parent)
 
 
 def hide_from_git(folder: Path) -> None:

@@ -60,8 +60,9 @@ class Cost:
         """
         if not self.failure:
             return Cost(count * self.mu, self.distance)
-        growth = ndtr(self.mu / 2) / ndtr(-self.mu / 2)
-        failure = self.failure * sum(growth**power for power in range(count))
+        with np.errstate(divide="ignore", over="ignore"):
+            growth = ndtr(self.mu / 2) / ndtr(-self.mu / 2)
+            failure = self.failure * sum(growth**power for power in range(count))
         return Cost(count * self.mu, self.distance, float(failure))
 
     @classmethod

@@ -25,9 +25,9 @@ from private_graphs.core.errors import (
     why_no_text,
     wrong_fields,
 )
-from private_graphs.core.files import names_in, sha256_of
+from private_graphs.core.files import names_in, sha256_of, sync
 from private_graphs.core.limits import MOST_COUNT, MOST_EDGES, SMALLEST_DELTA
-from private_graphs.core.private_files import hide_from_git, private_path
+from private_graphs.core.private_files import hide_from_git, make_folder, private_path
 from private_graphs.datasets.graph_names import free_name
 from private_graphs.datasets.own_tables import text_codec, text_roles
 from private_graphs.datasets.spelling import seen
@@ -276,12 +276,14 @@ def keep(declaration: Declaration, data: Path) -> Path:
     if model and model.exists():
         placed |= {"model": str(model.absolute())}
     written = checked(declaration.model_dump() | placed)  # the folder's name may be no text
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(path.parent)
     hide_from_git(path.parent)
     with private_path(path) as temporary:
         temporary.write_text(
             written.model_dump_json(indent=2, exclude_none=True) + "\n", encoding="utf-8"
         )
+        sync(temporary)
+    sync(path.parent)
     return path
 
 

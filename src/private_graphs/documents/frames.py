@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from private_graphs.core.errors import UserError
-from private_graphs.core.private_files import hide_from_git, private_path
+from private_graphs.core.private_files import hide_from_git, make_folder, private_path
 from private_graphs.datasets.graph_names import free_name
 from private_graphs.documents.declaration import folder_of
 
@@ -31,7 +31,7 @@ def copy_of(table: Any, name: str, role: str, data: Path) -> Iterator[Path]:
         ) from error
     digest = hashlib.sha256(content.getvalue()).hexdigest()[:12]
     folder = folder_of(data)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder)
     hide_from_git(folder)
     path = folder / f"{free_name(name)}.{role}.{digest}.parquet"
     old = path.exists()

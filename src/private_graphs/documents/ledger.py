@@ -34,9 +34,10 @@ from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.errors import UsageError, UserError, counted, listed, naming
 from private_graphs.core.files import names_in, sync, write_text
 from private_graphs.core.limits import MOST_TABLE_BYTES
-from private_graphs.core.private_files import hide_from_git, private_path
+from private_graphs.core.private_files import hide_from_git, make_folder, private_path
 from private_graphs.datasets.spelling import seen
 from private_graphs.documents.accounts import (
+    OTHER_TOOL,
     Cost,
     People,
     RecordedRelease,
@@ -406,11 +407,13 @@ class BudgetLedger:
         """Return what is paid for and can be continued under the name of declared documents."""
         if not self._path.exists():
             return None
-        epsilons = [f"{entry.epsilon:g}" for entry in self.entries() if entry.graph == name
-                and not entry.finished and self._has_key(entry.release)]  # fmt: skip
+        epsilons = [
+            f"{entry.epsilon:g}" for entry in self.entries() if entry.graph == name
+            and not entry.finished and (entry.method == OTHER_TOOL or self._has_key(entry.release))
+        ]  # fmt: skip
         return (
             f"epsilon {listed(epsilons)} of {name!r} is spent on what is not finished: its own "
-            "command continues it at no further cost"
+            "command, with the same table and declaration, continues it at no further cost"
         ) if epsilons else None  # fmt: skip
 
     def _unfinished(self, lines: list[dict[str, Any]]) -> dict[str, str]:
@@ -437,7 +440,7 @@ class BudgetLedger:
     def _store(self, noise: NoiseKey) -> None:
         """Write the key of a release that is charged next, and hold it."""
         folder = self.folder / _NOISE
-        folder.mkdir(exist_ok=True, mode=0o700)
+        make_folder(folder)
         with private_path(folder / noise.release) as temporary:
             _forced(temporary, os.O_TRUNC, noise.secret)
         self._hold(folder / noise.release, noise)
@@ -461,7 +464,7 @@ class BudgetLedger:
     @contextmanager
     def _locked(self, name: str = _LOCK) -> Iterator[None]:
         """Hold a lock of the ledger; the system releases it when a process dies."""
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(self.folder)
         hide_from_git(self.folder)
         if not (about := self.folder / "README.md").exists():
             write_text(about, _ABOUT)

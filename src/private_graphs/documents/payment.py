@@ -159,7 +159,7 @@ class Payment:
 
 
 @contextmanager
-def paid(name: str) -> Iterator[Payment]:
+def paid(name: str, data: Path) -> Iterator[Payment]:
     """Add to every error what is spent, and how to go on; a signal is such an error too.
 
     It is the outermost block, since what lets locks go at the end of a release may fail as well.
@@ -170,6 +170,7 @@ def paid(name: str) -> Iterator[Payment]:
     for code in signals:
         signal.signal(code, _terminated)
     try:
+        payment.debt = BudgetLedger(data).debt(name)
         yield payment
     except BaseException as error:
         clear_frames(error.__traceback__)  # a lock that a signal kept open is let go

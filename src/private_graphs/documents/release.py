@@ -562,30 +562,30 @@ def classify(
     data, epsilon = Path(data), float(epsilon)  # 1 and 1.0 are one release
     require_text(contact=contact)
     _check_request(method, scenario, epsilon)
-    spec = needed(name, data)
-    if device == "cuda" and spec.model is None:
-        refuse_idle("no model reads these texts, and words are hashed on the CPU", device=device)
-    with (
-        paid(name) as payment,
-        nullcontext(Path()) if dry_run else _reserved(out) as folder,
-    ):
-        payment.debt = BudgetLedger(data).debt(name)
-        say(f"reading {spec.nodes.name}")
-        docs = read_documents(spec)
-        for change in changes_of(spec):
-            say(f"note: {change}")
-        method = _method_of(spec, docs, method, scenario)
-        settings = dict(method=method, scenario=scenario, epsilon=epsilon)
-        with BudgetLedger(data).noise(_computation(spec, docs, settings, device)) as noise:
-            ledger = BudgetLedger(data, before=noise.release)
-            payment.begin(ledger, lambda: noise.release, epsilon, folder)
-            if not (dry_run or force):
-                _refuse_lost(noise, name, method, epsilon, ledger)
-            plan = _plan_of(spec, docs, ledger, epsilon, method, scenario, device)
-            release = _PaidRelease(name, method, plan, ledger, noise, plan.free_rows())
-            if dry_run:
-                return release.planned()
-            return release.made(folder, force, contact, say, command)
+    with paid(name, data) as payment:
+        spec = needed(name, data)
+        if device == "cuda" and spec.model is None:
+            refuse_idle("no model reads these texts, and words are hashed on the CPU",
+                        device=device)  # fmt: skip
+        with nullcontext(Path()) if dry_run else _reserved(out) as folder:
+            say(f"reading {spec.nodes.name}")
+            docs = read_documents(spec)
+            for change in changes_of(spec):
+                say(f"note: {change}")
+            method = _method_of(spec, docs, method, scenario)
+            settings = dict(method=method, scenario=scenario, epsilon=epsilon)
+            with BudgetLedger(data).noise(_computation(spec, docs, settings, device)) as noise:
+                ledger = BudgetLedger(data, before=noise.release)
+                payment.begin(ledger, lambda: noise.release, epsilon, folder)
+                if noise.lost and not (noise.release or dry_run or force):
+                    from private_graphs.documents.lost_keys import refuse_lost
+
+                    refuse_lost(noise, name, method, epsilon, ledger)
+                plan = _plan_of(spec, docs, ledger, epsilon, method, scenario, device)
+                release = _PaidRelease(name, method, plan, ledger, noise, plan.free_rows())
+                if dry_run:
+                    return release.planned()
+                return release.made(folder, force, contact, say, command)
 
 
 @dataclass(frozen=True, eq=False)
@@ -803,21 +803,6 @@ def _computation(
         settings, docs.ids, docs.units, docs.unit_of, docs.sides, docs.texts, docs.labels,
         docs.kept, list(docs.classes),
     )  # fmt: skip
-
-
-def _refuse_lost(
-    noise: NoiseKey, name: str, method: str, epsilon: float, ledger: BudgetLedger
-) -> None:
-    """Raise UsageError where an interrupted release that may be this one has no noise key."""
-    asked = (name, method, epsilon)
-    for line in () if noise.release else noise.lost:
-        if (line["graph"], line["method"], line["epsilon"]) == asked:
-            raise UsageError(
-                f"the release of {line['date']} is charged and was interrupted, and its key "
-                f"{ledger.folder / 'noise' / line['release']} is gone or damaged: without it this "
-                "command cannot continue it. Nothing more was spent. Restore the file from a copy, "
-                "or make another release, which is charged as well, with --force"
-            )
 
 
 def _refuse_earlier(folder: Path, force: bool, continued: str | None) -> None:

@@ -31,6 +31,7 @@ from private_graphs.documents.declaration import (
     DATA,
     LINK,
     Declaration,
+    declared,
     delta_of,
     known_names,
     needed,
@@ -371,11 +372,13 @@ def spent_on(id: str, name: str | None = None, *, data: str | Path = DATA) -> li
             "were made, or name their folder of raw files with --data"
         )
     unit, documents, unread = f"unit\0{seen(id)}", list[str](), []
+    if name is not None:
+        needed(name, data)
     for graph in known_names(data) if name is None else [name]:
-        spec = needed(graph, data)
-        if spec.unit is None:
-            continue
         try:
+            spec = declared(graph, data)
+            if spec is None or spec.unit is None:
+                continue
             docs = read_documents(spec)
         except UserError:
             unread.append(graph)
@@ -451,7 +454,7 @@ def add_spending(
     from private_graphs.documents.payment import paid
 
     data = Path(data)
-    with paid(name) as payment, BudgetLedger(data).entering():
+    with paid(name, data) as payment, BudgetLedger(data).entering():
         return _entered(payment, sentence, mu, epsilon, delta, relation, data)
 
 
