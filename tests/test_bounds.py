@@ -75,7 +75,7 @@ REFUSED = [
     ((*DECLARE, "--nodes", "rows.parquet"), "rows.parquet: declares 1,000,000,000,000 rows"),
     ((*DECLARE, "--nodes", "cells.parquet"), "cells.parquet: declares 600,000,000 rows"),
     ((*DECLARE, "--nodes", "packed.parquet"), "packed.parquet: declares 5,000,000 rows"),
-    ((*DECLARE, "--nodes", "bomb.parquet"), "bomb.parquet: unpacks to 10,00"),
+    ((*DECLARE, "--nodes", "bomb.parquet"), " bytes unpack to 10,00"),
     ((*DECLARE, "--nodes", "small.parquet", "--edges", "/dev/zero"), "is a folder, pipe or device"),
     ((*DECLARE, "--nodes", "small.parquet", "--max-per-unit", HUGE), "--max-per-unit"),
     ((*DECLARE, "--nodes", "small.parquet", "--delta", "1e-320"), "at least 1e-300"),

@@ -177,10 +177,13 @@ def test_json_lines_keep_what_they_say(tmp_path):
         own_tables.read_table(path, {"unit": "who"})
 
 
-@pytest.mark.parametrize("read", [
+READS = (
     lambda path, roles: own_tables.read_table(path, roles),
     lambda path, roles: list(table_blocks.read_blocks(path, roles)),
-])  # fmt: skip
+)
+
+
+@pytest.mark.parametrize("read", READS)
 def test_parquet_that_unpacks_to_far_more_than_text_or_has_a_wrong_bit_is_refused(
     tmp_path, monkeypatch, read
 ):
@@ -194,6 +197,11 @@ def test_parquet_that_unpacks_to_far_more_than_text_or_has_a_wrong_bit_is_refuse
     monkeypatch.setattr(typed_tables, "_UNPACKED", 400_000)
     with pytest.raises(UserError, match="bytes of the column 'body' unpack to 500,"):
         read(path, roles)
+    if read is not READS[1]:  # blocks are of any length
+        table = pa.table({"id": [*"abc"], "body": ["word " * 50_000] * 3})
+        pyarrow.parquet.write_table(table, path, compression="zstd")  # a text is stored once
+        with pytest.raises(UserError, match="bytes unpack to 750,0.. bytes of text, expected"):
+            read(path, roles)
     table = pa.table({"id": ["a", "b"], "body": ["chain", "pedal"]})
     pyarrow.parquet.write_table(table, path, compression="none", write_page_checksum=True)
     content = bytearray(path.read_bytes())

@@ -159,10 +159,11 @@ def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table
         file = pyarrow.parquet.ParquetFile(pa.BufferReader(data), read_dictionary=names,
                                            page_checksum_verification=True)  # fmt: skip
         table = file.read(columns=names, use_threads=False).select(names)
-        if (size := sum(map(_unpacked_bytes, table.columns))) > MOST_TABLE_BYTES:
+        most = min(MOST_TABLE_BYTES, max(_UNPACKED, _MOST_PACKED * len(data)))
+        if (size := sum(map(_unpacked_bytes, table.columns))) > most:
             raise UsageError(
-                f"{path}: unpacks to {size:,} bytes of text, expected at most "
-                f"{MOST_TABLE_BYTES:,}; give a smaller table"
+                f"{path}: {len(data):,} bytes unpack to {size:,} bytes of text, expected at most "
+                f"{most:,}; give a smaller table"
             )
         # in parts, as the text of one array is bounded
         return pa.concat_tables(parts(path, table.rename_columns(list(meant))))
