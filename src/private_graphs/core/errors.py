@@ -51,7 +51,7 @@ _REMEDIES = {
     errno.ENOMEM: ("read into memory", "end other programs, raise the limit on memory (ulimit "
                    "-v), or take a machine with more"),
     errno.EIO: ("read or written", "its disk or network drive reports a fault: copy what is there "
-                "to another disk, and run again"),
+                "to another disk, and work there"),
     errno.EACCES: _CLOSED, errno.EPERM: _CLOSED,
     errno.EROFS: ("written", "its disk is mounted read-only: choose a folder on another one"),
     errno.ENOENT: ("found", "check the path"),
