@@ -243,12 +243,12 @@ def test_a_configuration_that_does_not_fit_its_weights_is_named(
 
 
 def test_a_vocabulary_that_lacks_a_line_is_told(bert_folder, tmp_path):
-    assert ModelVectors.find(str(bert_folder), tmp_path).unlike == ""
+    assert ModelVectors.find(str(bert_folder), tmp_path).mismatch == ""
     folder = shutil.copytree(bert_folder, tmp_path / "bert")
     lines = (folder / "vocab.txt").read_text().splitlines()
     (folder / "vocab.txt").write_text("\n".join(lines[:-2] + lines[-1:]))
-    unlike = ModelVectors.find(str(folder), tmp_path).unlike
-    assert f"{len(lines) - 1} different tokens, and the model vectors for {len(lines)}" in unlike
+    mismatch = ModelVectors.find(str(folder), tmp_path).mismatch
+    assert f"{len(lines) - 1} different tokens, and the model vectors for {len(lines)}" in mismatch
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

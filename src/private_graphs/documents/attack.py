@@ -184,8 +184,7 @@ def attack(
     plan = planned_release(
         spec, read_documents(spec), BudgetLedger(Path(data)), statement["epsilon_target"], method
     )
-    repeated = plan.statement(method).model_dump(mode="json")
-    _require_as_released(folder, model, statement, plan, repeated)
+    _require_as_released(folder, model, statement, plan)
     docs = terms_of(plan.docs, TRAINING)
     units = np.unique(docs.unit_of[docs.labels >= 0])
     if len(units) < 2:
@@ -204,7 +203,7 @@ def attack(
         seen=tuple(_seen(what, *pair) for what, pair in scores.items()),
         auc_allowed=allowed["auc"], tpr_allowed=allowed["tpr_01"],
         accuracy=_accuracy(plan, weights), released_units=statement["n_units"],
-        table_units=repeated["n_units"], file=folder / "private" / FILE,
+        table_units=plan.protected, file=folder / "private" / FILE,
     )  # fmt: skip
     with private_folder(result.file.parent):
         fields = asdict(result) | {"limits": LIMITS}
@@ -242,19 +241,18 @@ def _released(folder: Path) -> dict[str, Any]:
 
 
 def _require_as_released(
-    folder: Path, model: ReleasedModel, statement: dict[str, Any], plan: PlannedRelease,
-    repeated: dict[str, Any],
-) -> None:  # fmt: skip
+    folder: Path, model: ReleasedModel, statement: dict[str, Any], plan: PlannedRelease
+) -> None:
     """Raise UsageError where documents of this name are declared otherwise than for a release.
 
     The first public fact names the column of persons.
     """
-    spec = plan.spec
+    spec, another = plan.spec, plan.statement(statement["method"])
     for what, parts, others in (
         ("classes", model.classes, plan.docs.classes), ("text columns", model.text, spec.text),
         ("column of ids", (model.id,), (spec.id,)),
-        ("unit", statement["public_facts"][:1], repeated["public_facts"][:1]),
-        ("rows of texts", [statement["features"]], [repeated["features"]]),
+        ("unit", statement["public_facts"][:1], another.public_facts[:1]),
+        ("rows of texts", [statement["features"]], [another.features]),
     ):  # fmt: skip
         if [*parts] != [*others]:
             raise UsageError(

@@ -197,7 +197,7 @@ def _declared(spec: Declaration, data: Path, vectors: ModelVectors | None) -> De
     if spec.test_share and not (docs.units_on(*PUBLIC).size or docs.units_on(TEST).size):
         warnings.append(f"no {kind} tests: no release will say whether it was worth it")
     if vectors is not None:
-        warnings += filter(None, [vectors.unlike])
+        warnings += filter(None, [vectors.mismatch])
         count, most = vectors.longer([docs.texts[row] for row in np.flatnonzero(docs.kept)])
         if count:
             warnings.append(

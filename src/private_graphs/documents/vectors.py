@@ -42,7 +42,7 @@ class TextReader:
     """Return (texts,) numbers of tokens; None for a model that reads texts of any length."""
     longest: int | None = None
     """Most tokens that are read of a text."""
-    unlike: str = ""
+    mismatch: str = ""
     """What of the model's files may not belong together; empty: nothing."""
 
 
@@ -128,9 +128,9 @@ class ModelVectors:
         return int((reader.count(list(texts)) > reader.longest).sum()), reader.longest
 
     @property
-    def unlike(self) -> str:
+    def mismatch(self) -> str:
         """See ``TextReader``."""
-        return self._reader.unlike
+        return self._reader.mismatch
 
     def _means(self, texts: list[str]) -> np.ndarray:
         """Return (texts, columns) vectors of norm 1 or 0: of long texts the mean over windows."""
@@ -244,13 +244,13 @@ def _bert(folder: Path, device: str) -> TextReader:
 
     encoder = BertEncoder(folder, device)
     tokens, vectors = len(encoder.tokenizer), encoder.model.config.vocab_size
-    unlike = (
+    mismatch = (
         f"vocab.txt has {tokens:,} different tokens, and the model vectors for {vectors:,}: if a "
         "line is missing, words are read as others, or not at all"
     ) if tokens < vectors else ""  # fmt: skip
     return TextReader(
         lambda texts: encoder.encode(texts)["words"], encoder.width,
-        lambda texts: token_counts(texts, encoder.tokenizer), encoder.longest, unlike,
+        lambda texts: token_counts(texts, encoder.tokenizer), encoder.longest, mismatch,
     )  # fmt: skip
 
 

@@ -156,7 +156,8 @@ def check_sizes(file: Path, usual: Mapping[str, int] | None = None) -> dict[str,
     for key, value in sizes.items():
         if type(value) is not int or value < 1:
             raise UserError(f"{file}: {key} is {value!r}; expected a whole number of at least 1")
-    layers, hidden, inner, tokens, places, types, heads = (*sizes.values(), 0, 1)[:7]
+    layers, hidden, inner, tokens, places = (sizes[key] for key in _USUAL)
+    types, heads = sizes.get("type_vocab_size", 0), sizes.get("num_attention_heads", 1)
     if hidden % heads:
         raise UserError(
             f"{file}: num_attention_heads is {heads}, which does not divide hidden_size {hidden}; "

@@ -161,7 +161,7 @@ def check_sizes(path: Path) -> int:
 
 
 class _Short(Exception):
-    """A part declares more bytes than follow; the message says which."""
+    """A part declares more bytes than follow, or what no model has; the message says which."""
 
 
 def _check_parts(stream: BinaryIO, size: int) -> int:
