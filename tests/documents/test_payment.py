@@ -703,7 +703,8 @@ def test_an_entry_of_another_tool_that_is_interrupted_counts_once(run, data, mon
     assert run(*command).code == 0 and spent()[2] == ["finished", "finished"]
     twice = spent()[0]
     assert twice > once
-    write(Path("n.csv"), rows_of(62))  # the entry of other people is another one
+    refused(run(*command), 2, "has this sentence and this cost", "Nothing was entered")
+    command = (*command[:-1], "Opacus, of June")
     with monkeypatch.context() as patched:
         patched.setattr(where, name, full)
         run(*command)
@@ -750,10 +751,16 @@ def test_a_lock_that_cannot_be_closed_after_an_entry_has_the_note(run, data, mon
     refused(answer, 1, "entry.lock", "is spent", "whole: there is nothing to repeat")
 
 
-def test_two_entries_at_once_count_twice(data, monkeypatch):
+def test_an_entry_counts_once_also_where_two_processes_enter_it(data, monkeypatch):
     texts()
-    add = lambda: spending.add_spending("x", "both", mu=0.2)  # noqa: E731
-    second, finish = threading.Thread(target=add), BudgetLedger.finish
+    refusals, finish = [], BudgetLedger.finish
+
+    def again():
+        with pytest.raises(UsageError, match="has this sentence and this cost") as refusal:
+            spending.add_spending("x", "both", mu=0.2)
+        refusals.append(refusal)
+
+    second = threading.Thread(target=again)
 
     def slow(*given, **more):
         monkeypatch.setattr(BudgetLedger, "finish", finish)
@@ -762,9 +769,12 @@ def test_two_entries_at_once_count_twice(data, monkeypatch):
         finish(*given, **more)
 
     monkeypatch.setattr(BudgetLedger, "finish", slow)
-    add()
+    spending.add_spending("x", "both", mu=0.2)
     second.join()
-    assert spent()[2] == ["finished"] * 2
+    assert spent()[2] == ["finished"] and len(refusals) == 1
+    spending.add_spending("x", "both", mu=0.3)
+    spending.add_spending("x", "both, in May", mu=0.2)
+    assert spent()[2] == ["finished"] * 3
 
 
 def test_a_sentence_is_one_line_and_a_ledger_beyond_all_use_is_restored(run, data):
@@ -821,6 +831,12 @@ def test_a_ledger_that_was_lost_or_is_an_old_copy_is_no_new_one(run, data):
     with pytest.raises(UserError, match="newest copy"):  # before it gets a key of its own
         classify("x", epsilon=1, out="T")
     assert not Path("data/ledgers/key").exists()
+    Path("data/ledgers").rename("begun")
+    Path("data/ledgers").symlink_to("/not/mounted")
+    with pytest.raises(UserError, match="ledgers: is a link to /not/mounted.*connect its disk"):
+        classify("x", epsilon=1, out="T")
+    Path("data/ledgers").unlink()
+    Path("begun").rename("data/ledgers")
     shutil.copytree("newest", "data/ledgers", dirs_exist_ok=True)
     key = Path("data/ledgers/key").read_bytes()
     Path("data/ledgers/key").unlink()

@@ -46,6 +46,9 @@ def private_folder(folder: Path) -> Iterator[None]:
 def make_folder(folder: Path) -> None:
     """Make a folder that its owner alone may read, and force its name to the disk."""
     if not folder.is_dir():
+        if folder.is_symlink():
+            target = os.readlink(folder)
+            raise UserError(f"{folder}: is a link to {target}, which is missing; connect its disk")
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         sync(folder.parent)
 

@@ -194,13 +194,19 @@ class _Book:
         """Return the name of the entry of another tool that was interrupted; "" without one.
 
         Raises:
-            UsageError: it was for other units, and counts for these already.
+            UsageError: it was for other units, or is whole: it counts already.
         """
         for entry in self.entries:
             same = (entry.graph, entry.method, {*entry.costs.values()}, entry.sentence) == (
                 self.spec.name, OTHER_TOOL, {*costs.values()}, sentence)  # fmt: skip
-            if not same or entry.finished:
+            if not same:
                 continue
+            if entry.finished:
+                raise UsageError(
+                    f"the entry of {entry.date} has this sentence and this cost, and counts. "
+                    "Nothing was entered: for another release give another --sentence, such as "
+                    "with its date"
+                )
             if {*entry.people.units.tolist()} == {*self.people.units.tolist()}:
                 return entry.release
             raise UsageError(
@@ -443,10 +449,11 @@ def add_spending(
         >>> add_spending("letters", "Opacus, topics of May", mu=0.2)  # doctest: +SKIP
 
     An entry that was interrupted is continued by the same call, and counts once; every error after
-    its line has a note that says so.
+    its line has a note that says so. A sentence that is entered with this cost is refused.
 
     Raises:
-        UsageError: numbers that are none, or a δ that is not below that of the declaration.
+        UsageError: numbers that are none, a δ that is not below that of the declaration, or an
+            entry that is there already.
     """
     require_text(sentence=sentence)
     if not (sentence := on_one_line(sentence)):
