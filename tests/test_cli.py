@@ -1,4 +1,4 @@
-"""The command line: accounting, streams, exit codes, flags that were renamed."""
+"""The command line: accounting, streams, exit codes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import inspect
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
+import threading
+from unittest.mock import Mock
 
 import pytest
 from command_line import refused
@@ -143,16 +146,6 @@ def test_unknown_flags_and_commands_are_wrong_usage(run):
     refused(run("trian"), 2, "trian")
 
 
-@pytest.mark.parametrize(("old", "new"), cli.RENAMED.items())
-@pytest.mark.parametrize("form", ["{} nonsense", "{}=nonsense"])
-def test_old_names_of_flags_are_understood_with_one_line(run, old, new, form):
-    refusal = run("classify", "letters", *form.format(new).split())
-    again = run("classify", "letters", *form.format(old).split())
-    refused(again, 2, f"Invalid value for '{new}'")
-    first, rest = again.err.split("\n", 1)
-    assert first.startswith(f"{old} is now {new}") and rest == refusal.err
-
-
 @pytest.mark.parametrize("command", [("dataset",), ("train", "--epsilon", 2, "--dataset")])
 def test_an_unknown_dataset_lists_the_others_and_suggests_the_nearest(run, tmp_path, command):
     answer = run(*command, "coar", "--data", tmp_path)
@@ -207,6 +200,18 @@ def test_what_the_machine_refuses_is_one_line(run, monkeypatch, error, words):
 
     monkeypatch.setattr("private_graphs.privacy.composition.epsilon_for", fails)
     refused(run("epsilon", "--noise-multiplier", 1, "--steps", 1), 1, *words)
+
+
+def test_a_shell_that_allows_too_little_is_refused_before_libraries_abort(run, monkeypatch):
+    command = ("epsilon", "--noise-multiplier", 1, "--steps", 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(resource, "getrlimit", lambda _: (480 * 2**20, 0))
+        refused(run(*command), 1, "this shell allows 480 MB (ulimit -v); expected at least 1024")
+        assert run("--version").code == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("no thread")))
+        refused(run(*command), 1, "no further thread may start", "ulimit -u")
+    assert run(*command).code == 0
 
 
 @pytest.mark.parametrize(("timed", "lines"), [(True, ["work: 50 %", "work: 100 %"]), (False, [])])

@@ -113,7 +113,7 @@ def test_every_wrong_value_is_named(train, flags, words):
 def test_a_folder_that_cannot_be_written_is_an_error_before_training(train, tmp_path):
     (tmp_path / "file").write_text("in the way")
     answer = train("--epsilon", "2", "--lr", "1", "--out", tmp_path / "file" / "out")
-    refused(answer, 1, "--out is", "cannot be made or written")
+    refused(answer, 1, "file/out: cannot be used (Not a directory)", "move it away")
     assert "1 runs" not in answer.err
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import resource
 import sys
+import threading
 import traceback
 from collections.abc import Iterable
 from importlib import import_module
@@ -57,8 +59,8 @@ GROUPS = {
 the list of commands says of it."""
 COMMANDS = {name: module for group in GROUPS.values() for name, (module, _) in group.items()}
 """Command -> its module."""
-RENAMED = {"--setting": "--scenario"}
-"""Flags of the previous version, still accepted."""
+_LEAST_MEMORY = 2**30
+"""Bytes of addresses that the libraries of a release take, rounded up."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C; those after all signals are above 128, as in shells."""
 
@@ -128,15 +130,17 @@ def main(arguments: list[str] | None = None) -> None:
             with contextlib.suppress(OSError):  # a stream that cannot be asked where it stands
                 stream.reconfigure(errors="backslashreplace")
     try:
-        given = _renamed(sys.argv[1:] if arguments is None else arguments)
+        given = sys.argv[1:] if arguments is None else arguments
         for before, word in zip(["private-graphs", *given], given, strict=False):
             if not word or (word.startswith("--") and word.endswith("=")):
                 raise UsageError(f"{word or before}: an empty word follows; expected a value: "
                                  "give one, or leave the option out")  # fmt: skip
         with naming("the folder that this command runs in"):
             os.getcwd()
+        helps = not given or {"-h", "--help", "--version"} & {*given}
+        if not helps:
+            _require_machine()
         app = application(_needed(given))
-        helps = not given or {"-h", "--help"} & {*given}
         with naming("standard output") if helps else contextlib.nullcontext():
             app(args=given, prog_name="private-graphs")
     except UserError as error:
@@ -170,6 +174,19 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(code)
 
 
+def _require_machine() -> None:
+    """Raise UserError where libraries would abort, or fail in words that lead astray."""
+    bound, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if 0 <= bound < _LEAST_MEMORY:
+        raise UserError(f"not enough memory: this shell allows {bound // 2**20} MB (ulimit -v); "
+                        f"expected at least {_LEAST_MEMORY // 2**20}: raise the limit")  # fmt: skip
+    try:
+        threading.Thread(target=int).start()
+    except RuntimeError:
+        raise UserError("no further thread may start: raise the limit on processes (ulimit -u, or "
+                        "that of the container), or end other programs") from None  # fmt: skip
+
+
 def _needed(arguments: list[str]) -> Iterable[str]:
     """Return the words among which the command stands, also where a shell completes them."""
     typed = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
@@ -189,15 +206,3 @@ def _place(error: Exception) -> str:
     """Return the innermost lines of an error, without what they say."""
     frames = traceback.extract_tb(error.__traceback__)[-3:]
     return ", ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames)
-
-
-def _renamed(arguments: list[str]) -> list[str]:
-    """Return the arguments with renamed flags replaced; print which have changed."""
-    renamed = []
-    for argument in arguments:
-        flag, equals, value = argument.partition("=")
-        if flag in RENAMED:
-            say(f"{flag} is now {RENAMED[flag]}; the old name goes with the next version")
-            argument = f"{RENAMED[flag]}{equals}{value}"
-        renamed.append(argument)
-    return renamed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -11,7 +10,8 @@ from typer import Option
 
 from private_graphs.cli.comparison import PUBLIC_METHODS
 from private_graphs.cli.terminal import ProgressBar, say
-from private_graphs.core.errors import UsageError, UserError, counted
+from private_graphs.core.errors import UsageError, counted
+from private_graphs.core.files import make_writable
 from private_graphs.core.limits import MOST_EDGES
 from private_graphs.privacy.checks import check_delta
 
@@ -105,19 +105,6 @@ def refuse_without_memory(job: Job, features: str | None, data: Path) -> None:
     refuse_too_large(needed, f"{counted(job.n_replicas, 'run')} of {job.method} on {job.dataset}")
 
 
-def prepare_folder(out: Path) -> None:
-    """Make the folder of --out before training, so that errors appear early."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        writable = os.access(out, os.W_OK)
-    except OSError:
-        writable = False
-    if not writable:
-        raise UserError(
-            f"--out is {out}, which cannot be made or written; expected a folder: choose another"
-        )
-
-
 def named(job: Job, features: str) -> Job:
     """Return ``job`` with the features of its dataset, and the name that follows."""
     from private_graphs.methods import method_named
@@ -163,7 +150,7 @@ def save(result: JobResult, job: Job, folder: Path) -> None:
     """Write the files of a result, with the job."""
     from private_graphs.workflow.verify import finish
 
-    prepare_folder(folder)
+    make_writable(folder)  # errors appear before the training
     result.save(folder)
     finish(folder, job, [])
 

@@ -22,13 +22,13 @@ from private_graphs.cli.run import (
     declared_bound,
     load_data,
     named,
-    prepare_folder,
     refuse_without_memory,
     save,
     statement_text,
 )
 from private_graphs.cli.terminal import number, print_json, print_text, say
 from private_graphs.core.errors import UsageError, counted, suggest
+from private_graphs.core.files import make_writable
 from private_graphs.core.limits import LARGEST_SEED, MOST_SEEDS
 from private_graphs.privacy.checks import check_noise
 
@@ -136,7 +136,7 @@ def _trained(job: Job, flags: dict[str, Any]) -> tuple[JobResult, Compared | Non
     noise_source = "os_entropy" if proved and flags["seed"] is None else "seeded"
     used = resolve_device(device)
     if out is not None:
-        prepare_folder(out)
+        make_writable(out)
     if SCENARIOS[job.scenario].unit == "edge_undirected" and job.max_edges is None:
         job = job.model_copy(update={"max_edges": declared_bound(job.dataset, data)})
     refuse_without_memory(job, flags["features"], data)

@@ -29,17 +29,18 @@ class UsageError(UserError):
 _SYSTEM_CODE = re.compile(r"[([](?:os error|errno) (\d+)[])]", re.IGNORECASE)
 """Number of a system error in the text of a library that wraps it, such as safetensors."""
 _READ_OR_WRITE = "read or written", (
-    "check that it is there, its permissions and the room on the disk"
+    "check the path, its permissions and its disk, or choose another one"
 )  # fmt: skip
 _LOCK = "locked", (
     "its file system or kernel offers no locks (some NFS and Lustre mounts): choose a folder on a "
     "local disk with --data and --out, or have it mounted with locks"
 )  # fmt: skip
-_FULL = "written", "make room on its disk, or choose a folder on another one"
+_FULL = "written", "make room on its disk (df, df -i), or choose a folder on another one"
 _CLOSED = "read or written", "change its permissions, or choose a folder of your own"
 _OPEN = "opened", "raise the limit on open files (ulimit -n), or end other programs"
 _OTHER_KIND = "used", (
-    "a file stands in the place of a folder, or a folder in that of a file: move it away"
+    "a file or a broken link stands in the place of a folder, or a folder in that of a file: move "
+    "it away"
 )  # fmt: skip
 _REMEDIES = {
     errno.ENOSPC: _FULL, errno.EDQUOT: _FULL,
@@ -54,7 +55,9 @@ _REMEDIES = {
                 "to another disk, and work there"),
     errno.EACCES: _CLOSED, errno.EPERM: _CLOSED,
     errno.EROFS: ("written", "its disk is mounted read-only: choose a folder on another one"),
-    errno.ENOENT: ("found", "check the path"),
+    errno.ENOENT: ("found", "check the path"), errno.ENODEV: ("written", "name a file"),
+    errno.ENAMETOOLONG: ("used", "choose a shorter name"),
+    errno.ELOOP: ("found", "its links lead in a circle: remove them"),
 }  # fmt: skip
 """Number of a system error -> (operation, remedy)."""
 _NO_MEMORY = ("cannot allocate memory", "failed to map segment", "bad_alloc")

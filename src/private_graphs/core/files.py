@@ -49,7 +49,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
     if target.parent == Path("/dev") or (target.exists() and not target.is_file()):
         # renaming over /dev/null, as root can, would take the device away from the whole machine
-        raise OSError(errno.EINVAL, "a device or pipe, expected a file", str(target))
+        raise OSError(errno.ENODEV, "a device or pipe, expected a file", str(target))
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
@@ -63,6 +63,15 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # what went wrong before is said, and nothing of this file
             temporary.unlink()
+
+
+def make_writable(folder: Path) -> None:
+    """Make a folder where there is none; raise OSError where nothing can be written into it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK):
+        read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
+        code = errno.EROFS if read_only else errno.EACCES
+        raise OSError(code, os.strerror(code), str(folder))
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

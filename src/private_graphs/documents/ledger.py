@@ -31,7 +31,7 @@ import numpy as np
 
 from private_graphs.core.bounded_files import parsed_json, read_kept
 from private_graphs.core.entropy import fresh_bytes
-from private_graphs.core.errors import UsageError, UserError, counted, listed, naming
+from private_graphs.core.errors import UsageError, UserError, listed, naming
 from private_graphs.core.files import names_in, sync, write_text
 from private_graphs.core.limits import MOST_TABLE_BYTES
 from private_graphs.core.private_files import hide_from_git, make_folder, private_path
@@ -43,7 +43,6 @@ from private_graphs.documents.accounts import (
     RecordedRelease,
     charged_account,
     over_budget,
-    units_on,
 )
 from private_graphs.documents.declaration import (
     Declaration,
@@ -55,7 +54,6 @@ from private_graphs.documents.declaration import (
     note_ledger,
 )
 from private_graphs.documents.noise import NoiseKey
-from private_graphs.privacy.rounding import at_most
 
 FOLDER = "ledgers"
 """Folder of the ledger beside the folder of raw files: ``data/raw`` -> ``data/ledgers``."""
@@ -240,15 +238,9 @@ class BudgetLedger:
     def _require(self, state: LedgerState, lines: list[dict[str, Any]], witness: str) -> None:
         if [state] == [_state(line) for line in lines[state.lines - 1 : state.lines]]:
             return
-        raise UserError(
-            f"{self.folder}: found a ledger of {counted(len(lines), 'line')}, expected the "
-            f"{state.lines} that {witness} has seen, or more: the ledger was lost, exchanged or "
-            "taken from an old copy, and what was spent is not known any more. Restore the folder "
-            "from its newest copy. Where there is none, the budget counts as spent, and these "
-            "documents get no further release. (A declaration that was copied here from another "
-            "data folder: remove its file, and declare again. A release of another ledger: choose "
-            "another --out.)"
-        )
+        from private_graphs.documents.refusals import other_ledger
+
+        raise other_ledger(self.folder, len(lines), state.lines, witness)
 
     def _damaged(self, number: int, what: str) -> UserError:
         return UserError(
@@ -286,19 +278,11 @@ class BudgetLedger:
             account = entries, people, delta, costs, links
             after = charged_account(*account, asked=True)
             if budget is not None and over_budget(after, budget):
-                from private_graphs.documents.allowance import allowance_words
+                from private_graphs.documents.refusals import over_budget_words
 
-                held = (line for line in entries if units_on(line, tuple(line.costs), people).any())
-                graphs = sorted({repr(line.graph) for line in held} - {repr(about["graph"])})
-                named = f" (releases of {', '.join(graphs)} had some of these ids)"
-                raise OverBudget(
-                    f"{about['graph']}: epsilon {epsilon:g} is over the budget: "
-                    f"{allowance_words(charged_account(*account), budget, delta)}"
-                    f"{named if graphs else ''}; with this one it would be "
-                    f"{at_most(after.spent)}. Nothing was read or drawn. Ask for less, or use a "
-                    f"release that is paid for: "
-                    f"'private-graphs ledger {about['graph']}'"
-                )
+                asked = about["graph"], epsilon, budget, delta
+                spent = charged_account(*account), after
+                raise OverBudget(over_budget_words(*asked, *spent, people, entries))
             note_ledger(about["graph"], self.data)  # what refuses it now has cost nothing
             release = release or fresh_name()
             if noise is not None:
@@ -389,14 +373,13 @@ class BudgetLedger:
                 key.lost = tuple(
                     line for line in lines
                     if line["kind"] == "started" and line.get("mark")
-                    and line["release"] in unfinished and not self._has_key(line["release"])
+                    and line["release"] in unfinished and not self._secret_of(line["release"])
                 )  # fmt: skip
                 gone = {line["release"] for line in key.lost}
                 key.others = len({*names} & {*unfinished} - gone)
                 if release := self._begun(lines, computation):
-                    path = self.key_of(release)
-                    key = NoiseKey(computation, read_kept(path), release)
-                    self._hold(path, key)
+                    key = NoiseKey(computation, self._secret_of(release), release)
+                    self._hold(self.key_of(release), key)
             yield key
         finally:
             if key.lock >= 0:
@@ -408,8 +391,9 @@ class BudgetLedger:
         if not self._path.exists():
             return None
         epsilons = [
-            f"{entry.epsilon:g}" for entry in self.entries() if entry.graph == name
-            and not entry.finished and (entry.method == OTHER_TOOL or self._has_key(entry.release))
+            f"{entry.epsilon:g}" for entry in self.entries()
+            if entry.graph == name and not entry.finished
+            and (entry.method == OTHER_TOOL or self._secret_of(entry.release))
         ]  # fmt: skip
         return (
             f"epsilon {listed(epsilons)} of {name!r} is spent on what is not finished: its own "
@@ -425,24 +409,25 @@ class BudgetLedger:
     def _begun(self, lines: list[dict[str, Any]], computation: bytes) -> str:
         """Return the unfinished release of a computation; "" without one."""
         for release, mark in self._unfinished(lines).items():
-            if self._has_key(release):
-                key = NoiseKey(computation, read_kept(self.key_of(release)))
-                if hmac.compare_digest(key.mark, mark):
+            if secret := self._secret_of(release):
+                if hmac.compare_digest(NoiseKey(computation, secret).mark, mark):
                     return release
         return ""
 
-    def _has_key(self, release: str) -> bool:
-        """Return whether a release has a noise key of the right length."""
+    def _secret_of(self, release: str) -> bytes:
+        """Return the noise key of a release; b"" where its file is gone or damaged."""
         path = self.key_of(release)
         with naming(path):
-            return path.is_file() and path.stat().st_size == _KEY_BYTES
+            kept = read_kept(path) if path.is_file() and path.stat().st_size < 1000 else b""
+        secret = kept[:_KEY_BYTES]
+        return secret if kept == _with_check(secret) else b""
 
     def _store(self, noise: NoiseKey) -> None:
         """Write the key of a release that is charged next, and hold it."""
         folder = self.folder / _NOISE
         make_folder(folder)
         with private_path(folder / noise.release) as temporary:
-            _forced(temporary, os.O_TRUNC, noise.secret)
+            _forced(temporary, os.O_TRUNC, _with_check(noise.secret))
         self._hold(folder / noise.release, noise)
         sync(folder)
 
@@ -482,6 +467,11 @@ class BudgetLedger:
 def fresh_name() -> str:
     """Return a name for a release that none has yet."""
     return fresh_bytes(6).hex()
+
+
+def _with_check(secret: bytes) -> bytes:
+    """Return a noise key as it is stored, so that a damaged one is found."""
+    return secret + hashlib.sha256(secret).digest()
 
 
 def _hashes_of_documents(key: bytes, ids: Sequence[str]) -> np.ndarray:

@@ -25,6 +25,8 @@ _ENDS = (signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU, signal.SIGALRM, signal.S
          signal.SIGUSR2)  # fmt: skip
 """Signals by which shells, terminals and schedulers end a process."""
 _RESERVED = ".room"
+_FILES = 12
+"""Most files of a folder of a release; a file system may lack inodes alone."""
 _PAGES = 2**16
 """Most bytes of the statement, pages and manifest of a release, and of what lies beside them."""
 
@@ -69,6 +71,8 @@ def rehearsed(folder: Path, room: Sequence[int]) -> Iterator[None]:
                     with open(temporary, "wb") as file:
                         file.write(bytes(size + _PAGES))
                     sync(temporary)
+                for number in range(_FILES):
+                    (part / f"{_RESERVED}{number}").touch()
             sync(part)
         yield
     finally:
@@ -84,7 +88,7 @@ def rehearsed(folder: Path, room: Sequence[int]) -> Iterator[None]:
 def free(folder: Path) -> None:
     """Give back the room that ``rehearsed`` holds, and what killed processes have left."""
     for part in ("release", "private"):
-        for path in [*(folder / part).glob(_RESERVED), *(folder / part).glob(".*.partial")]:
+        for path in [*(folder / part).glob(f"{_RESERVED}*"), *(folder / part).glob(".*.partial")]:
             if not path.is_dir():  # a folder is none of ours
                 path.unlink()
 
@@ -140,11 +144,10 @@ class Payment:
             state = self.ledger.state_of(self.release())
         except (OSError, UserError) as error:
             why = system_error_text(error) if isinstance(error, OSError) else error
-            last = "or refuses" if self.folder else "but enters it once more"
             return (
                 f"the ledger cannot be read ({why}): ask 'private-graphs ledger {self.name}' once "
                 f"it can be. If {spent}, the same command continues this {what} at no further "
-                f"cost, {last}, where the ledger says 'finished': then nothing is left to do"
+                "cost, or refuses, where the ledger says 'finished': then nothing is left to do"
             )
         if state == "finished":
             key = self.ledger.key_of(self.release())

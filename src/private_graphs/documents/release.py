@@ -25,9 +25,8 @@ from private_graphs.core.errors import (
     naming,
     refuse_idle,
     require_text,
-    suggest,
 )
-from private_graphs.core.files import names_in, sha256_of
+from private_graphs.core.files import make_writable, names_in, sha256_of
 from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.spreadsheets import table_text
 from private_graphs.documents.accounts import (
@@ -578,9 +577,9 @@ def classify(
                 ledger = BudgetLedger(data, before=noise.release)
                 payment.begin(ledger, lambda: noise.release, epsilon, folder)
                 if noise.lost and not (noise.release or dry_run or force):
-                    from private_graphs.documents.lost_keys import refuse_lost
+                    from private_graphs.documents.refusals import refuse_lost_key
 
-                    refuse_lost(noise, name, method, epsilon, ledger)
+                    refuse_lost_key(noise, name, method, epsilon, ledger.folder)
                 plan = _plan_of(spec, docs, ledger, epsilon, method, scenario, device)
                 release = _PaidRelease(name, method, plan, ledger, noise, plan.free_rows())
                 if dry_run:
@@ -618,8 +617,11 @@ class _PaidRelease:
 
     def planned(self) -> Classified:
         """Return what the release would cost: nothing is drawn."""
-        before, after = self.accounts(self.ledger.entries())
         from private_graphs.documents.plans import lines_of
+
+        before, after = self.accounts(BudgetLedger(self.ledger.data).entries())
+        if self.noise.release:
+            after = before  # which has it
 
         lines = lines_of(self.plan, before, after, self.free)
         return self.result(
@@ -675,10 +677,9 @@ def _check_request(method: str | None, scenario: str, epsilon: float) -> None:
     """Raise UsageError for a method or an ε that no release of the scenario has."""
     methods = [*METHODS] if scenario == "text" else [LINK_METHOD]
     if method is not None and method not in methods:
-        raise UsageError(
-            f"--method is {method!r}; expected {', '.join(methods)} for declared documents"
-            f"{_why_not(method)}"
-        )
+        from private_graphs.documents.refusals import other_method
+
+        raise other_method(method, methods)
     if not (math.isfinite(epsilon) and epsilon > 0):
         raise UsageError(f"--epsilon is {epsilon:g}; expected a number above 0")
 
@@ -744,11 +745,9 @@ def _method_of(spec: Declaration, docs: Documents, method: str | None, scenario:
         return LINK_METHOD
     fitting = methods_of(spec, docs)
     if method is not None and method not in fitting:
-        raise UsageError(
-            f"--method is {method!r}; expected {' or '.join(fitting)} for these documents: "
-            "word_sums reads words; class_sums is for texts that a model reads, and beside "
-            f"{FEWEST_TEXTS} public texts without a class"
-        )
+        from private_graphs.documents.refusals import unfit_method
+
+        raise unfit_method(method, fitting, FEWEST_TEXTS)
     return method or fitting[0]
 
 
@@ -773,15 +772,6 @@ def methods_of(spec: Declaration, docs: Documents) -> tuple[str, str]:
     """
     unlabelled = int((docs.labels[docs.on(*PUBLIC)] < 0).sum())
     return "class_sums" if spec.model or unlabelled >= FEWEST_TEXTS else "word_sums", "dp_linear"
-
-
-def _why_not(method: str) -> str:
-    """Return why a method is none for declared documents."""
-    from private_graphs.methods import all_methods
-
-    if method not in all_methods():
-        return suggest(method, METHODS)
-    return f": {method} is for published datasets, which 'private-graphs train' trains on"
 
 
 def _computation(
@@ -849,16 +839,8 @@ def _reserved(out: str | Path | None) -> Iterator[Path]:
     if out is None:
         raise UsageError("give --out DIR: a release that is paid for should be kept")
     out = Path(out)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        held = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
-        writable = os.access(out, os.W_OK)
-    except OSError:
-        writable = False
-    if not writable:
-        raise UserError(
-            f"--out is {out}: it cannot be made or written; choose a folder of your own"
-        )
+    make_writable(out)
+    held = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
     same_folder = False
     try:
         with suppress(BlockingIOError), naming(out):

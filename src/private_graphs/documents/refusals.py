@@ -1,0 +1,84 @@
+"""Why a release is not charged: words for its method, key, budget or ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from private_graphs.core.errors import UsageError, UserError, counted, suggest
+from private_graphs.documents.accounts import Account, People, RecordedRelease, units_on
+from private_graphs.documents.allowance import allowance_words
+from private_graphs.documents.noise import NoiseKey
+from private_graphs.privacy.rounding import at_most
+
+
+def refuse_lost_key(noise: NoiseKey, name: str, method: str, epsilon: float, folder: Path) -> None:
+    """Raise UsageError where an interrupted release that may be this one has no noise key.
+
+    ``folder`` is that of the ledger.
+    """
+    asked = (name, method, epsilon)
+    for line in noise.lost:
+        if (line["graph"], line["method"], line["epsilon"]) == asked:
+            raise UsageError(
+                f"the release of {line['date']} is charged and was interrupted, and its key "
+                f"{folder / 'noise' / line['release']} is gone or damaged: without it this "
+                "command cannot continue it. Nothing more was spent. Restore the file from a copy, "
+                "or make another release, which is charged as well, with --force"
+            )
+
+
+def other_method(method: str, methods: Sequence[str]) -> UsageError:
+    """Return the error about a method that is none of those for declared documents."""
+    from private_graphs.methods import all_methods
+
+    known = f": {method} is for published datasets, which 'private-graphs train' trains on"
+    why = known if method in all_methods() else suggest(method, methods)
+    return UsageError(
+        f"--method is {method!r}; expected {', '.join(methods)} for declared documents{why}"
+    )
+
+
+def unfit_method(method: str, fitting: Sequence[str], fewest: int) -> UsageError:
+    """Return the error about a method that does not fit the texts of a declaration."""
+    return UsageError(
+        f"--method is {method!r}; expected {' or '.join(fitting)} for these documents: word_sums "
+        f"reads words; class_sums is for texts that a model reads, and beside {fewest} public "
+        "texts without a class"
+    )
+
+
+def over_budget_words(
+    graph: str, epsilon: float, budget: float, delta: float, before: Account, after: Account,
+    people: People, entries: list[RecordedRelease],
+) -> str:  # fmt: skip
+    """Return why a release is over the budget of some unit, and what is left of it.
+
+    ``before`` and ``after`` are the accounts without and with it, ``entries`` the earlier releases.
+    """
+    held = (line for line in entries if units_on(line, tuple(line.costs), people).any())
+    graphs = sorted({repr(line.graph) for line in held} - {repr(graph)})
+    named = f" (releases of {', '.join(graphs)} had some of these ids)" if graphs else ""
+    return (
+        f"{graph}: epsilon {epsilon:g} is over the budget: "
+        f"{allowance_words(before, budget, delta)}{named}; with this one it would be "
+        f"{at_most(after.spent)}. Nothing was read or drawn. Ask for less, or use a release that "
+        f"is paid for: 'private-graphs ledger {graph}'"
+    )
+
+
+def other_ledger(folder: Path, lines: int, seen: int, witness: str) -> UserError:
+    """Return the error about a ledger whose line number ``seen`` is not what a witness has seen."""
+    found = f"found a ledger of {counted(lines, 'line')}"
+    if lines < seen:
+        why = f"{found}, expected the {seen} that {witness} has seen, or more: the ledger was lost"
+    else:
+        why = (f"{found}, of which line {seen} is not the one that {witness} has seen: it is "
+               "another ledger, or one that was begun anew after it was lost")  # fmt: skip
+    return UserError(
+        f"{folder}: {why}, exchanged or taken from an old copy, and what was spent is not known "
+        "any more. Restore the folder from its newest copy. Where there is none, the budget counts "
+        "as spent, and these documents get no further release. (A declaration that was copied here "
+        "from another data folder: remove its file, and declare again. A release of another "
+        "ledger: choose another --out.)"
+    )
