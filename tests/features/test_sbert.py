@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 from text_graphs import text_graph
 
 from private_graphs.core.errors import UserError
@@ -72,19 +76,92 @@ def test_weights_in_parts_in_another_format_or_shared_by_layers_are_weights(tmp_
         file.unlink()
 
 
-@pytest.mark.parametrize(("file", "change", "words"), [
-    ("config.json", {"num_hidden_layers": 5000}, "config.json: declares"),
-    ("sentence_bert_config.json", {"max_seq_length": -1}, "fails to read a text"),
-    ("sentence_bert_config.json", {"max_seq_length": 0}, "fails to read a text"),
-])  # fmt: skip
-def test_a_sentence_model_that_cannot_read_is_refused_before_a_release(
-    folder, tmp_path, file, change, words
-):
-    copy = shutil.copytree(folder, tmp_path / "model")
-    for path in copy.rglob(file):
-        path.write_text(json.dumps(json.loads(path.read_text()) | change))
+def edited(file: str, change: Callable[[Any], Any]) -> Callable[[Path], None]:
+    """Return a damage of a model's folder: the content of a JSON file is another one."""
+
+    def damage(folder: Path) -> None:
+        for path in folder.rglob(file):
+            content = json.loads(path.read_text())
+            path.write_text(json.dumps(change(content) or content))
+
+    return damage
+
+
+def without(*parts: str) -> Callable[[Path], None]:
+    """Return a damage of a model's folder: weights whose names have these parts are gone."""
+
+    def damage(folder: Path) -> None:
+        for path in folder.glob("*.safetensors"):
+            kept = {name: weight for name, weight in load_file(path).items()
+                    if not any(part in name for part in parts)}  # fmt: skip
+            save_file(kept, path, metadata={"format": "pt"})
+
+    return damage
+
+
+def fast(change: Callable[[Any], Any]) -> Callable[[Path], None]:
+    """Return a damage of tokenizer.json, which the library reads as it stands."""
+
+    def damage(folder: Path) -> None:
+        edited("tokenizer.json", change)(folder)
+        edited("tokenizer_config.json", lambda content: content.update(
+            tokenizer_class="PreTrainedTokenizerFast"))(folder)  # fmt: skip
+
+    return damage
+
+
+PANICS = {"type": "Split", "pattern": {"Regex": "^(([a-z ,.?])+)+!!$"}, "behavior": "Isolated",
+          "invert": False}  # fmt: skip
+GROWING = {"type": "Sequence", "normalizers": [
+    {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}] * 28}  # fmt: skip
+DAMAGES = {
+    "layers": (edited("config.json", lambda content: content.get("num_hidden_layers")
+                      and content.update(num_hidden_layers=5000)), "config.json: declares"),
+    "width": (edited("config.json", lambda content: "embedding_dimension" in content
+                     and content.update(embedding_dimension=10**9)),
+              "embedding_dimension is 1,000,000,000"),
+    "negative length": (edited("sentence_bert_config.json",
+                               lambda content: content | {"max_seq_length": -1}),
+                        "fails to read a text"),
+    "length 0": (edited("sentence_bert_config.json",
+                        lambda content: content | {"max_seq_length": 0}), "fails to read a text"),
+    "more places": (edited("sentence_bert_config.json",
+                           lambda content: content | {"max_seq_length": 10**6}),
+                    "1,000,000 tokens would be read, and the model has vectors for 512 places"),
+    "few weights": (without("layer.0", "word_embeddings"), "the weights lack"),
+    "one weight": (without("layer.1.attention.self.query.weight"), "the weights lack 1 tensors"),
+    "word beyond": (edited("tokenizer.json", lambda content: content["model"]["vocab"].update(
+        {"kolo": 10**6})), "numbers up to 1,000,000, and the model vectors for"),
+    "no words": (lambda folder: (folder / "tokenizer.json").unlink(), "the tokenizer has . tokens"),
+    "few words": (fast(lambda content: content["model"].update(
+        vocab={word: at for word, at in content["model"]["vocab"].items() if at < 20})),
+        "the tokenizer has 20 tokens"),
+    "no tokenizer": (edited("tokenizer.json", lambda _: {"a": 1}), "tokenizer.json: is no token"),
+    "growth": (fast(lambda content: content.update(normalizer=GROWING)), "longer and longer"),
+    "panic": (fast(lambda content: content.update(pre_tokenizer=PANICS)), "fails to read a text"),
+    "prompt": (edited("config_sentence_transformers.json", lambda content: content.update(
+        prompts={"q": "x " * 10**6}, default_prompt_name="q")), "a prompt has more than 10,000"),
+}  # fmt: skip
+"""Name -> damage of a folder, and the words of the error."""
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_sentence_model_that_cannot_read_is_refused_before_a_release(folder, tmp_path, name):
+    damage, words = DAMAGES[name]
+    damage(copy := shutil.copytree(folder, tmp_path / "model"))
     with pytest.raises(UserError, match=f"model.*{words}"):
         _ = ModelVectors.find(str(copy), tmp_path).columns
+
+
+def test_tokens_that_lack_in_a_sentence_model_are_told(folder, tmp_path):
+    assert not ModelVectors.find(str(folder), tmp_path).mismatch
+    copy = shutil.copytree(folder, tmp_path / "model")
+    fast(
+        lambda content: content["model"].update(
+            vocab={word: at for word, at in content["model"]["vocab"].items() if at % 20 or at < 20}
+        )
+    )(copy)
+    assert "the tokenizer has" in ModelVectors.find(str(copy), tmp_path).mismatch
 
 
 def test_a_sentence_model_with_code_of_its_own_or_a_linked_folder_is_refused(folder, tmp_path):

@@ -888,6 +888,7 @@ def planned_release(
         from private_graphs.documents.vectors import ModelVectors
 
         model = ModelVectors.find(spec.model, ledger.data, spec.model_sha256, device)
+        model.longer(docs.texts)  # a text that it fails at costs nothing yet
     public = PublicTexts([docs.texts[row] for row in docs.on(*PUBLIC)], words, model)
     arguments = public, trained, n_classes, epsilon, delta, unit
     training = training_of(method).of(*arguments)

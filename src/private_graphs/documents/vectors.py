@@ -7,7 +7,8 @@ the model alone, to the bit: encoders use batches of fixed shapes (``features.em
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -25,6 +26,8 @@ MOST_MODEL_BYTES = 2**35
 _MOST_TEXT_BYTES = 2**26
 """Largest configuration, vocabulary or tokenizer of a model, which is parsed whole."""
 _TRIAL = "A text by which a model is tried."
+_LONGEST_TRIAL = 1024
+"""Tokens of a long text by which a model is tried."""
 _FEWEST_TOKENS = 3
 """Tokens of the shortest text: one between those that begin and end it."""
 _VERSION = 1
@@ -109,7 +112,8 @@ class ModelVectors:
     def rows(self, texts: Sequence[str]) -> scipy.sparse.csr_matrix:
         """Return (texts, columns) rows of norm 1 or zero."""
         new = [text for text in dict.fromkeys(texts) if text not in self._kept]
-        self._kept.update(zip(new, self._means(new), strict=True))
+        with self._reading():
+            self._kept.update(zip(new, self._means(new), strict=True))
         vectors = np.array([self._kept[text] for text in texts]).reshape(len(texts), self.columns)
         return scipy.sparse.csr_matrix(vectors)
 
@@ -125,12 +129,16 @@ class ModelVectors:
         reader = self._reader
         if reader.count is None or reader.longest is None or not texts:
             return 0, 0
-        return int((reader.count(list(texts)) > reader.longest).sum()), reader.longest
+        with self._reading():
+            return int((reader.count(list(texts)) > reader.longest).sum()), reader.longest
 
     @property
     def mismatch(self) -> str:
         """See ``TextReader``."""
         return self._reader.mismatch
+
+    def _reading(self) -> AbstractContextManager[None]:
+        return _reading(self.path or Path(self.name))
 
     def _means(self, texts: list[str]) -> np.ndarray:
         """Return (texts, columns) vectors of norm 1 or 0: of long texts the mean over windows."""
@@ -156,27 +164,36 @@ class ModelVectors:
 def _loaded_reader(path: Path, device: str) -> TextReader:
     """Load a model that gives finite numbers for a text; UserError for another one, which would
     fail when its release is paid for."""
-    try:
+    with _reading(path):
         reader = _READERS[_kind(path)](path, device)
         vectors = reader.encode([_TRIAL])
-        if reader.count is not None:
-            reader.count([_TRIAL])
         if reader.longest is not None and reader.longest < _FEWEST_TOKENS:
             raise ValueError(f"it reads at most {reader.longest} tokens")
-    except UserError:
-        raise
-    except Exception as error:  # tokenizers raise errors of no common kind
-        require_memory(error, path)
-        raise UserError(
-            f"{path}: fails to read a text ({error}); its configuration does not fit it: fetch it "
-            "again, or give another model"
-        ) from error
+        if reader.count is not None:
+            more = min(reader.longest or 0, _LONGEST_TRIAL) - int(reader.count(["a"])[0])
+            reader.encode([" ".join("a" * (1 + max(more, 0)))])
     if not np.isfinite(vectors).all():
         raise UserError(
             f"{path}: gives values for a text that are no finite numbers; fetch it again, or give "
             "another model"
         )
     return reader
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turn what a model fails with into an error that names it."""
+    try:
+        yield
+    except (UserError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # errors of no common kind, and panics of compiled code
+        require_memory(error, path)
+        reason = str(error).partition("\n")[0]
+        raise UserError(
+            f"{path}: fails to read a text ({reason}); its configuration does not fit it: fetch "
+            "it again, or give another model"
+        ) from error
 
 
 def _halves(text: str) -> tuple[str, str]:
@@ -243,15 +260,20 @@ def _bert(folder: Path, device: str) -> TextReader:
     from private_graphs.features.bert import BertEncoder, token_counts
 
     encoder = BertEncoder(folder, device)
-    tokens, vectors = len(encoder.tokenizer), encoder.model.config.vocab_size
-    mismatch = (
-        f"vocab.txt has {tokens:,} different tokens, and the model vectors for {vectors:,}: if a "
-        "line is missing, words are read as others, or not at all"
-    ) if tokens < vectors else ""  # fmt: skip
+    known = len(encoder.tokenizer), encoder.model.config.vocab_size
     return TextReader(
         lambda texts: encoder.encode(texts)["words"], encoder.width,
-        lambda texts: token_counts(texts, encoder.tokenizer), encoder.longest, mismatch,
+        lambda texts: token_counts(texts, encoder.tokenizer), encoder.longest,
+        _lack_of(*known, "vocab.txt", 1),
     )  # fmt: skip
+
+
+def _lack_of(tokens: int, vectors: int, of: str, least: float) -> str:
+    """Return what may be wrong where vectors have no token, which some models leave room for."""
+    return (
+        f"{of} has {tokens:,} different tokens, and the model vectors for {vectors:,}: if a "
+        "line is missing, words are read as others, or not at all"
+    ) if tokens < least * vectors else ""  # fmt: skip
 
 
 def _sentence(folder: Path, device: str) -> TextReader:
@@ -265,7 +287,8 @@ def _sentence(folder: Path, device: str) -> TextReader:
         output = encoder.encode(texts)
         return output["sentence"] * output["filled"][:, None]
 
-    return TextReader(encode, encoder.width, encoder.token_counts, encoder.longest)
+    return TextReader(encode, encoder.width, encoder.token_counts, encoder.longest,
+                      _lack_of(*encoder.sizes, "the tokenizer", 0.99))  # fmt: skip
 
 
 def _words(file: Path, device: str) -> TextReader:

@@ -107,17 +107,7 @@ def load_model(folder: Path) -> Any:
             "model.safetensors that belong together: fetch the files again"
         ) from error
     model, info = loaded
-    layers = [key for key in info["unexpected_keys"] if ".layer." in key]
-    if layers:
-        raise UserError(
-            f"{folder}: the weights have {len(layers)} tensors of layers that config.json does not "
-            f"have, such as {layers[0]}; expected files that belong together: fetch them again"
-        )
-    if missing := sorted(info["missing_keys"]):  # the library would initialise them at random
-        raise UserError(
-            f"{folder}: the weights lack {len(missing)} tensors, such as {missing[0]}; expected "
-            "those of a BERT model with the shape in config.json: fetch the files again"
-        )
+    require_all_weights(info, folder)
     require_finite(model, folder)
     return model.eval()
 
@@ -174,6 +164,25 @@ def check_sizes(file: Path, usual: Mapping[str, int] | None = None) -> dict[str,
     return config
 
 
+def require_all_weights(info: Mapping[str, Any], folder: Path) -> None:
+    """Raise UserError unless the weights are those of the layers in config.json.
+
+    ``info`` is what the library says of loading. A pooler, which no row is made of, may be missing.
+    """
+    layers = sorted(key for key in info["unexpected_keys"] if ".layer." in key)
+    if layers:
+        raise UserError(
+            f"{folder}: the weights have {len(layers)} tensors of layers that config.json does not "
+            f"have, such as {layers[0]}; expected files that belong together: fetch them again"
+        )
+    missing = sorted(key for key in info["missing_keys"] if "pooler" not in key.split("."))
+    if missing:  # the library initialises them at random, in each process anew
+        raise UserError(
+            f"{folder}: the weights lack {len(missing)} tensors, such as {missing[0]}; expected "
+            "those of a model with the shape in config.json: fetch the files again"
+        )
+
+
 def require_finite(model: Any, folder: Path) -> None:
     """Raise UserError for a model of PyTorch with a weight that is no finite number."""
     import torch
@@ -197,7 +206,9 @@ def reason_of(error: Exception, folder: Path) -> str:
         raise UserError(
             f"{folder}: needs code of its own, which is never run; give another model"
         ) from error
-    return text.partition("\n")[0]
+    if "ignore_mismatched_sizes" in text:
+        return "some weights have another shape than config.json says"
+    return " ".join(text.split("\n", 2)[:2])
 
 
 @contextmanager

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from private_graphs.core.bounded_files import parsed_json, read_bounded
 from private_graphs.core.errors import UserError, require_memory
 from private_graphs.core.files import sha256_of
 from private_graphs.datasets.first_use import RECEIPT
@@ -17,6 +19,7 @@ from private_graphs.features.bert_files import (
     check_sizes,
     quiet_transformers,
     reason_of,
+    require_all_weights,
     require_finite,
 )
 from private_graphs.features.embedding import LADDER, EmptyTexts, fixed_batches, limited_threads
@@ -27,6 +30,12 @@ ENCODER_VERSION = 2
 
 TOKENS_PER_BATCH = {"cpu": 512, "cuda": 8_192}
 """Tokens per batch, padding included, by device."""
+_MOST_PROMPT = 10_000
+"""Characters of a prompt, which is read with each text."""
+_MOST_TOKENIZER, _MOST_ADDED, _MOST_GROWTH = 2**26, 20_000, 10_000
+"""Bytes of a tokenizer.json, its added tokens, and how much longer it may make a text."""
+_MOST_WIDTH = 2**20
+"""Numbers of a vector."""
 
 
 class SentenceEncoder:
@@ -54,6 +63,7 @@ class SentenceEncoder:
         self.device = resolve_device(device)
         self.model = _load(folder, self.device)
         require_finite(self.model, folder)
+        self.sizes = _check_fit(self.model, folder)
         self.files = files_of_sentence_model(folder)
         self.width = self.model.get_embedding_dimension()
         self.tokens_per_batch = TOKENS_PER_BATCH[self.device]
@@ -109,10 +119,7 @@ class SentenceEncoder:
 
     @property
     def _tokenizer(self) -> Any:
-        from transformers import PreTrainedTokenizerBase
-
-        tokenizer = self.model.tokenizer
-        return tokenizer if isinstance(tokenizer, PreTrainedTokenizerBase) else None
+        return _tokenizer_of(self.model)
 
     def _with_prompt(self, texts: list[str]) -> list[str]:
         prompt = self.model.prompts.get(self.model.default_prompt_name, "")
@@ -160,6 +167,78 @@ def files_of_sentence_model(folder: Path) -> list[RawFile]:
     ]  # fmt: skip
 
 
+def _tokenizer_of(model: Any) -> Any:
+    """Return the tokenizer of a sentence model; None for one of another library."""
+    from transformers import PreTrainedTokenizerBase
+
+    tokenizer = model.tokenizer
+    return tokenizer if isinstance(tokenizer, PreTrainedTokenizerBase) else None
+
+
+def _check_fit(model: Any, folder: Path) -> tuple[int, int]:
+    """Return the numbers of tokens and of their vectors, (0, 0) where a model has none.
+
+    Raises:
+        UserError: parts that do not fit: some text would be read by weights that are drawn anew in
+            each process, or by a vector beyond the last one.
+    """
+    import torch
+
+    again = "fetch the files again, or give another model"
+    if any(len(prompt) > _MOST_PROMPT for prompt in model.prompts.values()):
+        raise UserError(
+            f"{folder / 'config_sentence_transformers.json'}: a prompt has more than "
+            f"{_MOST_PROMPT:,} characters; {again}"
+        )
+    tokenizer, counts, parts = _tokenizer_of(model), (0, 0), dict(model.named_children())
+    for entry in parsed_json(read_bounded(folder / "modules.json")):
+        inner = getattr(parts[entry["name"]], "auto_model", None)
+        if inner is None:
+            continue
+        with quiet_transformers():
+            _, info = type(inner).from_pretrained(
+                folder / entry["path"], local_files_only=True, output_loading_info=True
+            )
+        require_all_weights(info, folder)
+        for name, part in inner.named_modules():
+            places = part.num_embeddings if isinstance(part, torch.nn.Embedding) else math.inf
+            if name.endswith("position_embeddings") and (model.max_seq_length or 0) > places:
+                raise UserError(
+                    f"{folder}: texts of {model.max_seq_length:,} tokens would be read, and the "
+                    f"model has vectors for {places:,} places; {again}"
+                )
+        if tokenizer is not None:
+            numbers = tokenizer.get_vocab().values()
+            counts = len({*numbers}), inner.get_input_embeddings().num_embeddings
+            if max(numbers, default=0) >= counts[1] or 2 * counts[0] < counts[1]:
+                raise UserError(
+                    f"{folder}: the tokenizer has {counts[0]:,} tokens, with numbers up to "
+                    f"{max(numbers, default=0):,}, and the model vectors for {counts[1]:,}; {again}"
+                )
+    return counts
+
+
+def _check_tokenizer(file: Path) -> None:
+    """Raise UserError for a tokenizer.json that the library reads with all memory, or fails at."""
+    try:
+        content = dict(parsed_json(read_bounded(file, _MOST_TOKENIZER)))
+        added, steps = content.get("added_tokens") or [], [content.get("normalizer")]
+        if "model" not in content or len(added) > _MOST_ADDED:
+            raise ValueError(f"no model of words, or {len(added):,} added tokens")
+        growth = 1
+        for step in steps:
+            for inner in (step or {}).get("normalizers") or ():
+                steps.append(inner)
+            growth *= 1 + len((step or {}).get("content") or "")
+            if len(steps) > _MOST_ADDED or growth > _MOST_GROWTH:
+                raise ValueError("normalizers that make a text longer and longer")
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"{file}: is no tokenizer that can be used ({error}); fetch the files again, or give "
+            "another model"
+        ) from error
+
+
 def _load(folder: Path, device: str) -> Any:
     from sentence_transformers import SentenceTransformer
 
@@ -168,8 +247,17 @@ def _load(folder: Path, device: str) -> Any:
             f"{folder}: modules.json is missing; expected a folder of a sentence-transformers "
             "model: fetch the files again"
         )
+    for file in sorted(folder.rglob("tokenizer.json")):
+        _check_tokenizer(file)
     for file in sorted(folder.rglob("config.json")):
-        activation = check_sizes(file).get("activation_function", "torch.")
+        sizes = check_sizes(file)
+        for key in ("word_embedding_dimension", "embedding_dimension"):
+            if isinstance(width := sizes.get(key), int) and width > _MOST_WIDTH:
+                raise UserError(
+                    f"{file}: {key} is {width:,}; expected at most {_MOST_WIDTH:,}: fetch the "
+                    "files again"
+                )
+        activation = sizes.get("activation_function", "torch.")
         if not str(activation).startswith("torch."):  # the library would take another one
             raise UserError(
                 f"{file}: activation_function is {activation!r}, which is code of the model's own "
