@@ -28,6 +28,8 @@ def test_numbers_stay_numbers(number):
 def test_no_cell_is_a_formula_whatever_separator_a_program_reads_with(text):
     """In the whole cell, and in each part of it when the quotes were lost on the way."""
     written = table_text(["id", "score"], [(text, 0.5)])
+    head = table_text([f"score {text}"], [])
+    assert next(csv.reader(io.StringIO(head))) == [cell(f"score {text}")], "a class is in a header"
     assert list(csv.reader(io.StringIO(written)))[1] == [cell(text), "0.5"]
     assert written.splitlines()[0] == '"id","score"' and written.endswith('",0.5\n')
     for separator in ",;\t":

@@ -29,7 +29,7 @@ from private_graphs import classify, cli
 from private_graphs.core import devices, entropy, imports
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.manifest import changed_file
-from private_graphs.documents import declaration, files, noise, payment, spending
+from private_graphs.documents import declaration, files, model, noise, payment, spending
 from private_graphs.documents import ledger as ledgers
 from private_graphs.documents import release as releases
 from private_graphs.documents.hashing import HashedWords
@@ -255,8 +255,8 @@ def test_the_device_that_reads_texts_is_part_of_a_release_and_not_its_option(dat
     texts()
     spec = declaration.needed("x", data)
     docs, computation = read_documents(spec), releases._computation
-    for model, alike in (("bert", False), ("words.bin", True), (None, True)):
-        of_model = spec.model_copy(update={"model": model})
+    for kind, alike in (("bert", False), ("words.bin", True), (None, True)):
+        of_model = spec.model_copy(update={"model": kind})
         digests = []
         for option, here in (("auto", "cpu"), ("cpu", "cpu"), ("auto", "cuda")):
             monkeypatch.setattr(devices, "resolve_device", lambda _, here=here: here)
@@ -477,6 +477,16 @@ def test_room_that_the_files_will_need_is_tried_before_the_charge(data, monkeypa
         assert sum(map(len, contents(f"R/{part}").values())) <= size
         assert len(contents(f"R/{part}")) <= numbers[part]
     assert not [*Path("R").rglob(".room*")]
+
+
+def test_a_model_that_could_not_be_read_again_is_refused_before_the_charge(data, monkeypatch):
+    texts()
+    Path("words.txt").write_text("chain pedal wheel")
+    declared("x", Path("n.csv"), vocabulary=Path("words.txt"))
+    monkeypatch.setattr(model, "_MOST_NAMES", 10)
+    with pytest.raises(UserError, match="its words is 17, expected at most 10"):
+        classify("x", epsilon=1, out="R")
+    assert not BudgetLedger(data).entries()
 
 
 WITHOUT_IMPORTS = """

@@ -17,6 +17,7 @@ def _without(fault: str, path: str, old: str, new: str, catcher: str, folder: st
 _CONTINUED = "workflow/reproduce::a_run_that_was_killed_or_interrupted_continues_and_repeats_" \
     "nothing_else"  # fmt: skip
 _REFUSED = "bounds::what_nobody_means_is_refused_in_two_seconds_and_two_gigabytes"
+_UNREADABLE = "features/sbert::a_sentence_model_that_cannot_read_is_refused_before_a_release"
 
 GUARDS = (
     # --- ended runs
@@ -212,8 +213,8 @@ GUARDS = (
              "documents/arguments::a_working_folder_that_is_gone_is_named"),
     _without("A library of the installation cannot be imported",
              "cli/__init__.py",
-             "        if isinstance(error, ImportError):\n",
-             "        if False:\n",
+             "    if isinstance(error, ImportError):\n",
+             "    if False:\n",
              "documents/arguments::what_ends_a_command_is_said"),
     _without("A table cannot be read while a file is written from it", "datasets/table_blocks.py",
              "    with nullcontext() if own_tables.is_frame(path) else naming(path):\n",
@@ -242,8 +243,8 @@ GUARDS = (
     _without("A job would need more memory than there is", "running/memory.py",
              "    if needed > limit:\n", "    if False:\n", _REFUSED),
     _without("Memory runs out", "cli/__init__.py",
-             '        if lacks_memory(error) and getattr(error, "filename", None) is None:\n',
-             "        if not str(error):\n",
+             '    if lacks_memory(error) and getattr(error, "filename", None) is None:\n',
+             "    if not str(error):\n",
              "cli::what_the_machine_refuses_is_one_line"),
     _without("The shell allows less memory than libraries take, or no further thread",
              "cli/__init__.py", "            _require_machine()", "            pass",
@@ -300,7 +301,7 @@ GUARDS = (
              "documents/payment::"
              "a_declaration_that_cannot_be_read_is_no_reason_to_begin_a_new_ledger"),
     _without("The noise key of an interrupted release is gone or damaged", "documents/release.py",
-             "                    refuse_lost(noise, name, method, epsilon, ledger)\n",
+             "                    refuse_lost_key(noise, name, method, epsilon, ledger.folder)\n",
              "                    pass\n",
              "documents/payment::"
              "an_interrupted_release_whose_key_is_lost_is_not_paid_for_again_by_the_same_command"),
@@ -346,6 +347,11 @@ GUARDS = (
     _without("A file stands where a packed model would be unpacked", "features/fasttext.py",
              '        if not receipt.is_file():\n', '        if False:\n',
              "features/fasttext::no_file_beside_an_archive_is_replaced"),
+    _without("A sentence model lacks weights, which its library draws at random in each process",
+             "features/sbert.py", "        require_all_weights(info, folder)\n", "", _UNREADABLE),
+    _without("A tokenizer has numbers beyond the vectors of its model, or fails in compiled code",
+             "features/sbert.py", "            if largest >= counts[1] or ", "            if ",
+             _UNREADABLE),
     _without("The configuration of a BERT model does not fit its weights", "features/bert_files.py",
              '    _check_config(folder)\n', '',
              "features/bert::a_configuration_that_does_not_fit_its_weights_is_named"),
@@ -378,6 +384,10 @@ GUARDS = (
              "ledger or files that may be given away", "documents/predict.py",
              "    _refuse_other(out, tables)\n", "",
              "documents/prediction::predictions_replace_nothing_but_predictions"),
+    _without("A released model has a header, or lists of names, that take all memory",
+             "documents/model.py", "        if size > most:\n", "        if False:\n",
+             "documents/documents::"
+             "a_model_whose_parts_do_not_fit_is_refused_before_it_predicts"),
     _without("The parts of a released model do not fit", "documents/model_file.py",
              "    if shapes != ((size,), (size,), (size, *directions.shape[-1:])):\n",
              "    if False:\n",

@@ -146,25 +146,15 @@ def main(arguments: list[str] | None = None) -> None:
     except UserError as error:
         say(f"error: {error}{_notes(error)}")
         sys.exit(getattr(error, "exit_code", 2 if isinstance(error, UsageError) else 1))
-    except Exception as error:  # a defect: its message may quote data, its place does not
-        if lacks_memory(error) and getattr(error, "filename", None) is None:
-            say(f"error: not enough memory{f' ({error})' if str(error) else ''}; ask for less at "
-                f"once: smaller sizes, fewer runs{_notes(error)}")  # fmt: skip
-            sys.exit(1)
-        if isinstance(error, OSError) or system_code(error):
-            say(f"error: {system_error_text(error)}{_notes(error)}")
-            sys.exit(1)
-        if sys.flags.dev_mode:
-            raise
-        if isinstance(error, ImportError):
-            say(f"error: a library of this installation cannot be read ({error}); install "
-                f"private-graphs anew, or correct the permissions{_notes(error)}")  # fmt: skip
-            sys.exit(1)
-        say(
-            f"error: a defect of private-graphs ({type(error).__name__} at {_place(error)}); "
-            "please report it, with what python -X dev -m private_graphs prints of the same command"
-            f"{_notes(error)}"
-        )
+    except Exception as error:
+        if not (words := _words_of(error)):  # a defect: its message may quote data
+            if sys.flags.dev_mode:
+                raise
+            words = (
+                f"a defect of private-graphs ({type(error).__name__} at {_place(error)}); "
+                "please report it, with the output of python -X dev -m private_graphs …"
+            )
+        say(f"error: {words}{_notes(error)}")
         sys.exit(1)
     except (KeyboardInterrupt, SystemExit) as error:
         notes = _notes(error)
@@ -172,6 +162,19 @@ def main(arguments: list[str] | None = None) -> None:
         if notes or (isinstance(code, int) and code > 128):
             say(f"interrupted{notes or '; nothing unfinished was saved'}")
         sys.exit(code)
+
+
+def _words_of(error: Exception) -> str:
+    """Return what the machine refuses, and what to do; "" for a defect."""
+    if lacks_memory(error) and getattr(error, "filename", None) is None:
+        return (f"not enough memory{f' ({error})' if str(error) else ''}; ask for less at once: "
+                "smaller sizes, fewer runs")  # fmt: skip
+    if isinstance(error, OSError) or system_code(error):
+        return system_error_text(error)
+    if isinstance(error, ImportError):
+        return (f"a library of this installation cannot be read ({error}); install private-graphs "
+                "anew, or correct the permissions")  # fmt: skip
+    return ""
 
 
 def _require_machine() -> None:

@@ -19,7 +19,7 @@ from private_graphs.cli.terminal import ProgressBar, json_text, print_text, repo
 
 if TYPE_CHECKING:
     from private_graphs.documents.attack import Attacked
-    from private_graphs.documents.declaration import Declared
+    from private_graphs.documents.intake import Declared
     from private_graphs.documents.predict import Predicted
     from private_graphs.documents.release import Classified
     from private_graphs.report.explained import Explained

@@ -28,9 +28,7 @@ class UsageError(UserError):
 
 _SYSTEM_CODE = re.compile(r"[([](?:os error|errno) (\d+)[])]", re.IGNORECASE)
 """Number of a system error in the text of a library that wraps it, such as safetensors."""
-_READ_OR_WRITE = "read or written", (
-    "check the path, its permissions and its disk, or choose another one"
-)  # fmt: skip
+_READ_OR_WRITE = "read or written", "check path, permissions and disk, or choose another one"
 _LOCK = "locked", (
     "its file system or kernel offers no locks (some NFS and Lustre mounts): choose a folder on a "
     "local disk with --data and --out, or have it mounted with locks"
@@ -38,10 +36,8 @@ _LOCK = "locked", (
 _FULL = "written", "make room on its disk (df, df -i), or choose a folder on another one"
 _CLOSED = "read or written", "change its permissions, or choose a folder of your own"
 _OPEN = "opened", "raise the limit on open files (ulimit -n), or end other programs"
-_OTHER_KIND = "used", (
-    "a file or a broken link stands in the place of a folder, or a folder in that of a file: move "
-    "it away"
-)  # fmt: skip
+_OTHER_KIND = "used", ("a file or broken link stands in the place of a folder, or a folder in "
+                       "that of a file: move it away")  # fmt: skip
 _REMEDIES = {
     errno.ENOSPC: _FULL, errno.EDQUOT: _FULL,
     errno.EFBIG: ("written", "its file system, or a limit of this shell (ulimit -f), allows no "

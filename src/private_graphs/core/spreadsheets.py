@@ -23,7 +23,7 @@ def table_text(header: Sequence[str], rows: Iterable[Sequence[str | float]]) -> 
     """Return a table as CSV: text in double quotes, numbers without, no cell a formula."""
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
-    writer.writerow(header)
+    writer.writerow(map(cell, header))
     for row in rows:
         writer.writerow([cell(field) if isinstance(field, str) else field for field in row])
     return table.getvalue()

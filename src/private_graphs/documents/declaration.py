@@ -8,7 +8,6 @@ document's own text, and numbers of units from the ids (docs/privacy.md, "Docume
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +17,6 @@ from private_graphs.core.bounded_files import parsed_json, read_kept
 from private_graphs.core.errors import (
     UsageError,
     UserError,
-    counted,
     listed,
     suggest,
     system_error_text,
@@ -321,50 +319,3 @@ def default_delta(n_units: int) -> float:
 def delta_of(spec: Declaration, protected: int) -> float:
     """Return the declared δ, or the default for this number of units."""
     return spec.delta or default_delta(protected)
-
-
-@dataclass(frozen=True)
-class Declared:
-    """Result of ``declare``: the declaration, and counts for its owner (they are private)."""
-
-    name: str
-    protected: int
-    """Number of protected units: public by declaration, as their ids are; of links the bound."""
-    unit: str
-    """Name of the unit: ``document``, the column of the unit, or ``LINK``."""
-    documents: int
-    """Number of protected documents that are kept."""
-    public: int
-    """Number of public documents."""
-    dropped: dict[str, int]
-    """Reason -> number of documents or links that were dropped."""
-    classes: tuple[str, ...]
-    delta: float
-    budget: float | None
-    file: Path
-    warnings: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        return "\n".join(self.lines())
-
-    def lines(self) -> list[str]:
-        """Return the six lines that the command prints."""
-        whom = counted(self.protected, self.unit)
-        if self.unit == LINK:
-            whom = f"each link by itself, of {self.protected:,} at most"
-        elif self.unit != "document":
-            whom += f" with {counted(self.documents, 'document')}"
-        lost = ", ".join(
-            counted(count, *why.split(" ", 1)) for why, count in self.dropped.items() if count
-        )
-        budget = "none: every release adds up without a limit" if self.budget is None else (
-            f"{self.budget:g} for each {self.unit}, over all releases"
-        )  # fmt: skip
-        return [
-            f"protected   {whom}",
-            f"public      {counted(self.public, 'document')}" + ("" if self.public else ": nobody"),
-            f"dropped     {lost or 'nothing'}",
-            f"classes     {listed(self.classes)}",
-            f"delta       {self.delta:g}; budget {budget}",
-            f"file        {self.file}",
-        ]

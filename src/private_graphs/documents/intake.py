@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,7 +17,6 @@ from private_graphs.documents.declaration import (
     DATA,
     LINK,
     Declaration,
-    Declared,
     checked,
     delta_of,
 )
@@ -27,6 +27,53 @@ if TYPE_CHECKING:
 _NEEDED_BY = {"edges": ("source", "target", "unknown_edges", "max_edges"),
               "unit": ("max_per_unit",)}  # fmt: skip
 """Option -> those that have no effect without it."""
+
+
+@dataclass(frozen=True)
+class Declared:
+    """Result of ``declare``: the declaration, and counts for its owner (they are private)."""
+
+    name: str
+    protected: int
+    """Number of protected units: public by declaration, as their ids are; of links the bound."""
+    unit: str
+    """Name of the unit: ``document``, the column of the unit, or ``LINK``."""
+    documents: int
+    """Number of protected documents that are kept."""
+    public: int
+    """Number of public documents."""
+    dropped: dict[str, int]
+    """Reason -> number of documents or links that were dropped."""
+    classes: tuple[str, ...]
+    delta: float
+    budget: float | None
+    file: Path
+    warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self) -> list[str]:
+        """Return the six lines that the command prints."""
+        whom = counted(self.protected, self.unit)
+        if self.unit == LINK:
+            whom = f"each link by itself, of {self.protected:,} at most"
+        elif self.unit != "document":
+            whom += f" with {counted(self.documents, 'document')}"
+        lost = ", ".join(
+            counted(count, *why.split(" ", 1)) for why, count in self.dropped.items() if count
+        )
+        budget = "none: every release adds up without a limit" if self.budget is None else (
+            f"{self.budget:g} for each {self.unit}, over all releases"
+        )  # fmt: skip
+        return [
+            f"protected   {whom}",
+            f"public      {counted(self.public, 'document')}" + ("" if self.public else ": nobody"),
+            f"dropped     {lost or 'nothing'}",
+            f"classes     {listed(self.classes)}",
+            f"delta       {self.delta:g}; budget {budget}",
+            f"file        {self.file}",
+        ]
 
 
 @require_types

@@ -280,9 +280,9 @@ class BudgetLedger:
             if budget is not None and over_budget(after, budget):
                 from private_graphs.documents.refusals import over_budget_words
 
-                asked = about["graph"], epsilon, budget, delta
-                spent = charged_account(*account), after
-                raise OverBudget(over_budget_words(*asked, *spent, people, entries))
+                request = about["graph"], epsilon, budget, delta
+                accounts = charged_account(*account), after
+                raise OverBudget(over_budget_words(*request, *accounts, people, entries))
             note_ledger(about["graph"], self.data)  # what refuses it now has cost nothing
             release = release or fresh_name()
             if noise is not None:
@@ -418,9 +418,9 @@ class BudgetLedger:
         """Return the noise key of a release; b"" where its file is gone or damaged."""
         path = self.key_of(release)
         with naming(path):
-            kept = read_kept(path) if path.is_file() and path.stat().st_size < 1000 else b""
-        secret = kept[:_KEY_BYTES]
-        return secret if kept == _with_check(secret) else b""
+            content = read_kept(path) if path.is_file() and path.stat().st_size < 1000 else b""
+        secret = content[:_KEY_BYTES]
+        return secret if content == _with_check(secret) else b""
 
     def _store(self, noise: NoiseKey) -> None:
         """Write the key of a release that is charged next, and hold it."""

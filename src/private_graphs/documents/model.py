@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,21 @@ MODEL_FILE = "model.safetensors"
 FORMATS, ABOUT = ("2", "3", "4", "5"), "private_graphs"
 """Formats of the file: without and with words that have no sign; with public neighbours, all with a
 class ("4") or not."""
+
+
+_MOST_ABOUT, _MOST_NAMES = 2**24, 2**25
+"""Most bytes of the header, and of words or ids of neighbours: each is parsed whole."""
+
+
+def require_readable(header: int, sizes: Mapping[str, int]) -> None:
+    """Raise ValueError for a file of a model that a reader would refuse, by its header in bytes and
+    the bytes of its arrays."""
+    for name, size, most in (
+        ("header", header, _MOST_ABOUT), ("number of arrays", len(sizes), 10),
+        *((name, sizes.get(name, 0), _MOST_NAMES) for name in ("words", "neighbours")),
+    ):  # fmt: skip
+        if size > most:
+            raise ValueError(f"its {name} is {size:,}, expected at most {most:,}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +109,11 @@ class ReleasedModel:
                 f"{listed(self.classes)}")  # fmt: skip
 
     def content(self) -> bytes:
-        """Return the bytes of the model's file: equal for equal models."""
+        """Return the bytes of the model's file: equal for equal models.
+
+        Raises:
+            UserError: one that is too large to be read again, such as for its list of words.
+        """
         import safetensors.numpy
 
         tensors = {"weights": np.ascontiguousarray(self.weights)}
@@ -127,7 +146,14 @@ class ReleasedModel:
                 "odds": np.ascontiguousarray(self.neighbours.odds),
             }
         # One entry: the library writes several in an order of its own, another one each time.
-        return safetensors.numpy.save(tensors, metadata={ABOUT: json.dumps(about)})
+        metadata = {ABOUT: json.dumps(about)}
+        try:
+            sizes = {name: array.nbytes for name, array in tensors.items()}
+            require_readable(len(json.dumps(metadata)), sizes)
+        except ValueError as error:
+            raise UserError(f"the model of {self.graph!r}: {error}; give fewer or shorter words, "
+                            "ids or classes") from error  # fmt: skip
+        return safetensors.numpy.save(tensors, metadata=metadata)
 
     def save(self, path: Path) -> None:
         """Write the model atomically."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,13 @@ from private_graphs.core.limits import LONGEST_NAME, MOST_TABLE_BYTES
 from private_graphs.core.manifest import changed_file
 from private_graphs.datasets.spelling import seen
 from private_graphs.documents.hashing import HashedWords, PublicWords
-from private_graphs.documents.model import ABOUT, FORMATS, MODEL_FILE, ReleasedModel
+from private_graphs.documents.model import (
+    ABOUT,
+    FORMATS,
+    MODEL_FILE,
+    ReleasedModel,
+    require_readable,
+)
 from private_graphs.documents.unit_sums import Map
 from private_graphs.documents.vectors import ModelVectors
 
@@ -24,6 +31,8 @@ if TYPE_CHECKING:
 
 _MOST_VOTES = 2**27
 """Votes of public neighbours that a file of format 4, where each has one class, may unpack to."""
+_BLOCK = 2**22
+"""Numbers that are checked at once."""
 
 
 @require_types
@@ -66,9 +75,14 @@ def load(
     try:
         if (size := path.stat().st_size) > MOST_TABLE_BYTES:
             raise ValueError(f"it has {size:,} bytes, expected at most {MOST_TABLE_BYTES:,}")
+        with open(path, "rb") as stream:
+            header = int.from_bytes(stream.read(8), "little")
+        require_readable(header, {})
         with safe_open(path, "numpy") as file:
+            names = {name: file.get_slice(name).get_shape() for name in file.keys()}
+            require_readable(header, {name: math.prod(shape) for name, shape in names.items()})
             about = parsed_json((file.metadata() or {}).get(ABOUT, "{}"))
-            tensors = {name: file.get_tensor(name) for name in file.keys()}
+            tensors = {name: file.get_tensor(name) for name in names}
         if about.get("format") not in FORMATS:
             raise ValueError(
                 f"format {about.get('format')}, expected {' or '.join(FORMATS)}: another version "
@@ -85,7 +99,7 @@ def load(
         if weights.shape != (columns + 1, len(classes)):
             raise ValueError(f"weights of shape {weights.shape} for {len(classes)} classes")
         _require_numbers("weights", weights)
-        _require_distinct("classes", classes)
+        _require_distinct("classes", list(map(seen, classes)))
         _require_distinct("columns", (name, *_names(about["text"])))
         shares, epsilon = _numbers(about, len(classes))
         return ReleasedModel(
@@ -187,6 +201,10 @@ def _require_numbers(what: str, *arrays: np.ndarray) -> None:
     """Raise ValueError unless the arrays have real, finite numbers, whose sum is finite too."""
     if wrong := [array.dtype for array in arrays if array.dtype.kind != "f"]:
         raise ValueError(f"{what} of type {wrong[0]}, expected floating-point numbers")
-    with np.errstate(over="ignore"):
-        if not all(np.isfinite(np.abs(array.astype(float)).sum()) for array in arrays):
+    for array in arrays:
+        total, flat = 0.0, array.reshape(-1)
+        for start in range(0, len(flat), _BLOCK):
+            with np.errstate(over="ignore"):
+                total += np.abs(flat[start : start + _BLOCK].astype(float)).sum()
+        if not np.isfinite(total):
             raise ValueError(f"{what} that are not finite, or too large")

@@ -9,7 +9,7 @@ import numpy as np
 from private_graphs.core.errors import counted
 from private_graphs.documents.accounts import Account, over_budget
 from private_graphs.documents.allowance import allowance_words
-from private_graphs.documents.release import PlannedRelease, right_share, terms_of
+from private_graphs.documents.release import PAID, PlannedRelease, right_share, terms_of
 from private_graphs.documents.tables import PUBLIC
 from private_graphs.privacy.accountants import gdp_mu
 from private_graphs.privacy.rounding import at_most
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 def lines_of(
     plan: PlannedRelease | PlannedVotes, before: Account, after: Account,
-    free: dict[str, np.ndarray] | None,
+    free: dict[str, np.ndarray] | None, paid: bool = False,
 ) -> tuple[str, ...]:  # fmt: skip
     """Return what a dry run prints, from public numbers alone.
 
-    ``free`` are the answers of ``plan.free_rows``.
+    ``free`` are the answers of ``plan.free_rows``; ``paid``: it was interrupted.
     """
     limit, more = plan.spec.budget, tuple[str, ...]()
     budget = "without a limit" if limit is None else f"of {limit:g}"
@@ -56,7 +56,7 @@ def lines_of(
         scores = ", ".join(f"{right_share(test, predicted):.3f} with {name}"
                            for name, predicted in free.items())  # fmt: skip
         lines.insert(0, f"free        right answers about public documents: {scores}")
-    return (*lines, *more)
+    return (*lines, *more, *([PAID] if paid else []))
 
 
 def _noise_words(plan: PlannedRelease) -> str:

@@ -32,8 +32,8 @@ def other_method(method: str, methods: Sequence[str]) -> UsageError:
     """Return the error about a method that is none of those for declared documents."""
     from private_graphs.methods import all_methods
 
-    known = f": {method} is for published datasets, which 'private-graphs train' trains on"
-    why = known if method in all_methods() else suggest(method, methods)
+    studies = f": {method} is for published datasets, which 'private-graphs train' trains on"
+    why = studies if method in all_methods() else suggest(method, methods)
     return UsageError(
         f"--method is {method!r}; expected {', '.join(methods)} for declared documents{why}"
     )
@@ -56,8 +56,8 @@ def over_budget_words(
 
     ``before`` and ``after`` are the accounts without and with it, ``entries`` the earlier releases.
     """
-    held = (line for line in entries if units_on(line, tuple(line.costs), people).any())
-    graphs = sorted({repr(line.graph) for line in held} - {repr(graph)})
+    lines = (line for line in entries if units_on(line, tuple(line.costs), people).any())
+    graphs = sorted({repr(line.graph) for line in lines} - {repr(graph)})
     named = f" (releases of {', '.join(graphs)} had some of these ids)" if graphs else ""
     return (
         f"{graph}: epsilon {epsilon:g} is over the budget: "
@@ -69,11 +69,11 @@ def over_budget_words(
 
 def other_ledger(folder: Path, lines: int, seen: int, witness: str) -> UserError:
     """Return the error about a ledger whose line number ``seen`` is not what a witness has seen."""
-    found = f"found a ledger of {counted(lines, 'line')}"
+    size = f"found a ledger of {counted(lines, 'line')}"
     if lines < seen:
-        why = f"{found}, expected the {seen} that {witness} has seen, or more: the ledger was lost"
+        why = f"{size}, expected the {seen} that {witness} has seen, or more: the ledger was lost"
     else:
-        why = (f"{found}, of which line {seen} is not the one that {witness} has seen: it is "
+        why = (f"{size}, of which line {seen} is not the one that {witness} has seen: it is "
                "another ledger, or one that was begun anew after it was lost")  # fmt: skip
     return UserError(
         f"{folder}: {why}, exchanged or taken from an old copy, and what was spent is not known "

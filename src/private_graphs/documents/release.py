@@ -109,7 +109,7 @@ MOST_ERROR = 0.25
 """Standard error of a comparison above which no verdict is given."""
 _CLEAR = 2.0
 """Standard errors that make a difference clear."""
-_PAID = "an interrupted run has paid for this very release: it is continued, and costs no more"
+PAID = "an interrupted run has paid for this very release: it is continued, and costs no more"
 _TESTED = "test units"
 """Part of the units that the counts of right answers are about."""
 
@@ -620,14 +620,12 @@ class _PaidRelease:
         from private_graphs.documents.plans import lines_of
 
         before, after = self.accounts(BudgetLedger(self.ledger.data).entries())
-        if self.noise.release:
-            after = before  # which has it
-
-        lines = lines_of(self.plan, before, after, self.free)
+        paid_before = bool(self.noise.release)
+        accounts = before, before if paid_before else after
         return self.result(
-            linked=self.plan.facts, spent_before=before.spent, spent=after.spent, quality=None,
-            statement=None, release=None, private=None,
-            plan=(*lines, *([_PAID] if self.noise.release else [])),
+            linked=self.plan.facts, spent_before=before.spent, spent=accounts[1].spent,
+            quality=None, statement=None, release=None, private=None,
+            plan=lines_of(self.plan, *accounts, self.free, paid_before),
         )  # fmt: skip
 
     def made(
@@ -716,7 +714,7 @@ def _charge(
 ) -> None:  # fmt: skip
     """Charge a release to the ledger, unless it is charged already and continued."""
     if noise.release:
-        say(f"{_PAID}; it tells what was spent then ('private-graphs ledger' tells it of today)")
+        say(f"{PAID}; it tells what was spent then ('private-graphs ledger' tells it of today)")
         return
     if noise.others:
         say(f"note: {counted(noise.others, 'release')} in the ledger could be continued by the "

@@ -260,11 +260,11 @@ def _bert(folder: Path, device: str) -> TextReader:
     from private_graphs.features.bert import BertEncoder, token_counts
 
     encoder = BertEncoder(folder, device)
-    known = len(encoder.tokenizer), encoder.model.config.vocab_size
+    sizes = len(encoder.tokenizer), encoder.model.config.vocab_size
     return TextReader(
         lambda texts: encoder.encode(texts)["words"], encoder.width,
         lambda texts: token_counts(texts, encoder.tokenizer), encoder.longest,
-        _lack_of(*known, "vocab.txt", 1),
+        _lack_of(*sizes, "vocab.txt", 1),
     )  # fmt: skip
 
 

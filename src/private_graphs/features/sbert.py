@@ -184,11 +184,11 @@ def _check_fit(model: Any, folder: Path) -> tuple[int, int]:
     """
     import torch
 
-    again = "fetch the files again, or give another model"
+    remedy = "fetch the files again, or give another model"
     if any(len(prompt) > _MOST_PROMPT for prompt in model.prompts.values()):
         raise UserError(
             f"{folder / 'config_sentence_transformers.json'}: a prompt has more than "
-            f"{_MOST_PROMPT:,} characters; {again}"
+            f"{_MOST_PROMPT:,} characters; {remedy}"
         )
     tokenizer, counts, parts = _tokenizer_of(model), (0, 0), dict(model.named_children())
     for entry in parsed_json(read_bounded(folder / "modules.json")):
@@ -205,15 +205,16 @@ def _check_fit(model: Any, folder: Path) -> tuple[int, int]:
             if name.endswith("position_embeddings") and (model.max_seq_length or 0) > places:
                 raise UserError(
                     f"{folder}: texts of {model.max_seq_length:,} tokens would be read, and the "
-                    f"model has vectors for {places:,} places; {again}"
+                    f"model has vectors for {places:,} places; {remedy}"
                 )
         if tokenizer is not None:
-            numbers = tokenizer.get_vocab().values()
-            counts = len({*numbers}), inner.get_input_embeddings().num_embeddings
-            if max(numbers, default=0) >= counts[1] or 2 * counts[0] < counts[1]:
+            numbers = {*tokenizer.get_vocab().values()}
+            largest = max(numbers, default=0)
+            counts = len(numbers), inner.get_input_embeddings().num_embeddings
+            if largest >= counts[1] or 2 * counts[0] < counts[1]:
                 raise UserError(
                     f"{folder}: the tokenizer has {counts[0]:,} tokens, with numbers up to "
-                    f"{max(numbers, default=0):,}, and the model vectors for {counts[1]:,}; {again}"
+                    f"{largest:,}, and the model vectors for {counts[1]:,}; {remedy}"
                 )
     return counts
 
