@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _MOST_VOTES = 2**27
 """Votes of public neighbours that a file of format 4, where each has one class, may unpack to."""
-_BLOCK = 2**22
+_NUMBERS_AT_ONCE = 2**22
 """Numbers that are checked at once."""
 
 
@@ -203,8 +203,8 @@ def _require_numbers(what: str, *arrays: np.ndarray) -> None:
         raise ValueError(f"{what} of type {wrong[0]}, expected floating-point numbers")
     for array in arrays:
         total, flat = 0.0, array.reshape(-1)
-        for start in range(0, len(flat), _BLOCK):
+        for start in range(0, len(flat), _NUMBERS_AT_ONCE):
             with np.errstate(over="ignore"):
-                total += np.abs(flat[start : start + _BLOCK].astype(float)).sum()
+                total += np.abs(flat[start : start + _NUMBERS_AT_ONCE].astype(float)).sum()
         if not np.isfinite(total):
             raise ValueError(f"{what} that are not finite, or too large")
