@@ -290,8 +290,6 @@ CURVES = tuple(
          "SGD and Adam train on random shares of the training nodes."),
         ("figure2", "With DP, by share of the training nodes", "", "B", "train_fraction", True,
          "Does more training data help under DP, on the full graph?"),
-        ("figure2_at_2", "With DP at ε = 2 on larger graphs", "Figure 2 at ε = 2", "B_at_2",
-         "train_fraction", True, "Does more training data of a larger graph help under DP?"),
         ("figure3", "Without DP, by number of random splits", "", "C", "splits", False,
          "How much accuracy does training on random splits cost, compared with the full graph (1 "
          "split)?"),
