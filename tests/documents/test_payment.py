@@ -843,6 +843,12 @@ def test_a_ledger_that_was_lost_or_is_an_old_copy_is_no_new_one(run, data):
             with pytest.raises(UserError, match=r"expected the 6 .*x.json has seen.*newest copy"):
                 act()
     shutil.rmtree("data/ledgers")
+    kept = Path("data/declared/x.json").rename("kept")
+    declared("x", Path("n.csv"))
+    with pytest.raises(UserError, match="expected the 1 that the release in R has seen"):
+        classify("x", epsilon=1, out="R")  # and not that it should choose another --out
+    kept.rename("data/declared/x.json")
+    shutil.rmtree("data/ledgers")
     with pytest.raises(UserError, match="newest copy"):  # before it gets a key of its own
         classify("x", epsilon=1, out="T")
     assert not Path("data/ledgers/key").exists()

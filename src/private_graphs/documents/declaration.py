@@ -7,7 +7,6 @@ document's own text, and numbers of units from the ids (docs/privacy.md, "Docume
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any, Literal
 
@@ -207,7 +206,7 @@ def declared(name: str, data: Path) -> Declaration | None:
         UserError: a declaration that cannot be read, with its path.
     """
     path = folder_of(data) / f"{name}.json"
-    if os.sep in name or not os.path.lexists(path):
+    if path.name not in names_in(folder_of(data)):  # os.path would hide a fault of the disk
         return None
     try:
         return Declaration.model_validate_json(read_kept(path))

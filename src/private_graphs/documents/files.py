@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import io
 import json
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ import numpy as np
 
 from private_graphs.core.bounded_files import parsed_json, read_kept
 from private_graphs.core.errors import UsageError, UserError, counted, listed, system_error_text
-from private_graphs.core.files import sync, write_json, write_text
+from private_graphs.core.files import names_in, sync, write_json, write_text
 from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.private_files import private_folder, private_path
 from private_graphs.core.spreadsheets import table_text
@@ -54,7 +53,7 @@ def state_in(folder: Path) -> LedgerState | None:
         UserError: the file cannot be read, or is damaged.
     """
     path = folder / _LEDGER
-    if not os.path.lexists(path):
+    if _LEDGER not in names_in(folder):
         return None
     try:
         seen = parsed_json(read_kept(path))
@@ -74,7 +73,7 @@ def refuse_folders(folder: Path) -> None:
     names = [_LEDGER, "private/README.md", "private/predictions.csv",
              *(f"release/{name}" for name in (*_RELEASED, MODEL_FILE, MANIFEST))]  # fmt: skip
     for path in (folder / name for name in names):
-        if os.path.lexists(path) and not path.is_file():
+        if path.name in names_in(path.parent) and not path.is_file():
             raise UsageError(
                 f"{path}: is no file, and this release would write one there; remove it, or choose "
                 "another --out"

@@ -637,9 +637,9 @@ class _PaidRelease:
         plan, ledger, noise = self.plan, self.ledger, self.noise
         spec, docs = plan.spec, plan.docs
         statement = plan.statement(self.method, noise.derived("fingerprint"))
-        _refuse_earlier(folder, force, statement.statement_id if noise.release else None)
         if (seen := files.state_in(folder)) is not None:
             ledger.check(seen, f"the release in {folder}")
+        _refuse_earlier(folder, force, statement.statement_id if noise.release else None)
         room = plan.room
         _refuse_shared(folder, ledger)
         files.refuse_folders(folder)
@@ -809,7 +809,7 @@ def _refuse_earlier(folder: Path, force: bool, continued: str | None) -> None:
         if written and not force:  # hidden files are of killed processes
             raise UsageError(
                 f"{folder / part}: has the files of an earlier run; choose another --out, or "
-                "overwrite them with --force (what that run has spent stays in the ledger)"
+                "overwrite them with --force (what that run has spent stays spent)"
             )
 
 
