@@ -119,7 +119,18 @@ DAMAGES = {
                       and content.update(num_hidden_layers=5000)), "config.json: declares"),
     "width": (edited("config.json", lambda content: "embedding_dimension" in content
                      and content.update(embedding_dimension=10**9)),
-              "embedding_dimension is 1,000,000,000"),
+              "1_Pooling/config.json: its sizes ask for 1,000,000,000 numbers"),
+    "dense": (edited("config.json", lambda content: "out_features" in content
+                     and content.update(out_features=10**9)), "2_Dense/config.json: its sizes ask"),
+    "more layers": (edited("sentence_bert_config.json",
+                           lambda content: content | {"config_kwargs": {"num_hidden_layers": 3}}),
+                    "config_kwargs: would read or draw other weights"),
+    "other words": (edited("sentence_bert_config.json",
+                           lambda content: content | {"tokenizer_name_or_path": "/elsewhere"}),
+                    "tokenizer_name_or_path: would read or draw"),
+    "adapter": (lambda folder: (folder / "adapter_config.json").write_text('{"a": 1}'), "a: would"),
+    "part elsewhere": (lambda folder: (folder / "model.safetensors.index.json").write_text(
+        '{"weight_map": {"a": "../model.safetensors"}}'), "names '../model.safetensors'"),
     "negative length": (edited("sentence_bert_config.json",
                                lambda content: content | {"max_seq_length": -1}),
                         "fails to read a text"),

@@ -206,7 +206,7 @@ def declared(name: str, data: Path) -> Declaration | None:
         UserError: a declaration that cannot be read, with its path.
     """
     path = folder_of(data) / f"{name}.json"
-    if path.name not in names_in(folder_of(data)):  # os.path would hide a fault of the disk
+    if f"{name}.json" not in names_in(folder_of(data)):  # os.path would hide a fault of the disk
         return None
     try:
         return Declaration.model_validate_json(read_kept(path))

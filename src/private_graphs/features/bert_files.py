@@ -164,10 +164,11 @@ def check_sizes(file: Path, usual: Mapping[str, int] | None = None) -> dict[str,
     return config
 
 
-def require_all_weights(info: Mapping[str, Any], folder: Path) -> None:
+def require_all_weights(info: Mapping[str, Any], folder: Path, needless: str = "") -> None:
     """Raise UserError unless the weights are those of the layers in config.json.
 
-    ``info`` is what the library says of loading. A pooler, which no row is made of, may be missing.
+    ``info`` is what the library says of loading. A part that is ``needless``, of which no row is
+    made, may be missing.
     """
     layers = sorted(key for key in info["unexpected_keys"] if ".layer." in key)
     if layers:
@@ -175,7 +176,7 @@ def require_all_weights(info: Mapping[str, Any], folder: Path) -> None:
             f"{folder}: the weights have {len(layers)} tensors of layers that config.json does not "
             f"have, such as {layers[0]}; expected files that belong together: fetch them again"
         )
-    missing = sorted(key for key in info["missing_keys"] if "pooler" not in key.split("."))
+    missing = sorted(key for key in info["missing_keys"] if needless not in key.split("."))
     if missing:  # the library initialises them at random, in each process anew
         raise UserError(
             f"{folder}: the weights lack {len(missing)} tensors, such as {missing[0]}; expected "

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from private_graphs.core.bounded_files import parsed_json, read_bounded
-from private_graphs.core.errors import UserError, require_memory
+from private_graphs.core.errors import UserError, listed, require_memory
 from private_graphs.core.files import sha256_of
 from private_graphs.datasets.first_use import RECEIPT
 from private_graphs.datasets.labelled import RawFile
@@ -34,8 +34,10 @@ _MOST_PROMPT = 10_000
 """Characters of a prompt, which is read with each text."""
 _MOST_TOKENIZER, _MOST_ADDED, _MOST_GROWTH = 2**26, 20_000, 10_000
 """Bytes of a tokenizer.json, its added tokens, and how much longer it may make a text."""
-_MOST_WIDTH = 2**20
-"""Numbers of a vector."""
+_SETTINGS_FILE = "sentence_*_config.json"
+_SETTINGS = {"max_seq_length", "do_lower_case", "transformer_task", "modality_config",
+             "module_output_name", "unpad_inputs"}  # fmt: skip
+"""Settings of a sentence model that name no other file and change no weight."""
 
 
 class SentenceEncoder:
@@ -199,7 +201,9 @@ def _check_fit(model: Any, folder: Path) -> tuple[int, int]:
             _, info = type(inner).from_pretrained(
                 folder / entry["path"], local_files_only=True, output_loading_info=True
             )
-        require_all_weights(info, folder)
+        settings = [path.read_text("utf-8") for path in folder.rglob(_SETTINGS_FILE)]
+        needless = "" if "pooler" in "".join(settings) else "pooler"
+        require_all_weights(info, folder, needless)
         for name, part in inner.named_modules():
             places = part.num_embeddings if isinstance(part, torch.nn.Embedding) else math.inf
             if name.endswith("position_embeddings") and (model.max_seq_length or 0) > places:
@@ -217,6 +221,38 @@ def _check_fit(model: Any, folder: Path) -> tuple[int, int]:
                     f"{largest:,}, and the model vectors for {counts[1]:,}; {remedy}"
                 )
     return counts
+
+
+def _check_settings(folder: Path) -> None:
+    """Raise UserError for settings that load something else than the weights and the tokenizer in
+    the folder, which its files name, or that make arrays before the weights are read."""
+    for file in sorted(folder.rglob("*.json")):
+        if not (name := file.name).endswith(("config.json", "index.json")):
+            continue
+        try:
+            content = dict(parsed_json(read_bounded(file)))
+            parts = dict(content.get("weight_map") or {}).values()
+        except (ValueError, TypeError) as error:
+            raise UserError(
+                f"{file}: is no JSON object ({error}); fetch the model again"
+            ) from error
+        wrong = [key for key, value in content.items() if value and key not in _SETTINGS]
+        if name == "adapter_config.json" or (file.match(_SETTINGS_FILE) and wrong):
+            raise UserError(
+                f"{file}: {listed(wrong)}: would read or draw other weights or words than those "
+                "of the folder; leave them out, or give another model"
+            )
+        if outside := [part for part in parts if Path(str(part)).name != part]:
+            raise UserError(
+                f"{file}: names {outside[0]!r}; expected files beside it: fetch the model again"
+            )
+        held = sum(path.stat().st_size for path in file.parent.iterdir() if path.is_file())
+        size = math.prod(value for value in content.values() if type(value) is int and value > 1)
+        if name == "config.json" and "model_type" not in content and size > max(8 * held, 2**20):
+            raise UserError(
+                f"{file}: its sizes ask for {size:,} numbers, and the files beside it have "
+                f"{held:,} bytes; fetch the model again"
+            )
 
 
 def _check_tokenizer(file: Path) -> None:
@@ -248,17 +284,11 @@ def _load(folder: Path, device: str) -> Any:
             f"{folder}: modules.json is missing; expected a folder of a sentence-transformers "
             "model: fetch the files again"
         )
+    _check_settings(folder)
     for file in sorted(folder.rglob("tokenizer.json")):
         _check_tokenizer(file)
     for file in sorted(folder.rglob("config.json")):
-        sizes = check_sizes(file)
-        for key in ("word_embedding_dimension", "embedding_dimension"):
-            if isinstance(width := sizes.get(key), int) and width > _MOST_WIDTH:
-                raise UserError(
-                    f"{file}: {key} is {width:,}; expected at most {_MOST_WIDTH:,}: fetch the "
-                    "files again"
-                )
-        activation = sizes.get("activation_function", "torch.")
+        activation = check_sizes(file).get("activation_function", "torch.")
         if not str(activation).startswith("torch."):  # the library would take another one
             raise UserError(
                 f"{file}: activation_function is {activation!r}, which is code of the model's own "
