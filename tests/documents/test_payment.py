@@ -141,6 +141,8 @@ def test_an_interrupted_release_whose_key_is_lost_is_not_paid_for_again_by_the_s
         os.truncate(key, 16 if damage == "cut" else 50 * 2**30)
     with pytest.raises(UsageError, match=f"{key.name} is gone or damaged.*Nothing more was spent"):
         classify("x", epsilon=1, out="R")
+    with pytest.raises(UsageError, match="gone or damaged"):
+        classify("x", epsilon=1, dry_run=True)
     assert spent() == before
     assert classify("x", epsilon=0.5, out="S").spent > before[0], "another release is charged"
     if damage != "folder":

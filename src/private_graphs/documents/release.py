@@ -576,7 +576,7 @@ def classify(
             with BudgetLedger(data).noise(_computation(spec, docs, settings, device)) as noise:
                 ledger = BudgetLedger(data, before=noise.release)
                 payment.begin(ledger, lambda: noise.release, epsilon, folder)
-                if noise.lost and not (noise.release or dry_run or force):
+                if noise.lost and not (noise.release or force):
                     from private_graphs.documents.refusals import refuse_lost_key
 
                     refuse_lost_key(noise, name, method, epsilon, ledger.folder)
