@@ -20,14 +20,16 @@ WRONG = [
 ] + [
     ("classify", {"epsilon": 1, "out": "o"} | value) for value in (
         {"dry_run": None}, {"dry_run": 0}, {"force": "no"}, {"contact": 5}, {"device": "tpu"},
-        {"device": "cuda"}, {"say": 5}, {"data": b"x"}, {"out": ""}, {"out": 5}, {"method": ["x"]})
+        {"device": "cuda"}, {"say": 5}, {"data": b"x"}, {"out": ""}, {"out": 5}, {"method": ["x"]},
+        {"out": "half\ud800"})
 ] + [
     ("add_spending", {"sentence": "s", "mu": 0.1} | value) for value in (
         {"mu": True}, {"mu": "x"}, {"sentence": None}, {"delta": None}, {"relation": "both"})
 ] + [
     ("declare", {"nodes": "n.csv", "text": "body", "label": "topic", "classes": "a,b"} | value)
     for value in (
-        {"nodes": 5}, {"text": b"body"}, {"text": [5]}, {"text": {"body": 1}}, {"label": b"topic"},
+        {"nodes": 5}, {"nodes": [{"body": "private"}]}, {"edges": np.ones(2)},
+        {"text": b"body"}, {"text": [5]}, {"text": {"body": 1}}, {"label": b"topic"},
         {"classes": None}, {"classes": {"a", "b"}}, {"budget": "3"}, {"budget": True},
         {"drop_empty": "no"}, {"source": ""},
         {"encoding": None}, {"source": "a"}, {"unknown_edges": "drop"}, {"max_edges": 5},
@@ -40,8 +42,9 @@ WRONG = [
 @pytest.mark.parametrize(("verb", "options"), WRONG)
 def test_what_has_a_wrong_type_or_no_effect_is_refused_and_spends_nothing(data, verb, options):
     declared("x", write(Path("n.csv"), rows_of(30)), budget=3)
-    with pytest.raises(UsageError, match="--"):
+    with pytest.raises(UsageError, match="--") as refusal:
         getattr(private_graphs, verb)("x", **options)
+    assert "private" not in str(refusal.value)
     assert private_graphs.ledger("x").releases == []
     assert sorted(os.listdir()) == ["data", "n.csv"]
 

@@ -1190,6 +1190,13 @@ def test_formula_cells_are_escaped_and_damaged_models_refused(data, tmp_path):
         private_graphs.predict("R/release", nodes=renamed)
     statement = json.loads(Path("R/release/statement.json").read_text())
     assert next(iter(statement.values()))["unit"] == "document"
+    from private_graphs.privacy.composition import of_file
+
+    assert of_file(Path("R/release/statement.json"))["epsilon"] > 0
+    shutil.copytree("R/release", "damaged")
+    Path("damaged/statement.json").write_text(json.dumps(statement))
+    with pytest.raises(UserError, match="statement.json: is not the file that was written"):
+        of_file(Path("damaged/statement.json"))
     path = Path("R/release/model.safetensors")
     right = path.read_bytes()
     path.write_bytes(right[:-1] + bytes([right[-1] ^ 1]))  # one bit of a weight
@@ -1335,8 +1342,18 @@ def test_public_files_teach_words_and_leave_the_owner_private(data, tmp_path):
     found = declared("x", tmp_path / "n.csv", classes=(), public_files="open")
     assert found.public == 481 and "open: not read: '.a.csv', 'c.csv.gz';" in (
         found.warnings[-1])  # fmt: skip
+    write(tmp_path / "open" / "a.csv", [{**public[1], "id": "N1"}, *public[2:]])
+    write(tmp_path / "n.csv", [{**rows[0], "id": "n1"}, *rows[1:]])
+    found = declared("x", tmp_path / "n.csv", classes=(), public_files="open")
+    assert any("1 value of 'id' unlike another one only in case" in each
+               for each in found.warnings), "of two tables"  # fmt: skip
+    twice = write(tmp_path / "open" / "e.csv", public[2:4])
+    with pytest.raises(UserError, match=r"the id 'o\w+' is in (a|e).csv too, and would be public"):
+        declared("y", tmp_path / "n.csv", classes=(), public_files="open")
+    twice.unlink()
     result = classify("x", epsilon=1, method="dp_linear", out="R")
     assert result.quality is not None and result.quality.public_alone is not None
+    assert private_graphs.ledger("x").releases[0]["units"] == 80, "the protected ones"
     model = private_graphs.load("R/release")
     assert "xylophone" not in model.features.words and "chain" in model.features.words
     new = write(tmp_path / "new.csv", [{"id": "a", "body": "chain pedal zither wheel"}])

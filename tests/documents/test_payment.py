@@ -6,6 +6,7 @@ The proof is in docs/privacy.md §16: one key, one computation, one release.
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import re
@@ -18,6 +19,7 @@ import threading
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -485,7 +487,7 @@ def test_a_model_that_could_not_be_read_again_is_refused_before_the_charge(data,
     texts()
     Path("words.txt").write_text("chain pedal wheel")
     declared("x", Path("n.csv"), vocabulary=Path("words.txt"))
-    monkeypatch.setattr(model, "_MOST_NAMES", 10)
+    monkeypatch.setattr(model, "MOST_NAME_BYTES", 10)
     with pytest.raises(UserError, match="its words is 17, expected at most 10"):
         classify("x", epsilon=1, out="R")
     assert not BudgetLedger(data).entries()
@@ -585,6 +587,9 @@ def test_an_error_before_it_is_continued_says_what_an_earlier_run_has_paid(run, 
     whole = declaration.read_bytes()
     declaration.write_bytes(b"")
     refused(run(*command, "R"), 1, "cannot be read as a declaration", paid)
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", Mock(side_effect=OSError(errno.ENOLCK, "No locks")))
+        refused(run(*command, "R"), 1, "lock: cannot be locked", "whether an earlier run has paid")
     declaration.unlink()
     refused(run(*command, "R"), 2, "is not declared", paid)
     declaration.write_bytes(whole)

@@ -23,7 +23,7 @@ _KINDS: dict[Any, Any] = {Path: os.PathLike, int: Integral, float: Real}
 def require_types(function: Callable[P, R]) -> Callable[P, R]:
     """Return a verb that raises UsageError for arguments which its signature does not allow.
 
-    ``Any`` beside other types is an object of a library, such as a DataFrame. No name is empty,
+    ``Any`` beside other types is a DataFrame of pandas. No name is empty,
     unless it is by default: an empty one would count as none.
     """
 
@@ -35,11 +35,11 @@ def require_types(function: Callable[P, R]) -> Callable[P, R]:
             hint, several = parameter.annotation, parameter.kind is parameter.VAR_POSITIONAL
             for each in value if several else (value,):
                 empty = isinstance(each, str) and each == "" != parameter.default
-                if empty or not _fits(each, hint):
+                if empty or not _fits(each, hint) or not _is_text(each):
                     choice = " or ".join(get_args(hint)) if get_origin(hint) is Literal else ""
                     raise UsageError(
-                        f"{function.__name__}: --{name.replace('_', '-')} is {short_repr(each)}; "
-                        f"expected {choice or function.__annotations__[name]}"
+                        f"{function.__name__}: --{name.replace('_', '-')} is {_shown(each)}; "
+                        f"expected {choice or _words(function.__annotations__[name])}"
                         f"{', not empty' * empty}"
                     )
         return function(*values, **options)
@@ -47,12 +47,32 @@ def require_types(function: Callable[P, R]) -> Callable[P, R]:
     return verb
 
 
+def _is_text(value: Any) -> bool:
+    """Return whether a text or path could be the name of a file: it has no half of a character."""
+    try:
+        if isinstance(value, str | os.PathLike):
+            os.fsencode(value)
+    except UnicodeError:
+        return False
+    return True
+
+
+def _shown(value: Any) -> str:
+    """Return a short value, and of another one the type alone: it may hold private texts."""
+    short = value is None or isinstance(value, str | bytes | Real | os.PathLike)
+    return short_repr(value) if short else f"of type {type(value).__name__}"
+
+
+def _words(hint: str) -> str:
+    return hint.replace("Any", "DataFrame")
+
+
 def _fits(value: Any, hint: Any) -> bool:
     """Return whether a value is of a type, such as ``Mapping[str, float] | None``."""
     kind, parts = get_origin(hint) or hint, get_args(hint)
     if kind in (Union, UnionType):
-        library = Any in parts and type(value).__module__ != "builtins"
-        return library or any(_fits(value, part) for part in parts if part is not Any)
+        frame = Any in parts and hasattr(value, "iloc") and hasattr(value, "columns")
+        return frame or any(_fits(value, part) for part in parts if part is not Any)
     if kind is Literal:
         return value in [*parts]
     if isinstance(value, bool):

@@ -24,6 +24,7 @@ MOST_LINE_BYTES = 2**24
 """Longest line of a CSV file."""
 LONGEST_BLOCK = 2**28
 """Most bytes of one row of a table."""
+MOST_NAME_BYTES = 2**25  # of a list of words, or of ids of neighbours in a model
 LONGEST_NAME = 1000
 """Most characters of the name of a class."""
 MOST_DOCUMENT_BYTES = 2**28

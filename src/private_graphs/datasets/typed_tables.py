@@ -59,7 +59,7 @@ def _one_type(path: Path, column: str) -> Iterator[None]:
     """Turn an error about the values of a column, which it quotes, into one without them."""
     try:
         yield
-    except (pa.ArrowException, OverflowError) as error:
+    except (pa.ArrowException, OverflowError, UnicodeError) as error:
         raise UserError(
             f"{path}: column {column!r} is no text or 64-bit whole number; write it as text"
         ) from error

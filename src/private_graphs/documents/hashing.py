@@ -19,6 +19,7 @@ import scipy.sparse
 
 from private_graphs.core.bounded_files import read_bounded
 from private_graphs.core.errors import UserError
+from private_graphs.core.limits import MOST_NAME_BYTES
 
 _WORD = re.compile(r"\w+")
 _PLAIN = "".join(chr(code).lower() if _WORD.match(chr(code)) else " " for code in range(128))
@@ -167,7 +168,7 @@ def listed_words(path: Path, encoding: str) -> tuple[str, ...]:
         UserError: a file that cannot be read, or without a word.
     """
     try:
-        words = tuple(sorted(set(tokens(read_bounded(path).decode(encoding)))))
+        words = tuple(sorted(set(tokens(read_bounded(path, MOST_NAME_BYTES).decode(encoding)))))
     except (OSError, ValueError) as error:
         raise UserError(
             f"{path}: cannot be read as a list of words ({error}); expected text in {encoding}"

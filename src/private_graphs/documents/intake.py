@@ -193,7 +193,7 @@ def _declared(spec: Declaration, data: Path, vectors: ModelVectors | None) -> De
     from private_graphs.datasets.spelling import shown
     from private_graphs.documents.earlier import earlier_releases, people_of
     from private_graphs.documents.ledger import BudgetLedger
-    from private_graphs.documents.table_warnings import warnings_about
+    from private_graphs.documents.table_warnings import alike_warnings, warnings_about
     from private_graphs.documents.tables import PUBLIC, TEST, TRAINING, read_documents
     from private_graphs.privacy.calibration import refuse_large_delta
 
@@ -222,7 +222,7 @@ def _declared(spec: Declaration, data: Path, vectors: ModelVectors | None) -> De
             f"{next(filter(None, hints), '')}"
         )
     refuse_large_delta(delta_of(spec, protected), protected)
-    lost, warnings = dict[str, int](), list(docs.warnings)
+    lost, warnings = dict[str, int](), [*docs.warnings, *alike_warnings(docs, spec)]
     if spec.edges is not None:
         from private_graphs.documents.link_tables import read_links
 

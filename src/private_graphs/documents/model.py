@@ -13,6 +13,7 @@ from scipy.special import softmax
 
 from private_graphs.core.errors import UserError, listed
 from private_graphs.core.files import atomic_path
+from private_graphs.core.limits import MOST_NAME_BYTES
 from private_graphs.documents.hashing import HashedWords, PublicWords
 from private_graphs.documents.unit_sums import Map, scores_of
 
@@ -25,8 +26,8 @@ FORMATS, ABOUT = ("2", "3", "4", "5"), "private_graphs"
 class ("4") or not."""
 
 
-_MOST_ABOUT, _MOST_NAMES = 2**24, 2**25
-"""Most bytes of the header, and of words or ids of neighbours: each is parsed whole."""
+_MOST_ABOUT = 2**24
+"""Most bytes of the header, which is parsed whole."""
 
 
 def require_readable(header: int, sizes: Mapping[str, int]) -> None:
@@ -34,7 +35,7 @@ def require_readable(header: int, sizes: Mapping[str, int]) -> None:
     the bytes of its arrays."""
     for name, size, most in (
         ("header", header, _MOST_ABOUT), ("number of arrays", len(sizes), 10),
-        *((name, sizes.get(name, 0), _MOST_NAMES) for name in ("words", "neighbours")),
+        *((name, sizes.get(name, 0), MOST_NAME_BYTES) for name in ("words", "neighbours")),
     ):  # fmt: skip
         if size > most:
             raise ValueError(f"its {name} is {size:,}, expected at most {most:,}")

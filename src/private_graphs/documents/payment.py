@@ -173,6 +173,10 @@ def paid(name: str, data: Path) -> Iterator[Payment]:
     for code in signals:
         signal.signal(code, _terminated)
     try:
+        payment.debt = (
+            f"whether an earlier run has paid for something is known once 'private-graphs ledger "
+            f"{name}' can be read"
+        )
         payment.debt = BudgetLedger(data).debt(name)
         yield payment
     except BaseException as error:

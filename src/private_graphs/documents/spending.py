@@ -96,7 +96,8 @@ def _told(entry: RecordedRelease) -> dict[str, Any]:
     return {
         "release": entry.release, "date": entry.date, "graph": entry.graph, "method": entry.method,
         "epsilon": entry.epsilon, "delta": entry.delta, "unit": entry.unit,
-        "units": len(entry.people.units), "budget": entry.budget,
+        "units": int(units_on(entry, tuple(entry.people.sides) if entry.unit == LINK
+                     else entry.protected, entry.people).sum()), "budget": entry.budget,
         "accounts": [
             *(["documents"] if entry.protected else []), *(["links"] if entry.links else [])
         ],

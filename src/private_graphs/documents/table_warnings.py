@@ -14,6 +14,7 @@ from private_graphs.datasets.joined_rows import rows_that_join
 from private_graphs.datasets.spelling import is_missing, seen, shown
 from private_graphs.documents.declaration import Declaration
 from private_graphs.documents.hashing import listed_words, tokens
+from private_graphs.documents.tables import Documents
 
 _DECIMAL = re.compile(r"\d+\.0+")
 """A whole number with decimals."""
@@ -23,7 +24,7 @@ _WORD = re.compile(r"\w")
 def warnings_about(table: own_tables.OwnTable, units: list[str], spec: Declaration) -> list[str]:
     """Return warnings about a table and the unit of each of its documents."""
     return [
-        *_alone_warnings(units, spec), *_alike_warnings(table, spec),
+        *_alone_warnings(units, spec),
         *_missing_warnings(units, spec), *_wordless_warnings(table, spec),
         *_unlisted_warnings(table, spec),
         *_decimal_warnings(table, spec), *_joined_warnings(table), *_unread_warnings(spec),
@@ -50,12 +51,15 @@ def _missing_warnings(units: list[str], spec: Declaration) -> list[str]:
     ]
 
 
-def _alike_warnings(table: own_tables.OwnTable, spec: Declaration) -> list[str]:
-    """Return warnings about ids that may be those of one person or document."""
-    kinds = {"document": spec.id} | ({"person": spec.unit} if spec.unit else {})
+def alike_warnings(docs: Documents, spec: Declaration) -> list[str]:
+    """Return warnings about ids, in all tables, that may be those of one person or document."""
+    persons = [name.removeprefix("unit\0") for name in docs.units if name.startswith("unit\0")]
+    kinds = {"document": (spec.id, docs.ids)}
+    if spec.unit:
+        kinds["person"] = spec.unit, persons
     warnings = []
-    for unit, column in kinds.items():
-        distinct = set(map(seen, table.cells(column)))
+    for unit, (column, names) in kinds.items():
+        distinct = set(map(seen, names))
         if several := len(distinct) - len({name.casefold().lstrip("0") for name in distinct}):
             warnings.append(
                 f"{counted(several, 'value', f'of {column!r}')} unlike another one only in case or "

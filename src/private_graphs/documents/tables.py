@@ -87,7 +87,7 @@ def read_documents(
         spec.id, spec.label
     )
     ids = own_tables.distinct_ids(table, spec.id)
-    rows = _distinct(table, ids)
+    known = dict.fromkeys(_distinct(table, ids), spec.nodes.name)
     texts, blank = _texts(table, spec)
     labels = table.cells(spec.label)
     units = _units(table, spec, ids)
@@ -101,7 +101,8 @@ def read_documents(
         extra = extra.trimmed(spec.id, spec.label)
         more_texts, more_blank = _texts(extra, spec)
         more_ids = own_tables.distinct_ids(extra, spec.id)
-        _refuse_known(extra, more_ids, rows, spec)
+        _refuse_known(extra, more_ids, known)
+        known |= dict.fromkeys(_distinct(extra, more_ids), path.name)
         ids += more_ids
         owners = _units(extra, spec, more_ids) if persons else more_ids
         units += [unit if unit[:5] == "unit\0" else f"public\0{unit}" for unit in owners]
@@ -181,16 +182,17 @@ def _distinct(table: own_tables.OwnTable, ids: list[str]) -> dict[str, int]:
     return rows
 
 
-def _refuse_known(
-    table: own_tables.OwnTable, ids: list[str], rows: dict[str, int], spec: Declaration
-) -> None:
-    """Refuse a public table with ids of the owner's: these documents would be published."""
+def _refuse_known(table: own_tables.OwnTable, ids: list[str], known: dict[str, str]) -> None:
+    """Refuse a public table with ids of another table: of the owner's, they would be published.
+
+    ``known`` is visible form of an id -> file.
+    """
     for row, key in enumerate(ids):
-        if seen(key) in rows:
+        if file := known.get(seen(key)):
             raise table.error(
                 row,
-                f"the id {key!r} is in {spec.nodes.name} too, and would be public here; take the "
-                "table out of the folder of public files, or rename the ids of public documents",
+                f"the id {key!r} is in {file} too, and would be public here; take the table out of "
+                "the folder of public files, or rename the ids of public documents",
             )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from private_graphs.core.bounded_files import parsed_json, read_bounded
 from private_graphs.core.errors import UsageError, UserError
+from private_graphs.core.manifest import changed_file
 from private_graphs.privacy.accountants import gdp_epsilon, lattice_epsilon
 from private_graphs.privacy.checks import MOST_STEPS, check, check_delta
 from private_graphs.privacy.choices import undominated, ways
@@ -272,6 +273,9 @@ def of_file(path: Path, delta: float | None = None) -> dict[str, Any]:
         UserError: a file that cannot be read, an event that dp-accounting has no price for, or
             parts of too many statements.
     """
+    # a manifest of something else may lie beside events of one's own
+    if (reason := changed_file(path.parent, only=path.name)) and reason.startswith(str(path)):
+        raise UserError(f"{reason}; take the folder anew from who made it")
     try:
         content = parsed_json(read_bounded(path))
     except (OSError, ValueError) as error:
