@@ -348,7 +348,8 @@ GUARDS = (
              '        if not receipt.is_file():\n', '        if False:\n',
              "features/fasttext::no_file_beside_an_archive_is_replaced"),
     _without("A sentence model lacks weights, which its library draws at random in each process",
-             "features/sbert.py", "        require_all_weights(info, folder)\n", "", _UNREADABLE),
+             "features/sbert.py", "        require_all_weights(info, folder, needless)\n", "",
+             _UNREADABLE),
     _without("A tokenizer has numbers beyond the vectors of its model, or fails in compiled code",
              "features/sbert.py", "            if largest >= counts[1] or ", "            if ",
              _UNREADABLE),
@@ -427,7 +428,7 @@ GUARDS = (
     _without("Python gives a verb for documents a wrong type, as `dry_run=None`, or an option "
              "that has no effect",
              "core/arguments.py",
-             "if empty or not _fits(each, hint):",
+             "if empty or not _fits(each, hint) or not _is_text(each):",
              "if False:",
              "documents/arguments::"
              "what_has_a_wrong_type_or_no_effect_is_refused_and_spends_nothing"),
