@@ -15,6 +15,7 @@ from private_graphs.core.spreadsheets import cell, table_text
 NUMBERS = ("-5", "+3.5", "-1,5", "a;-5;b", "1\t-2")
 PIECES = st.lists(st.sampled_from(
     ["=1+1", "+A1", "-A1", "@SUM", "\uff1d1", "\uff0bA", "\uff0dA", "\uff20A", "\ufe66A", "-5", "x",
+     "\0", "\x07",
      ",", ";", "\t", " ", '"', "'", "\n", "\r"]
 ), max_size=6).map("".join)  # fmt: skip
 
@@ -22,6 +23,11 @@ PIECES = st.lists(st.sampled_from(
 @pytest.mark.parametrize("number", NUMBERS)
 def test_numbers_stay_numbers(number):
     assert cell(number) == number
+
+
+def test_two_ids_are_no_one_cell():
+    ids = ["=1", "'=1", "''=1", "a;=1", "a;'=1", "-5", "'-5"]
+    assert len({cell(name) for name in ids}) == len(ids)
 
 
 @given(PIECES)
@@ -34,6 +40,6 @@ def test_no_cell_is_a_formula_whatever_separator_a_program_reads_with(text):
     assert written.splitlines()[0] == '"id","score"' and written.endswith('",0.5\n')
     for separator in ",;\t":
         for part in cell(text).split(separator):
-            begins = unicodedata.normalize("NFKC", part.lstrip(" "))
+            begins = unicodedata.normalize("NFKC", part.lstrip(" \0\x07"))
             assert not begins.startswith(("=", "+", "@")), part
             assert not begins.startswith("-") or begins.startswith("-5"), part

@@ -303,6 +303,24 @@ def _release(name: str, rows: list[dict[str, str]], epsilon: float, **given) -> 
     return private_graphs.classify(name, epsilon=epsilon, out=f"out-{name}").spent
 
 
+def test_a_release_that_is_entered_while_another_is_planned_tells_no_numbers(data):
+    """What it had spent is a number of documents of a person, which its statement did not name."""
+    nodes, others = write(Path("n.csv"), rows_of(120)), []
+    declared("docs", nodes, budget=20)
+    declared("pers", nodes, budget=20, unit="who")
+
+    def say(line):
+        if line.startswith("the ledger in") and not others:
+            others.append(private_graphs.classify("docs", epsilon=0.5, out="D"))
+
+    with pytest.raises(UsageError, match="another release of these ids was charged meanwhile"):
+        private_graphs.classify("pers", epsilon=0.5, out="P", say=say)
+    assert [entry.graph for entry in BudgetLedger(data).entries()] == ["docs"]
+    private_graphs.classify("pers", epsilon=0.5, out="P", say=say)
+    [statement] = json.loads(Path("P/release/statement.json").read_text()).values()
+    assert any("how many documents" in fact for fact in statement["public_facts"])
+
+
 def test_a_person_keeps_the_documents_that_an_earlier_release_says_are_theirs(data):
     rows = rows_of(120)
     _release("pers", rows, 1.2, unit="who")

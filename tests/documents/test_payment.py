@@ -725,13 +725,15 @@ def test_an_entry_of_another_tool_that_is_interrupted_counts_once(run, data, mon
     assert run(*command).code == 0 and spent()[2] == ["finished", "finished"]
     twice = spent()[0]
     assert twice > once
-    refused(run(*command), 2, "has this sentence and this cost", "Nothing was entered")
+    refused(run(*command), 2, "has this sentence and this cost, and counts. Nothing more")
+    write(Path("n.csv"), rows_of(62))
+    refused(run(*command), 2, "counts for the units and documents that were in the table then")
     command = (*command[:-1], "Opacus, of June")
     with monkeypatch.context() as patched:
         patched.setattr(where, name, full)
         run(*command)
     write(Path("n.csv"), rows_of(64))
-    refused(run(*command), 2, "was interrupted, and counts", "give another --sentence")
+    refused(run(*command), 2, "was interrupted", "and counts for", "give another --sentence")
     assert run(*command[:-1], "Opacus, again").code == 0
     assert spent()[2] == ["finished", "finished", "started", "finished"]
 

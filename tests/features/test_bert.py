@@ -228,6 +228,7 @@ def test_weights_of_another_shape_are_not_drawn_at_random(bert_folder, tmp_path)
     ({"type_vocab_size": 10**9}, "type_vocab_size 1,000,000,000"),
     ({"num_hidden_layers": 1}, "tensors of layers that config.json does not have"),
     ({"model_type": "gpt2"}, "model_type is 'gpt2'"),
+    ({"num_labels": 10**7}, "num_labels has 10,000,000 labels"),
     ({"is_decoder": True}, "is_decoder True"),
     ({"layer_norm_eps": math.nan}, "no finite numbers"),
     ({"chunk_size_feed_forward": 7}, "its configuration does not fit it|differ"),

@@ -108,6 +108,18 @@ def test_a_quantised_model_that_was_cut_off_is_refused_too(tmp_path, more):
     whole = tmp_path / "whole.bin"
     model.save_model(str(whole))
     refused_where_cut(whole, tmp_path)
+    content, quantiser = whole.read_bytes(), struct.pack("<4i", 8, 4, 2, 2)
+    assert quantiser in content
+    for size in (-100_000, -1, 0, 10**8):  # the library would index outside of its arrays
+        other = struct.pack("<4i", 8, 4, size, 8 - 3 * size)
+        whole.write_bytes(content.replace(quantiser, other, 1))
+        with pytest.raises(UserError, match="the quantiser of its input matrix"):
+            load_model(whole)
+    at = content.index(quantiser) + 16
+    for number in (math.nan, 3e38):
+        whole.write_bytes(content[:at] + struct.pack("<f", number) + content[at + 4 :])
+        with pytest.raises(UserError, match="no finite numbers, or too large"):
+            load_model(whole)
 
 
 def refused_where_cut(whole, tmp_path):

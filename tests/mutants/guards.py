@@ -141,8 +141,8 @@ GUARDS = (
              "documents/payment::files_that_may_be_given_away_lie_apart"),
     _without("A document is public in one release and protected in another that starts at once",
              "documents/release.py",
-             "        earlier_releases(plan.spec, plan.docs, plan.people, entries)\n",
-             "",
+             "earlier_releases(plan.spec, plan.docs, plan.people, entries)\n",
+             "[]\n",
              "documents/documents::"
              "what_a_release_protected_is_not_made_public_and_a_larger_budget_is_said"),
     _without("A release reads the links that another one protected, or the other way round",

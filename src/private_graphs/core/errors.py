@@ -7,12 +7,8 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
-
-_LONGEST_VALUE = 400
-"""Characters of a wrong value that a message shows."""
 
 
 class UserError(Exception):
@@ -169,27 +165,3 @@ def suggest(name: str, choices: Iterable[str]) -> str:
     begun = sorted(choice for choice in names if choice.startswith(f"{name}-"))
     matches = difflib.get_close_matches(str(name), names, n=1, cutoff=0.65) or begun
     return f"; did you mean {matches[0]!r}?" if matches else ""
-
-
-def wrong_fields(
-    errors: Iterable[Mapping[str, Any]], known: Iterable[str]
-) -> list[tuple[str, str]]:
-    """Return (key, message) of errors of pydantic; the key is empty if several fields disagree."""
-    messages = []
-    for error in errors:
-        key = ".".join(str(part) for part in error["loc"])
-        message = error["msg"].removeprefix("Value error, ")
-        if error["type"] == "extra_forbidden":
-            message = f"unknown key{suggest(error['loc'][-1], known)}"
-        elif error["type"] == "missing":
-            message = "missing; add this key"
-        elif key:
-            if "ge" in (bounds := error.get("ctx", {})):  # else many zeros of a small number
-                message = f"should be at least {bounds['ge']:g}"
-            value = error["input"]
-            text = repr(str(value) if isinstance(value, os.PathLike) else value)
-            if len(text) > _LONGEST_VALUE:
-                text = f"{text[:_LONGEST_VALUE]}… ({len(text):,} characters)"
-            message = f"found {text}; {message[0].lower()}{message[1:]}"
-        messages.append((key, message))
-    return messages

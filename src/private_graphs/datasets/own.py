@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from private_graphs.core.errors import UsageError, UserError, suggest, wrong_fields
+from private_graphs.core.errors import UsageError, UserError, suggest
 from private_graphs.core.files import sha256_of, write_text
 from private_graphs.core.limits import LARGEST_SEED, MOST_EDGES
 from private_graphs.core.models import Strict
@@ -134,6 +134,8 @@ def declare(values: Mapping[str, Any], where: str) -> OwnGraph:
     try:
         return OwnGraph.model_validate(dict(values))
     except ValidationError as error:
+        from private_graphs.core.wrong_fields import wrong_fields
+
         fields = wrong_fields(error.errors(), OwnGraph.model_fields)
         lines = [": ".join(filter(None, (where, *field))) for field in fields]
         raise UsageError("\n".join(lines)) from None

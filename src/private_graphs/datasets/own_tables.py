@@ -273,10 +273,12 @@ def read_csv(path: Path, data: bytes, roles: Mapping[str, str], delimiter: str) 
     header = next(row for _, row in csv_rows(data, delimiter))
     meant = columns_of(path, header, roles)
     names = list(meant.values())
-    if data.count(b'"') % 2:  # an unclosed quote would swallow the rest of the file
-        from private_graphs.datasets.wrong_rows import check_rows
+    ends = rb"%s\r\n" % re.escape(delimiter.encode())  # a field is quoted as a whole, or not at all
+    field = rb'(?:"[^"]*+(?:""[^"]*+)*+"|[^"%s][^%s]*+)?+(?:[%s]|\Z)' % (ends, ends, ends)
+    if (whole := re.compile(rb"(?:%s)*+" % field).match(data)) and whole.end() < len(data):
+        from private_graphs.datasets.wrong_rows import refuse_quotes
 
-        check_rows(path, data, len(header), delimiter)
+        refuse_quotes(path, data, len(header), delimiter, whole.end())
     try:
         table = arrow_csv.read_csv(
             pa.BufferReader(data),

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +37,15 @@ def check_rows(path: Path, data: bytes, n_fields: int, delimiter: str) -> None:
             f"{path}: line {line}: a field starts with a double quote that is never closed; close "
             "it, and write a quote inside a quoted field twice"
         )
+
+
+def refuse_quotes(path: Path, data: bytes, n_fields: int, delimiter: str, end: int) -> NoReturn:
+    """Raise UserError for the field at a place of the text, which is quoted in part."""
+    check_rows(path, data, n_fields, delimiter)
+    raise UserError(
+        f"{path}: line {len(data[: end + 1].splitlines())}: text follows the double quote that "
+        "closes a field, which may have swallowed rows; write a quote inside a quoted field twice"
+    )
 
 
 def refuse_repeated(table: OwnTable, column: pa.ChunkedArray, codes: np.ndarray) -> None:

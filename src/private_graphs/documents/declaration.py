@@ -20,7 +20,6 @@ from private_graphs.core.errors import (
     suggest,
     system_error_text,
     why_no_text,
-    wrong_fields,
 )
 from private_graphs.core.files import names_in, sha256_of, sync
 from private_graphs.core.limits import MOST_COUNT, MOST_EDGES, SMALLEST_DELTA
@@ -182,6 +181,8 @@ def checked(values: dict[str, Any]) -> Declaration:
             {key: value for key, value in values.items() if value is not None}
         )
     except ValidationError as error:
+        from private_graphs.core.wrong_fields import wrong_fields
+
         lines = []
         for key, message in wrong_fields(error.errors(), Declaration.model_fields):
             flag = f"--{key.split('.')[0].replace('_', '-')}: " if key and key != "name" else ""

@@ -397,7 +397,8 @@ class BudgetLedger:
         ]  # fmt: skip
         return (
             f"epsilon {listed(epsilons)} of {name!r} is spent on what is not finished: its own "
-            "command, with the same table and declaration, continues it at no further cost"
+            "command, with the same table and declaration, continues it at no further cost, unless "
+            "a program is upgraded"
         ) if epsilons else None  # fmt: skip
 
     def _unfinished(self, lines: list[dict[str, Any]]) -> dict[str, str]:

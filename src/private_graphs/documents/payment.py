@@ -156,7 +156,7 @@ class Payment:
         if state == "started":
             return (
                 f"{spent}, and not lost: the same command{anew} continues this {what} at no "
-                "further cost"
+                "further cost, unless a program is upgraded"
             )
         return None
 
@@ -174,8 +174,7 @@ def paid(name: str, data: Path) -> Iterator[Payment]:
         signal.signal(code, _terminated)
     try:
         payment.debt = (
-            f"whether an earlier run has paid for something is known once 'private-graphs ledger "
-            f"{name}' can be read"
+            "whether an earlier run has paid for something is known once the ledger is read"
         )
         payment.debt = BudgetLedger(data).debt(name)
         yield payment

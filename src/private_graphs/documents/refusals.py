@@ -62,7 +62,7 @@ def over_budget_words(
     return (
         f"{graph}: epsilon {epsilon:g} is over the budget: "
         f"{allowance_words(before, budget, delta)}{named}; with this one it would be "
-        f"{at_most(after.spent)}. Nothing was read or drawn. Ask for less, or use a release that "
+        f"{at_most(after.spent)}. Nothing was drawn or spent. Ask for less, or use a release that "
         f"is paid for: 'private-graphs ledger {graph}'"
     )
 

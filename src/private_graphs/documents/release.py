@@ -517,7 +517,7 @@ def classify(
     """Train one classifier with a proved guarantee; say whether private data were worth it.
 
     One private release of the documents that ``declare`` names, within their budget. The ledger is
-    written before anything is computed from a private text, label or link; over the budget nothing
+    written before anything is added up of private texts, labels or links; over the budget nothing
     is drawn (exit code 3 of the command). Every call is a further release: fix the settings
     beforehand. Published graphs are trained on by the command ``train``.
 
@@ -727,7 +727,14 @@ def _charge(
 
     def check(entries: list[RecordedRelease]) -> None:
         require_current(plan.spec, ledger.data)  # its budget may be smaller by now
-        earlier_releases(plan.spec, plan.docs, plan.people, entries)
+        earlier = earlier_releases(plan.spec, plan.docs, plan.people, entries)
+        if isinstance(plan, PlannedRelease) and _account_facts(plan.spec, earlier) != (
+            plan.spender,
+            plan.told_numbers,
+        ):
+            # what was spent would be a number of documents, and the statement does not say so
+            raise UsageError(f"{plan.spec.name}: another release of these ids was charged "
+                             "meanwhile; nothing was spent: run the command again")  # fmt: skip
 
     ledger.start(
         plan.people, plan.costs, plan.spec.budget, plan.epsilon, links=plan.links, noise=noise,
@@ -865,7 +872,7 @@ def planned_release(
 
     people = people_of(spec, docs, ledger)
     # refuses documents that are public now
-    earlier = earlier_releases(spec, docs, people, ledger.entries())
+    whom, tells = _account_facts(spec, earlier_releases(spec, docs, people, ledger.entries()))
     trained, protected = len(docs.units_on(TRAINING)), len(docs.units_on(TRAINING, TEST))
     if not protected:
         raise UserError(
@@ -901,9 +908,14 @@ def planned_release(
         protected=protected, trained=trained, training=training, sums=sums, unit=unit,
         public=public_documents(spec, docs),
         count_lattice=calibrated_answers(epsilon, delta, n_classes) if tested else None,
-        spender=spender(spec.unit or "document", earlier),
-        told_numbers=any(spec.unit or entry.by_person for entry in earlier),
+        spender=whom, told_numbers=tells,
     )  # fmt: skip
+
+
+def _account_facts(spec: Declaration, earlier: Sequence[RecordedRelease]) -> tuple[str, bool]:
+    """Return whom the account counts, and whether what was spent tells numbers of documents."""
+    tells = any(spec.unit or entry.by_person for entry in earlier)
+    return spender(spec.unit or "document", earlier), tells
 
 
 def public_documents(spec: Declaration, docs: Documents) -> PublicDocuments | None:

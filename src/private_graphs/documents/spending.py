@@ -96,8 +96,9 @@ def _told(entry: RecordedRelease) -> dict[str, Any]:
     return {
         "release": entry.release, "date": entry.date, "graph": entry.graph, "method": entry.method,
         "epsilon": entry.epsilon, "delta": entry.delta, "unit": entry.unit,
-        "units": int(units_on(entry, tuple(entry.people.sides) if entry.unit == LINK
-                     else entry.protected, entry.people).sum()), "budget": entry.budget,
+        "units": len(entry.people.documents) if entry.unit == LINK
+        else int(units_on(entry, entry.protected, entry.people).sum()),
+        "budget": entry.budget,
         "accounts": [
             *(["documents"] if entry.protected else []), *(["links"] if entry.links else [])
         ],
@@ -202,18 +203,19 @@ class _Book:
                 self.spec.name, OTHER_TOOL, {*costs.values()}, sentence)  # fmt: skip
             if not same:
                 continue
-            if entry.finished:
-                raise UsageError(
-                    f"the entry of {entry.date} has this sentence and this cost, and counts. "
-                    "Nothing was entered: for another release give another --sentence, such as "
-                    "with its date"
-                )
-            if {*entry.people.units.tolist()} == {*self.people.units.tolist()}:
+            parts = ("units", "documents")
+            alike = all({*getattr(entry.people, part).tolist()}
+                        == {*getattr(self.people, part).tolist()} for part in parts)  # fmt: skip
+            if alike and not entry.finished:
                 return entry.release
+            whom = "" if alike else (
+                " for the units and documents that were in the table then; others are there now"
+            )  # fmt: skip
+            interrupted = "" if entry.finished else " was interrupted,"
             raise UsageError(
-                f"the entry of {entry.date} with this sentence was interrupted, and counts; the "
-                "units of the table have changed since. Nothing more was entered: to enter it "
-                "once more for all that are there now, give another --sentence"
+                f"the entry of {entry.date}{interrupted} has this sentence and this cost, and "
+                f"counts{whom}. Nothing more was entered: for another release, or once more for "
+                "all that are there now, give another --sentence"
             )
         return ""
 

@@ -18,6 +18,8 @@ _USUAL = {"num_hidden_layers": 12, "hidden_size": 768, "intermediate_size": 3072
 """Sizes of a model in config.json, and their values in BERT where it has none."""
 _BERT = _USUAL | {"type_vocab_size": 2, "num_attention_heads": 12}
 """The same with those that other models may lack."""
+_MOST_LABELS = 100_000
+"""Labels of a classifier that the encoder was trained for."""
 _MOST_SHARED = 100
 """Layers that may share their weights, as in ALBERT."""
 
@@ -140,6 +142,13 @@ def check_sizes(file: Path, usual: Mapping[str, int] | None = None) -> dict[str,
         config = dict(parsed_json(read_bounded(file)))
     except (ValueError, TypeError) as error:
         raise UserError(f"{file}: is no JSON object ({error}); fetch the model again") from error
+    for key in ("num_labels", "id2label", "label2id"):  # the library names each of them
+        value = config.get(key) or 0
+        if (count := value if isinstance(value, int) else len(value)) > _MOST_LABELS:
+            raise UserError(
+                f"{file}: {key} has {count:,} labels, expected at most {_MOST_LABELS:,}: fetch the "
+                "model again"
+            )
     sizes = {key: config.get(key, (usual or {}).get(key)) for key in usual or _USUAL}
     if usual is None and None in sizes.values():
         return config

@@ -66,6 +66,8 @@ _LEAST_ENTRY = 10
 """Bytes of an entry of the dictionary with an empty word: its end, a count, a kind."""
 _CENTROIDS = 256
 """Centroids of a quantised matrix, in each dimension."""
+_LARGEST = 1e30
+"""Numbers of a matrix stay below it, so that sums of them are finite."""
 _AT_ONCE = 2**22
 """Numbers of a matrix that are checked at once."""
 
@@ -218,6 +220,14 @@ def _check_parts(stream: BinaryIO, size: int) -> int:
         require(part, count, least)
         stream.seek(count * least, os.SEEK_CUR)
 
+    def require_numbers(part: str, count: int) -> None:
+        require(part, count, 4)
+        while count:
+            values = np.fromfile(stream, "<f4", min(count, _AT_ONCE))
+            if not (np.abs(values) < _LARGEST).all():
+                raise _Short(f"its {part} has values that are no finite numbers, or too large")
+            count -= len(values)
+
     def require_size(part: str, rows: int, columns: int) -> None:
         expected = sizes.get(part, rows), dimension
         if (rows, columns) != expected:
@@ -226,11 +236,13 @@ def _check_parts(stream: BinaryIO, size: int) -> int:
 
     def skip_quantiser(part: str, width: int) -> int:
         columns, parts, size, last = numbers("4i")
-        if columns != width or parts < 1 or (parts - 1) * size + last != width:
+        parted = parts >= 1 and 1 <= last <= size and (parts - 1) * size + last == width
+        if columns != width or not parted:
             raise _Short(
-                f"the quantiser of its {part} is for {columns:,} columns, expected {width:,}"
+                f"the quantiser of its {part} is for {columns:,} columns in {parts:,} parts of "
+                f"{size:,}, expected {width:,}"
             )
-        skip(f"centroids of the {part}", columns, 4 * _CENTROIDS)
+        require_numbers(f"centroids of the {part}", columns * _CENTROIDS)
         return parts
 
     for part in ("input matrix", "output matrix"):
@@ -247,12 +259,7 @@ def _check_parts(stream: BinaryIO, size: int) -> int:
         else:
             rows, columns = numbers("qq")
             require_size(part, rows, columns)
-            require(part, left := rows * columns if rows >= 0 <= columns else -1, 4)
-            while left:
-                values = np.fromfile(stream, "<f4", min(left, _AT_ONCE))
-                if not np.isfinite(values).all():
-                    raise _Short(f"its {part} has values that are no finite numbers")
-                left -= len(values)
+            require_numbers(part, rows * columns if rows >= 0 <= columns else -1)
     return words
 
 

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from private_graphs.core.errors import UsageError, UserError, suggest, wrong_fields
+from private_graphs.core.errors import UsageError, UserError, suggest
 from private_graphs.core.files import parsed_yaml, write_text
 from private_graphs.core.imports import STUDIES
 from private_graphs.core.limits import MOST_COUNT, MOST_JOBS, MOST_SEEDS, SMALLEST_DELTA
@@ -877,6 +877,8 @@ def validated(
     except ValidationError as error:
         models = (model, Configuration, Entry, Group, Published, ChosenAt, Attack, LeakAttack)
         names = sorted({name for part in models for name in part.model_fields})
+        from private_graphs.core.wrong_fields import wrong_fields
+
         lines = [
             f"{where}: {key or '(everything)'}: {message}"
             for key, message in wrong_fields(error.errors(), names)
