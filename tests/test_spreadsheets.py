@@ -26,7 +26,7 @@ def test_numbers_stay_numbers(number):
 
 
 def test_two_ids_are_no_one_cell():
-    ids = ["=1", "'=1", "''=1", "a;=1", "a;'=1", "-5", "'-5"]
+    ids = ["\t=1", "'\t=1", "=1", "'=1", "''=1", "a;=1", "a;'=1", "-5", "'-5"]
     assert len({cell(name) for name in ids}) == len(ids)
 
 

@@ -198,6 +198,11 @@ def test_parquet_that_unpacks_to_far_more_than_text_or_has_a_wrong_bit_is_refuse
     with pytest.raises(UserError, match="bytes of the column 'body' unpack to 500,"):
         read(path, roles)
     if read is not READS[1]:  # blocks are of any length
+        groups = pa.concat_tables([table, pa.table({"id": ["c"], "body": ["word " * 50_000]})])
+        pyarrow.parquet.write_table(groups, path, row_group_size=1, **how)
+        with monkeypatch.context() as patched, pytest.raises(UserError, match="unpack to 750,"):
+            patched.setattr(pyarrow.parquet.ParquetFile, "read", None)  # it is known before
+            read(path, roles)
         table = pa.table({"id": [*"abc"], "body": ["word " * 50_000] * 3})
         pyarrow.parquet.write_table(table, path, compression="zstd")  # a text is stored once
         with pytest.raises(UserError, match="bytes unpack to 750,0.. bytes of text, expected"):

@@ -156,6 +156,9 @@ def test_a_word_that_is_a_label_has_no_row_of_the_matrix(tmp_path, bucket):
     [
         (8, struct.pack("<i", 0), "0 dimensions"),
         (40, struct.pack("<3i", 0, 3, 6), "0 buckets of subwords"),
+        (40, struct.pack("<3i", -3, 0, 0), "-3 buckets of subwords"),
+        (64, struct.pack("<3i", 3, 4, -1), "3 entries, of 4 words and labels"),
+        (-65, b"\1", "its output matrix is quantised, and its input matrix is not"),
         (-4, struct.pack("<f", math.nan), "its output matrix has values that are no finite"),
         (40, struct.pack("<i", 2**30), "rows of 4, expected 1,073,741,827 of 4"),
         (8, struct.pack("<i", 5), "rows of 4, expected 13 of 5"),

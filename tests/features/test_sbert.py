@@ -150,6 +150,8 @@ DAMAGES = {
     "no tokenizer": (edited("tokenizer.json", lambda _: {"a": 1}), "tokenizer.json: is no token"),
     "growth": (fast(lambda content: content.update(normalizer=GROWING)), "longer and longer"),
     "panic": (fast(lambda content: content.update(pre_tokenizer=PANICS)), "fails to read a text"),
+    "template": (fast(lambda content: content.update(post_processor=[{"id": "[CLS]"}] * 1000)),
+                 "thousands of tokens"),
     "prompt": (edited("config_sentence_transformers.json", lambda content: content.update(
         prompts={"q": "x " * 10**6}, default_prompt_name="q")), "a prompt has more than 10,000"),
 }  # fmt: skip

@@ -12,7 +12,7 @@ _SIGNS = "=+@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b-"
 _NUMBER = r"[+-]?\d+(?:[.,]\d+)?(?:[,;\t\r\n]|$)"
 _HIDDEN = r"[ \x00-\x08\x0b\x0c\x0e-\x1f\x7f]*"
 _FORMULA = re.compile(
-    rf"\A(?=[\t\r\n])|(?:\A|(?<=[,;\t\r\n]))(?! *{_NUMBER})(?={_HIDDEN}'*[{_SIGNS}])"
+    rf"\A(?='*[\t\r\n])|(?:\A|(?<=[,;\t\r\n]))(?! *{_NUMBER})(?={_HIDDEN}'*[{_SIGNS}])"
 )
 """Places where a formula begins, whatever separator a program reads the table with; one that is
 escaped already is escaped again, so that no two ids are one cell."""

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 
-from private_graphs.core.errors import UsageError, UserError
+from private_graphs.core.errors import UsageError, UserError, require_memory
 from private_graphs.core.limits import LONGEST_BLOCK, MOST_TABLE_BYTES
 from private_graphs.datasets.table_columns import columns_of, require_readable
 
@@ -155,22 +155,33 @@ def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table
                 f"{path}: declares {file.metadata.num_rows:,} rows, expected at most {most:,} of "
                 f"{len(names)} columns in {len(data):,} bytes; give a smaller table"
             )
+        most = min(MOST_TABLE_BYTES, max(_UNPACKED, _MOST_PACKED * len(data)))
+        groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+        size = sum(column.total_uncompressed_size for group in groups
+                   for column in map(group.column, range(group.num_columns))
+                   if column.path_in_schema in names)  # fmt: skip
+        if size > most:
+            raise _too_large(path, data, size, most)
         # repeated texts are kept once until their size is known
         file = pyarrow.parquet.ParquetFile(pa.BufferReader(data), read_dictionary=names,
                                            page_checksum_verification=True)  # fmt: skip
         table = file.read(columns=names, use_threads=False).select(names)
-        most = min(MOST_TABLE_BYTES, max(_UNPACKED, _MOST_PACKED * len(data)))
         if (size := sum(map(_unpacked_bytes, table.columns))) > most:
-            raise UsageError(
-                f"{path}: {len(data):,} bytes unpack to {size:,} bytes of text, expected at most "
-                f"{most:,}; give a smaller table"
-            )
+            raise _too_large(path, data, size, most)
         # in parts, as the text of one array is bounded
         return pa.concat_tables(parts(path, table.rename_columns(list(meant))))
     except (pa.ArrowException, OSError, ValueError) as error:
+        require_memory(error, path)
         raise UserError(
             f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]}); write it again"
         ) from error
+
+
+def _too_large(path: Path, data: bytes, size: int, most: int) -> UsageError:
+    return UsageError(
+        f"{path}: {len(data):,} bytes unpack to {size:,} bytes of text, expected at most {most:,}; "
+        "give a smaller table"
+    )
 
 
 def refuse_packed(path: Path, about: pyarrow.parquet.FileMetaData, names: list[str]) -> None:

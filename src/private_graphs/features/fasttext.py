@@ -59,7 +59,7 @@ _FEW_BYTES, _MOST_PACKED = 2**26, 20
 """Bytes that an archive may unpack to however small it is; most for each byte of a larger one."""
 _MOST_COUNT = 10**15
 """What the library takes for more than all words together; their tree ends it otherwise."""
-_MOST_SUBWORDS, _LONGEST = 2**28, 100
+_MOST_SUBWORDS, _LONGEST, _LONGEST_WORD = 2**28, 100, 10_000
 """Most subwords of all words of a dictionary (two million words have 2^25), and most letters of a
 subword."""
 _LEAST_ENTRY = 10
@@ -182,7 +182,8 @@ def _check_parts(stream: BinaryIO, size: int) -> int:
     if magic != _MAGIC or version > _VERSION:
         return 0  # the library refuses it
     dimension, *_, loss, kind, buckets, shortest, longest, _, _ = numbers("12id")
-    if dimension < 1 or (longest > 0 and buckets < 1):  # the library would divide by zero
+    if dimension < 1 or buckets < 0 or (longest > 0 and not buckets):
+        # the library would divide by zero, or read before its matrix
         raise _Short(f"it has {dimension} dimensions and {buckets} buckets of subwords")
     if not (1 <= loss <= 4 and 1 <= kind <= 3):
         raise _Short(f"its loss is number {loss}, and it is a model of kind {kind}")
@@ -190,14 +191,17 @@ def _check_parts(stream: BinaryIO, size: int) -> int:
     require("dictionary", entries, _LEAST_ENTRY)
     if words < 1:  # the library would divide by zero
         raise _Short("its dictionary has no word")
-    if entries != words + labels:
+    if entries != words + labels or labels < 0 or pruned < -1:
         raise _Short(f"its dictionary has {entries:,} entries, of {words:,} words and labels")
     letters = total = 0
     for number in range(entries):
+        begun = letters
         while (letter := stream.read(1)) != b"\0":
             if not letter:
                 raise _Short("it ends in its dictionary")
             letters += 1
+        if letters - begun > _LONGEST_WORD:
+            raise _Short(f"entry {number:,} of its dictionary has {letters - begun:,} letters")
         count, is_label = numbers("qb")
         total += count
         if count < 0 or total >= _MOST_COUNT:
@@ -220,13 +224,17 @@ def _check_parts(stream: BinaryIO, size: int) -> int:
         require(part, count, least)
         stream.seek(count * least, os.SEEK_CUR)
 
-    def require_numbers(part: str, count: int) -> None:
+    def require_numbers(part: str, count: int) -> float:
+        """Return the largest of the numbers; raise _Short for one that is too large, or none."""
         require(part, count, 4)
+        largest = 0.0
         while count:
             values = np.fromfile(stream, "<f4", min(count, _AT_ONCE))
             if not (np.abs(values) < _LARGEST).all():
                 raise _Short(f"its {part} has values that are no finite numbers, or too large")
+            largest = max(largest, float(np.abs(values).max()))
             count -= len(values)
+        return largest
 
     def require_size(part: str, rows: int, columns: int) -> None:
         expected = sizes.get(part, rows), dimension
@@ -234,7 +242,7 @@ def _check_parts(stream: BinaryIO, size: int) -> int:
             raise _Short(f"its {part} has {rows:,} rows of {columns:,}, expected "
                          f"{expected[0]:,} of {expected[1]:,} as its header says")  # fmt: skip
 
-    def skip_quantiser(part: str, width: int) -> int:
+    def skip_quantiser(part: str, width: int) -> tuple[int, float]:
         columns, parts, size, last = numbers("4i")
         parted = parts >= 1 and 1 <= last <= size and (parts - 1) * size + last == width
         if columns != width or not parted:
@@ -242,20 +250,24 @@ def _check_parts(stream: BinaryIO, size: int) -> int:
                 f"the quantiser of its {part} is for {columns:,} columns in {parts:,} parts of "
                 f"{size:,}, expected {width:,}"
             )
-        require_numbers(f"centroids of the {part}", columns * _CENTROIDS)
-        return parts
+        return parts, require_numbers(f"centroids of the {part}", columns * _CENTROIDS)
 
+    quantised = True
     for part in ("input matrix", "output matrix"):
-        [quantised] = numbers("?")
-        if quantised:
+        [flag] = numbers("?")
+        if flag and not quantised:  # the library would read it as numbers
+            raise _Short(f"its {part} is quantised, and its input matrix is not")
+        if quantised := flag:
             has_norms, rows, columns, codes = numbers("?qqi")
             require_size(part, rows, columns)
             skip(part, codes, 1)
-            if codes != rows * skip_quantiser(part, columns):
+            parts, largest = skip_quantiser(part, columns)
+            if codes != rows * parts:
                 raise _Short(f"its {part} has {codes:,} codes of {rows:,} rows")
             if has_norms:
                 skip(f"norms of the {part}", rows, 1)
-                skip_quantiser(part, 1)
+                if largest * skip_quantiser(part, 1)[1] >= _LARGEST:
+                    raise _Short(f"the norms of its {part} are too large")
         else:
             rows, columns = numbers("qq")
             require_size(part, rows, columns)

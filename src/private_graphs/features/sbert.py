@@ -262,6 +262,8 @@ def _check_tokenizer(file: Path) -> None:
         added, steps = content.get("added_tokens") or [], [content.get("normalizer")]
         if "model" not in content or len(added) > _MOST_ADDED:
             raise ValueError(f"no model of words, or {len(added):,} added tokens")
+        if len(str(content.get("post_processor"))) > _MOST_PROMPT:
+            raise ValueError("a post_processor that adds thousands of tokens to a text")
         growth = 1
         for step in steps:
             for inner in (step or {}).get("normalizers") or ():
