@@ -163,6 +163,9 @@ def test_a_json_line_that_is_no_document_is_told(tmp_path, line, why):
 
 def test_json_lines_keep_what_they_say(tmp_path):
     path = tmp_path / "t.jsonl"
+    path.write_text('{"id":1,"body":"a"}\n{"id":2,"Body":"b"}\n')
+    with pytest.raises(UserError, match="t.jsonl: object 2: has the name 'Body', and others 'bod"):
+        own_tables.read_table(path, {"id": "id", "text 1": "body"})
     path.write_text(
         '\ufeff{"id":1,"body":"a\u2028b"}\r\n{"id":12345678901234567890,"body":null}'
         '\n{"id":3,"extra":[{}],"body":"\\ud83d\\ude00"}\n{"id":4}\n'

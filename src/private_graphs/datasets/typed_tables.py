@@ -14,6 +14,7 @@ import pyarrow.parquet
 
 from private_graphs.core.errors import UsageError, UserError, require_memory
 from private_graphs.core.limits import LONGEST_BLOCK, MOST_TABLE_BYTES
+from private_graphs.datasets.spelling import looks
 from private_graphs.datasets.table_columns import columns_of, require_readable
 
 BLOCK_BYTES = 2**24
@@ -68,12 +69,21 @@ def _one_type(path: Path, column: str) -> Iterator[None]:
 def _read_json_lines(
     path: Path, data: bytes, roles: Mapping[str, str], encoding: str
 ) -> pa.Table:  # fmt: skip
-    """Return the columns of the ``roles``; a name that a line leaves out is null there."""
-    meant = columns_of(path, _names_of_lines(path, data, encoding), roles)
+    """Return the columns of the ``roles``; a name that a line leaves out is null there, and one
+    that it spells in another way is an error."""
+    names = _names_of_lines(path, data, encoding)
+    meant = columns_of(path, names, roles)
+    variants = {column: [name for name in names if name != column and looks(name) == looks(column)]
+              for column in meant.values()}  # fmt: skip
     values: dict[str, list[Any]] = {name: [] for name in meant}
-    for row in _objects(path, data, encoding):
+    for number, row in enumerate(_objects(path, data, encoding), start=1):
         for name, column in meant.items():
             values[name].append(row.get(column))
+            if column not in row and (wrong := [key for key in variants[column] if key in row]):
+                raise UserError(
+                    f"{path}: object {number}: has the name {wrong[0]!r}, and others {column!r}; "
+                    "write it in one way"
+                )
     columns = {}
     for name, column in meant.items():
         with _one_type(path, column):
