@@ -150,7 +150,7 @@ def save(result: JobResult, job: Job, folder: Path) -> None:
     """Write the files of a result, with the job."""
     from private_graphs.workflow.verify import finish
 
-    make_writable(folder)  # errors appear before the training
+    make_writable(folder)
     result.save(folder)
     finish(folder, job, [])
 

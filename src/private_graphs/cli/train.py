@@ -136,7 +136,7 @@ def _trained(job: Job, flags: dict[str, Any]) -> tuple[JobResult, Compared | Non
     noise_source = "os_entropy" if proved and flags["seed"] is None else "seeded"
     used = resolve_device(device)
     if out is not None:
-        make_writable(out)
+        make_writable(out)  # errors appear before the training
     if SCENARIOS[job.scenario].unit == "edge_undirected" and job.max_edges is None:
         job = job.model_copy(update={"max_edges": declared_bound(job.dataset, data)})
     refuse_without_memory(job, flags["features"], data)

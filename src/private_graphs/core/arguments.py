@@ -23,8 +23,8 @@ _KINDS: dict[Any, Any] = {Path: os.PathLike, int: Integral, float: Real}
 def require_types(function: Callable[P, R]) -> Callable[P, R]:
     """Return a verb that raises UsageError for arguments which its signature does not allow.
 
-    ``Any`` beside other types is a DataFrame of pandas. No name is empty,
-    unless it is by default: an empty one would count as none.
+    ``Any`` beside other types is a DataFrame of pandas. No name is empty, unless it is by default:
+    an empty one would count as none.
     """
 
     @wraps(function)

@@ -193,6 +193,8 @@ def _check_fit(model: Any, folder: Path) -> tuple[int, int]:
             f"{_MOST_PROMPT:,} characters; {remedy}"
         )
     tokenizer, counts, parts = _tokenizer_of(model), (0, 0), dict(model.named_children())
+    settings = "".join(path.read_text("utf-8") for path in folder.rglob(_SETTINGS_FILE))
+    needless = "" if "pooler" in settings else "pooler"  # else no row is made of it
     for entry in parsed_json(read_bounded(folder / "modules.json")):
         inner = getattr(parts[entry["name"]], "auto_model", None)
         if inner is None:
@@ -201,8 +203,6 @@ def _check_fit(model: Any, folder: Path) -> tuple[int, int]:
             _, info = type(inner).from_pretrained(
                 folder / entry["path"], local_files_only=True, output_loading_info=True
             )
-        settings = [path.read_text("utf-8") for path in folder.rglob(_SETTINGS_FILE)]
-        needless = "" if "pooler" in "".join(settings) else "pooler"
         require_all_weights(info, folder, needless)
         for name, part in inner.named_modules():
             places = part.num_embeddings if isinstance(part, torch.nn.Embedding) else math.inf
