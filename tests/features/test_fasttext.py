@@ -12,13 +12,12 @@ import pytest
 from private_graphs.core.errors import UserError
 from private_graphs.datasets.views import RELEASED, SOUND
 from private_graphs.features.fasttext import (
-    check_sizes,
     fasttext_means,
     load_model,
     trained_model,
-    unpacked,
     word_vectors,
 )
+from private_graphs.features.fasttext_files import check_sizes, unpacked
 from private_graphs.features.make import FeatureOptions
 from private_graphs.features.words import tokens, vocabulary
 

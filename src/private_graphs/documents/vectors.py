@@ -235,7 +235,7 @@ def _digest(path: Path) -> str:
     """Return the sha256 of the files that determine the vectors, wherever they lie."""
     from private_graphs.core.files import sha256_of
     from private_graphs.features.bert_files import files_of_model
-    from private_graphs.features.fasttext import unpacked
+    from private_graphs.features.fasttext_files import unpacked
     from private_graphs.features.sbert import files_of_sentence_model
 
     for file in [path] if path.is_file() else path.rglob("*"):
@@ -292,7 +292,8 @@ def _sentence(folder: Path, device: str) -> TextReader:
 
 
 def _words(file: Path, device: str) -> TextReader:
-    from private_graphs.features.fasttext import load_model, unpacked
+    from private_graphs.features.fasttext import load_model
+    from private_graphs.features.fasttext_files import unpacked
 
     vectors = load_model(unpacked(file))
     width = vectors.dimension
