@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 import pyarrow
 import pyarrow.parquet
-import safetensors
+import safetensors.numpy
 from pydantic import ValidationError
 
 from private_graphs.core.bounded_files import parsed_json, read_bounded, unpacked_gzip
@@ -34,6 +34,7 @@ from private_graphs.running.jobs import FILES
 from private_graphs.running.result import scores
 
 ROWS, STATEMENTS, PREDICTIONS = "rows.parquet", "statements.json.gz", "predictions.safetensors"
+ARTIFACTS = "artifacts.safetensors.gz"
 """Files of many jobs; a single job has ``jobs.FILES``, which other programs can read as well."""
 RECORDS, LABELS = "test_records", "test_labels"
 """Tensors beside ``predictions`` in the file of a single job. The file of many jobs has
@@ -211,7 +212,9 @@ def read_unchecked(
     with readable(folder / PREDICTIONS) as path, safetensors.safe_open(path, "numpy") as stored:
         order = parsed_json(stored.metadata()["replica_ids"])
         tensors = {name: stored.get_tensor(name) for name in stored.keys()}
-        arrays = read_artifacts(folder) if artifacts else {}
+        arrays: dict[str, np.ndarray] = {}
+        if artifacts:
+            arrays = _read_packed(folder) if file == ROWS else read_artifacts(folder)
         if file == ROWS:
             predictions = {job: unpacked(tensors[job], len(order[job])) for job in order}
             records, labels = (
@@ -230,6 +233,14 @@ def read_unchecked(
         test_labels=labels, artifacts=arrays,
     )  # fmt: skip
     return store, order
+
+
+def _read_packed(folder: Path) -> dict[str, np.ndarray]:
+    """Return the artifacts of many jobs; none where they have none."""
+    with readable(folder / ARTIFACTS) as path:
+        if not path.is_file():
+            return {}
+        return safetensors.numpy.load(unpacked_gzip(read_bounded(path)))
 
 
 def _of_job(rows: pd.DataFrame, arrays: Mapping[str, np.ndarray]) -> np.ndarray | None:

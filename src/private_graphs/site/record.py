@@ -3,15 +3,16 @@
 ``record`` copies the finished jobs of ``results/<scale>`` to ``recorded/<study>/``:
 ``rows.parquet`` (tidy rows, audits among them; its metadata say how they were made),
 ``statements.json.gz``, ``predictions.safetensors`` (class of every test record, and its label),
-``artifacts.safetensors`` (pictures and other arrays of jobs that no other job needs, if there are
-any) and ``README.md``. What was recorded before and has not run again stays. ``claims.csv``, the
-verdicts on the claims of the text, goes with the rows that it is about: ``make docs`` writes it.
-Equal results give equal bytes. ``read_recorded`` reads them back and holds the files against each
-other.
+``artifacts.safetensors.gz`` (pictures and other arrays of jobs that no other job needs, if there
+are any) and ``README.md``. What was recorded before and has not run again stays. ``claims.csv``,
+the verdicts on the claims of the text, goes with the rows that it is about: ``make docs`` writes
+it. Equal results give equal bytes. ``read_recorded`` reads them back and holds the files against
+each other.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import platform
@@ -34,10 +35,10 @@ from private_graphs.core.manifest import SCHEMA, finished_folders, other_schema
 from private_graphs.core.version import __version__
 from private_graphs.datasets.outline import sizes_of
 from private_graphs.report.rows import collect, read_statistics
-from private_graphs.running.job_files import ARTIFACTS
 from private_graphs.running.jobs import JOB_FILE, read_job
 from private_graphs.running.result import CURVE
 from private_graphs.running.store import (
+    ARTIFACTS,
     ATTACKS,
     LABELS,
     PREDICTIONS,
@@ -103,7 +104,8 @@ class Recorded(Store):
             (folder / name).unlink(missing_ok=True)
         if self.artifacts:
             with atomic_path(folder / ARTIFACTS) as temporary:
-                safetensors.numpy.save_file(dict(sorted(self.artifacts.items())), temporary)
+                data = safetensors.numpy.save(dict(sorted(self.artifacts.items())))
+                temporary.write_bytes(gzip.compress(data, mtime=0))
         write_text(folder / "README.md", "\n".join([*_page(self), ""]))
         names = (ROWS, STATEMENTS, PREDICTIONS, "README.md", *([ARTIFACTS] * bool(self.artifacts)))
         return [folder / name for name in names]
