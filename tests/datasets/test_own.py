@@ -303,7 +303,9 @@ def test_no_name_leads_out_of_the_folder_of_declarations(graph, tmp_path, name):
         ("1", "2", False), ("alpha", "beta", False), ("a b", "ab", False), ("cafe", "café", False),
         ("1e400", "2e400", False), ("v1", "v1.0", False),
         ("900000000000207008", "900000000000207009", False), ("1e3", "1000.0", True),
-        ("1e99999999999999999999", "1", False), ("-1.50", "\u22121.5", True),
+        ("\u845b\U000e0100", "\u845b", True), ("x\U000e0041", "x", True),
+        ("\U0001d173x\U0001bca0", "x", True), ("1e99999999999999999999", "1", False),
+        ("-1.50", "\u22121.5", True),
     ],
 )  # fmt: skip
 def test_names_that_look_alike_or_are_one_number_are_found(one, other, alike):

@@ -26,7 +26,7 @@ from document_tables import CLASSES, declared, linked, public_rows, rows_of, wri
 from scipy.special import ndtr
 
 import private_graphs
-from private_graphs.core import entropy
+from private_graphs.core import entropy, memory
 from private_graphs.core.errors import UsageError, UserError
 from private_graphs.core.markup import plain_text
 from private_graphs.core.streams import Streams
@@ -863,7 +863,7 @@ def test_a_changed_and_a_lost_line_are_named(data):
 def test_another_key_and_another_spelling_reset_no_account(data):
     book = BudgetLedger(data)
     spend(book, people(book, ["Müller 1", "b"]))
-    for spelt in ("Mu\u0308ller 1", "M\u00ad\u00fcller\u00a01\u200b"):
+    for spelt in ("Mu\u0308ller 1", "M\u00ad\u00fcller\u00a01\u200b\U000e0100"):
         assert most_spent(book.entries(), people(book, [spelt]), 1e-5, (0,)) > 0.99
     key = data.parent / "ledgers" / "key"
     right = key.read_bytes()
@@ -1302,6 +1302,39 @@ def test_a_file_of_a_model_beyond_all_use_is_named_and_not_read(tmp_path, monkey
     path.write_bytes(b"model")
     with pytest.raises(UserError, match=re.escape(f"{path}: has 5 bytes, expected at most 4")):
         vectors.ModelVectors.find(str(tmp_path / name.partition("/")[0]), tmp_path)
+
+
+def test_a_model_whose_vectors_take_too_much_memory_is_refused_before_it_is_paid_for(
+    data, tmp_path, monkeypatch
+):
+    (tmp_path / "m.bin").write_bytes(b"model")
+    monkeypatch.setitem(vectors._READERS, "fasttext", reader)
+    given = {"model": tmp_path / "m.bin"}
+    declared("x", write(tmp_path / "n.csv", rows_of(40)), **given)
+    for method in ("class_sums", "dp_linear"):
+        with monkeypatch.context() as patched:
+            patched.setattr(memory, "_limits", lambda: [(-1, "of a test")])
+            with pytest.raises(UserError, match="reading 40 documents as 5 numbers each would .*0"):
+                classify("x", epsilon=1, method=method, out="R")
+    assert BudgetLedger(data).entries() == []
+    classify("x", epsilon=1, out="R")
+    monkeypatch.setattr(vectors, "_MOST_WIDTH", 4)
+    with pytest.raises(UserError, match="gives 5 numbers for a text, expected at most 4"):
+        declared("y", tmp_path / "n.csv", **given)
+
+
+@pytest.mark.parametrize("role", ["edges", "vocabulary"])
+def test_a_file_that_grew_beyond_all_use_is_not_read(data, tmp_path, role):
+    file = write(tmp_path / "e.csv", [{"source": "d0", "target": "d1"}])
+    declared("x", write(tmp_path / "n.csv", rows_of(40)), **{role: file})
+    with open(file, "r+b") as stream:
+        stream.truncate(2**32 + 1)
+    with pytest.raises(UserError, match="e.csv: has 4,294,967,297 bytes, expected at most"):
+        classify("x", epsilon=1, out="R")
+    path = tmp_path / "data" / "declared" / "x.json"
+    path.write_text(path.read_text().replace("e.csv", "e\\u0000.csv"))
+    with pytest.raises(UserError, match="has a zero byte; expected the name of a file"):
+        classify("x", epsilon=1, out="R")
 
 
 def test_a_release_for_vectors_of_another_length_is_refused_before_it_predicts(

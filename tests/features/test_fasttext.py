@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import re
 import struct
 
 import numpy as np
@@ -132,6 +133,32 @@ def refused_where_cut(whole, tmp_path):
             cut.write_bytes((content[:4] + struct.pack("<i", version) + content[8:])[:length])
             with pytest.raises(UserError, match="cut.bin: is not a whole fastText model"):
                 load_model(cut)
+
+
+def test_a_model_that_takes_far_more_than_its_file_is_refused(tmp_path):
+    fasttext = pytest.importorskip("fasttext")
+    texts, path = tmp_path / "texts", tmp_path / "model.bin"
+    texts.write_text("\n".join(f"__label__{n % 9} {chr(97 + n % 26) * 9000}" for n in range(99)))
+    options = {"dim": 2, "epoch": 1, "minn": 1, "maxn": 2, "bucket": 5, "thread": 1, "verbose": 0}
+    fasttext.train_supervised(str(texts), loss="hs", **options).save_model(str(path))
+    check_sizes(path)
+    whole = path.read_bytes()
+    label = struct.pack("<qb", 11, 1)
+    assert whole.count(label) == 9
+    # the paths of a tree of equal or growing counts of zero are as long as there are labels
+    for other in (struct.pack("<qb", 0, 1), struct.pack("<qb", 12, 1)):
+        path.write_bytes(other.join(whole.rsplit(label, 1)))
+        with pytest.raises(UserError, match="do not decrease, or are zero"):
+            check_sizes(path)
+    path.write_bytes(whole + bytes(7))
+    with pytest.raises(UserError, match="7 bytes follow its last matrix"):
+        check_sizes(path)
+    # what continues a letter is hashed with each subword, too
+    wide = re.sub(rb"([a-z])\1{8999}", (b"a" + 44 * b"\x80") * 200, whole)
+    for content in (whole, wide):
+        path.write_bytes(content[:44] + struct.pack("<2i", 1, 100) + content[52:])
+        with pytest.raises(UserError, match="subwords of up to 100 letters, too many"):
+            check_sizes(path)
 
 
 @pytest.mark.parametrize("bucket", [500, 0])

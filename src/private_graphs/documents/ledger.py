@@ -65,8 +65,8 @@ _ABOUT = """# What this folder is
 The ledger of private-graphs: what the releases of your documents have spent. It is no cache. Where
 it is lost, nobody knows what was spent, and nothing more can be released. Copy `releases.jsonl`,
 `lines` and `key` together to another disk after each release, and leave out the folder `noise`: it
-has the keys of releases that are not finished. Who has such a key, the tables and the release can
-take the noise off.
+has the keys of releases that are not finished, or whose command was killed at its very end. Who
+has such a key, the tables and the release can take the noise off.
 """
 
 

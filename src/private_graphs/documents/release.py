@@ -16,7 +16,7 @@ from warnings import warn
 import numpy as np
 
 from private_graphs.core.arguments import require_types
-from private_graphs.core.bounded_files import parsed_json, read_bounded
+from private_graphs.core.bounded_files import parsed_json, read_bounded, sha256_bounded
 from private_graphs.core.entropy import fresh_bytes, published_fingerprint
 from private_graphs.core.errors import (
     UsageError,
@@ -27,6 +27,7 @@ from private_graphs.core.errors import (
     require_text,
 )
 from private_graphs.core.files import make_writable, names_in, sha256_of
+from private_graphs.core.limits import MOST_NAME_BYTES, MOST_TABLE_BYTES
 from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.spreadsheets import table_text
 from private_graphs.documents.accounts import (
@@ -787,12 +788,13 @@ def _computation(
         from private_graphs.core.devices import resolve_device
 
         device = resolve_device(device)
-    files = (spec.edges, spec.vocabulary)  # of documents all that is read stands in ``docs``
+    # of documents all that is read stands in ``docs``
+    files = (spec.edges, MOST_TABLE_BYTES), (spec.vocabulary, MOST_NAME_BYTES)
     paths = {"nodes", "edges", "vocabulary", "public_files", "model"}
     settings = settings | {
         "declaration": spec.model_dump(mode="json", exclude={"ledger", *paths}),
         "device": device if on_device else None,
-        "files": [docs.sha256, *(path and sha256_of(path) for path in files)],
+        "files": [docs.sha256, *(path and sha256_bounded(path, most) for path, most in files)],
     }
     return computation_of(
         settings, docs.ids, docs.units, docs.unit_of, docs.sides, docs.texts, docs.labels,
@@ -814,8 +816,9 @@ def _refuse_earlier(folder: Path, force: bool, continued: str | None) -> None:
     for part in ("release", "private"):
         written = [name for name in names_in(folder / part) if name[0] != "."]
         if written and not force:  # hidden files are of killed processes
+            what = "a whole release, which is paid for" if manifest.exists() else "the files"
             raise UsageError(
-                f"{folder / part}: has the files of an earlier run; choose another --out, or "
+                f"{folder / part}: has {what}, of an earlier run; choose another --out, or "
                 "overwrite them with --force (what that run has spent stays spent)"
             )
 
@@ -897,6 +900,9 @@ def planned_release(
     public = PublicTexts([docs.texts[row] for row in docs.on(*PUBLIC)], words, model)
     arguments = public, trained, n_classes, epsilon, delta, unit
     training = training_of(method).of(*arguments)
+    if model is not None:
+        at_once = max(training.TEXTS_AT_ONCE, len(public.known))
+        model.require_memory(docs.texts, at_once, training.COPIES)
     sums = training
     if not isinstance(sums, Sums):  # the classifier of public documents alone is one of sums
         default: Any = training_of(methods_of(spec, docs)[0])

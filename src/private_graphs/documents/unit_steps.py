@@ -68,6 +68,8 @@ class LinearSteps:
     """Training by noisy steps, with everything that is decided before a private value is read."""
 
     CARD: ClassVar = f"noisy class counts and {STEPS} noisy gradient sums"
+    TEXTS_AT_ONCE, COPIES = _BLOCK, 2.5
+    """See ``Sums``; sparse rows take half as much again as dense ones."""
     features: Map
     n_classes: int
     count_lattice: LatticeGaussian

@@ -151,6 +151,8 @@ class Sums(ABC):
     """Training by one noisy sum, with everything that is decided before a private read."""
 
     CARD: ClassVar = "one noisy sum"
+    TEXTS_AT_ONCE, COPIES = _BLOCK, 1.0
+    """Texts whose rows are computed at once, and copies of all rows that are kept."""
     SHARE: ClassVar[float]
     """Share of the constant in the squared norm of a row."""
     REASON: ClassVar[str]

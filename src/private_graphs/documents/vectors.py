@@ -25,6 +25,10 @@ MOST_MODEL_BYTES = 2**35
 """Largest file of a model: word vectors have up to 8 GiB."""
 _MOST_TEXT_BYTES = 2**26
 """Largest configuration, vocabulary or tokenizer of a model, which is parsed whole."""
+_MOST_WIDTH = 2**14
+"""Most numbers of a vector; those of the largest models have 2^12 or 2^13."""
+_COPIES_AT_ONCE = 8
+"""Dense arrays of float64 whose memory rows take while they are computed."""
 _TRIAL = "A text by which a model is tried."
 _LONGEST_TRIAL = 1024
 """Tokens of a long text by which a model is tried."""
@@ -124,6 +128,18 @@ class ModelVectors:
         written = np.array([bool(seen(text)) for text in texts], np.int64)
         return np.stack([written, written], axis=1)
 
+    def require_memory(self, texts: Sequence[str], at_once: int, copies: float) -> None:
+        """Refuse texts whose rows need more memory than there is: ``copies`` of all, and those of
+        ``at_once`` texts dense and sparse, before and after they are scaled."""
+        from private_graphs.core.memory import refuse_too_large
+
+        numbers = copies * len(set(texts)) + _COPIES_AT_ONCE * min(len(texts), at_once)
+        refuse_too_large(
+            int(8 * self.columns * numbers) // 2**20,
+            f"{self.path}: reading {len(texts):,} documents as {self.columns:,} numbers each",
+            "give a model of shorter vectors or fewer documents",
+        )
+
     def longer(self, texts: Sequence[str]) -> tuple[int, int]:
         """Return how many texts are longer than the model reads, and how many tokens it reads."""
         reader = self._reader
@@ -172,6 +188,9 @@ def _loaded_reader(path: Path, device: str) -> TextReader:
         if reader.count is not None:
             more = min(reader.longest or 0, _LONGEST_TRIAL) - int(reader.count(["a"])[0])
             reader.encode([" ".join("a" * (1 + max(more, 0)))])
+    if reader.width > _MOST_WIDTH:
+        raise UserError(f"{path}: gives {reader.width:,} numbers for a text, expected at most "
+                        f"{_MOST_WIDTH:,}; give another model")  # fmt: skip
     if not np.isfinite(vectors).all():
         raise UserError(
             f"{path}: gives values for a text that are no finite numbers; fetch it again, or give "

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import os
+import re
 import struct
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -23,11 +25,15 @@ _FEW_BYTES, _MOST_PACKED = 2**26, 20
 """Bytes that an archive may unpack to however small it is; most for each byte of a larger one."""
 _MOST_COUNT = 10**15
 """What the library takes for more than all words together; their tree ends it otherwise."""
-_MOST_SUBWORDS, _LONGEST, _LONGEST_WORD = 2**28, 100, 10_000
-"""Most subwords of all words of a dictionary (two million words have 2^25), and most letters of a
-subword."""
+_MOST_SUBWORDS, _MOST_HASHED, _LONGEST, _LONGEST_WORD = 2**28, 2**30, 100, 10_000
+"""Most subwords of all words of a dictionary and most bytes of these (two million words of Russian
+have 2^27 and 2^30), most letters of a subword, and bytes of a word."""
 _LEAST_ENTRY = 10
 """Bytes of an entry of the dictionary with an empty word: its end, a count, a kind."""
+_HIERARCHICAL, _CLASSIFIER = 1, 3
+"""Numbers of the hierarchical softmax among losses, and of classifiers among models."""
+_CONTINUED, _CONTINUES = bytes(range(0x80, 0xC0)), re.compile(rb"[\x80-\xbf]+")
+"""Bytes of UTF-8 that continue a letter."""
 _CENTROIDS = 256
 """Centroids of a quantised matrix, in each dimension."""
 _LARGEST = 1e30
@@ -56,6 +62,8 @@ def check_sizes(path: Path) -> int:
             sizes = _header(model)
             _check_dictionary(model, sizes)
             _check_matrices(model, sizes)
+            if more := model.size - stream.tell():
+                raise _Short(f"{more:,} bytes follow its last matrix")
         except (struct.error, _Short) as error:
             why = error if isinstance(error, _Short) else "it ends in its header"
             raise UserError(
@@ -73,12 +81,23 @@ class _Short(Exception):
 class _Stream:
     """A file of ``size`` bytes; reading what it lacks raises _Short or struct.error."""
 
-    stream: BinaryIO
+    stream: io.BufferedReader
     size: int
 
     def numbers(self, form: str) -> tuple[Any, ...]:
         """Return the next numbers, of the formats of ``struct``."""
         return struct.unpack(f"<{form}", self.stream.read(struct.calcsize(f"<{form}")))
+
+    def word(self) -> bytes:
+        """Return the bytes up to the next zero."""
+        parts = []
+        while (end := (ahead := self.stream.peek()).find(b"\0")) < 0:
+            if not ahead:
+                raise _Short("it ends in its dictionary")
+            parts.append(self.stream.read(len(ahead)))
+        parts.append(self.stream.read(end))
+        self.stream.read(1)
+        return b"".join(parts)
 
     def require(self, part: str, count: int, least: int) -> None:
         """Refuse a part of ``count`` entries of ``least`` bytes where fewer bytes follow."""
@@ -109,6 +128,8 @@ class _Sizes:
     """What the header of a model declares."""
 
     dimension: int
+    counted: slice
+    """Entries whose counts make the tree of a hierarchical softmax; empty under another loss."""
     buckets: int
     shortest: int
     longest: int
@@ -132,31 +153,40 @@ def _header(model: _Stream) -> _Sizes:
         raise _Short("its dictionary has no word")
     if entries != words + labels or labels < 0 or pruned < -1:
         raise _Short(f"its dictionary has {entries:,} entries, of {words:,} words and labels")
-    return _Sizes(dimension, buckets, shortest, longest, words, labels, pruned)
+    classes = slice(words, entries) if kind == _CLASSIFIER else slice(0, words)
+    counted = classes if loss == _HIERARCHICAL else slice(0, 0)
+    return _Sizes(dimension, counted, buckets, shortest, longest, words, labels, pruned)
 
 
 def _check_dictionary(model: _Stream, sizes: _Sizes) -> None:
-    entries = sizes.words + sizes.labels
-    letters = total = 0
-    for number in range(entries):
-        begun = letters
-        while (letter := model.stream.read(1)) != b"\0":
-            if not letter:
-                raise _Short("it ends in its dictionary")
-            letters += 1
-        if letters - begun > _LONGEST_WORD:
-            raise _Short(f"entry {number:,} of its dictionary has {letters - begun:,} letters")
-        count, is_label = model.numbers("qb")
-        total += count
-        if count < 0 or total >= _MOST_COUNT:
-            raise _Short(f"entry {number:,} of its dictionary is counted {count:,} times")
+    counts = np.zeros(sizes.words + sizes.labels, np.int64)
+    lengths = range(max(sizes.shortest, 1), sizes.longest + 1)
+    subwords = hashed = 0
+    for number in range(len(counts)):
+        word = model.word()
+        if len(word) > _LONGEST_WORD:
+            raise _Short(f"entry {number:,} of its dictionary has {len(word):,} letters")
+        counts[number], is_label = model.numbers("qb")
         if is_label != (number >= sizes.words):
             raise _Short(
                 f"entry {number:,} of its dictionary is no {('word', 'label')[not is_label]}"
             )
-    lengths = max(0, sizes.longest - max(sizes.shortest, 1) + 1)
-    if sizes.longest > _LONGEST or (letters + 2 * entries) * lengths > _MOST_SUBWORDS:
-        raise _Short(f"its {letters:,} letters have subwords of up to {sizes.longest:,} letters")
+        # a letter is what no byte of 0x80 to 0xbf continues; words stand between two marks
+        letters, widest = len(word) + 2, 1
+        if not word.isascii():
+            letters = len(word.translate(None, _CONTINUED)) + 2
+            widest = 1 + max(map(len, _CONTINUES.findall(word)), default=0)
+        subwords += letters * len(lengths)
+        hashed += letters * widest * sum(lengths)
+        if sizes.longest > _LONGEST or subwords > _MOST_SUBWORDS or hashed > _MOST_HASHED:
+            raise _Short(f"its words have subwords of up to {sizes.longest:,} letters, too many")
+    if (counts < 0).any() or counts.sum(dtype=np.float64) >= _MOST_COUNT:
+        number = counts.argmin() if counts.min() < 0 else counts.argmax()
+        raise _Short(f"entry {number:,} of its dictionary is counted {counts[number]:,} times")
+    tree = counts[sizes.counted]
+    if (tree < 1).any() or (np.diff(tree) > 0).any():
+        # the library takes memory quadratic in them for the paths of such a tree
+        raise _Short("the counts of its hierarchical softmax do not decrease, or are zero")
     left = max(sizes.pruned, 0)
     model.require("table of subwords", left, 8)
     targets = np.fromfile(model.stream, "<i4", 2 * left).reshape(-1, 2)[:, 1]
