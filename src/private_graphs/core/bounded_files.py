@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import io
 import json
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from private_graphs.core.errors import UsageError, naming
@@ -29,7 +26,10 @@ def read_bounded(
 
     A device or pipe, whose size nobody knows, may hold at most ``MOST_DOCUMENT_BYTES``.
     """
-    with _opened(path) as stream:
+    if "\0" in os.fspath(path):  # a damaged declaration may say so; open has no OSError for it
+        raise UsageError(f"{os.fspath(path)!r}: has a zero byte; expected the name of a file")
+    with naming(path), open(path, "rb", opener=_open_at_once) as stream:
+        os.set_blocking(stream.fileno(), True)
         status = os.fstat(stream.fileno())
         if stat.S_ISREG(status.st_mode):
             size, data = status.st_size, stream.read() if status.st_size <= most else b""
@@ -42,32 +42,11 @@ def read_bounded(
                     f"{os.fspath(path)}: is a pipe that nobody writes into; expected a file"
                 )
     if size > most:
-        raise _too_long(path, f"{'more than ' if data else ''}{size - bool(data):,}", most, remedy)
+        raise UsageError(
+            f"{os.fspath(path)}: has {'more than ' if data else ''}{size - bool(data):,} bytes, "
+            f"expected at most {most:,}; {remedy}"
+        )
     return data
-
-
-def sha256_bounded(path: str | os.PathLike[str], most: int) -> str:
-    """Return the sha256 of a file, with the bounds of ``read_bounded``, without holding it."""
-    with _opened(path) as stream:
-        status = os.fstat(stream.fileno())
-        if stat.S_ISREG(status.st_mode):
-            if status.st_size > most:
-                raise _too_long(path, f"{status.st_size:,}", most, "give a smaller file")
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    return hashlib.sha256(read_bounded(path, most)).hexdigest()
-
-
-@contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[io.BufferedReader]:
-    if "\0" in os.fspath(path):  # a damaged declaration may say so; open has no OSError for it
-        raise UsageError(f"{os.fspath(path)!r}: has a zero byte; expected the name of a file")
-    with naming(path), open(path, "rb", opener=_open_at_once) as stream:
-        os.set_blocking(stream.fileno(), True)
-        yield stream
-
-
-def _too_long(path: str | os.PathLike[str], size: str, most: int, remedy: str) -> UsageError:
-    return UsageError(f"{os.fspath(path)}: has {size} bytes, expected at most {most:,}; {remedy}")
 
 
 def read_kept(path: str | os.PathLike[str], most: int = MOST_DOCUMENT_BYTES) -> bytes:

@@ -52,24 +52,24 @@ def line_blocks(path: Path, stage: str, progress: Progress) -> Iterator[bytes]:
             stream, file = _opened(path, stack)
             pool = stack.enter_context(ThreadPoolExecutor(1))
             following = pool.submit(stream.read, BLOCK_BYTES)
-            rest = b""
+            tail = b""
             while piece := following.result():
                 done = min(file.tell(), total)
                 following = pool.submit(stream.read, BLOCK_BYTES)
                 cut = piece.rfind(b"\n") + 1
                 if cut:
-                    yield rest + piece[:cut]
-                    rest = piece[cut:]
+                    yield tail + piece[:cut]
+                    tail = piece[cut:]
                 else:
-                    rest += piece
-                if len(rest) > MAX_LINE_BYTES:
+                    tail += piece
+                if len(tail) > MAX_LINE_BYTES:
                     raise UserError(
                         f"{path}: found a line of more than {MAX_LINE_BYTES} bytes, expected "
                         "tab-separated text; supply the published file"
                     )
                 progress(stage, done, total)
-            if rest:
-                yield rest + b"\n"
+            if tail:
+                yield tail + b"\n"
             progress(stage, total, total)
     except (OSError, pa.ArrowException) as error:
         raise UserError(

@@ -20,8 +20,7 @@ _IGNORED = re.compile(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufffb"
     "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""Controls, what Unicode calls Default_Ignorable_Code_Point (DerivedCoreProperties.txt), and what
-is a blank in most fonts; U+E0100, for one, selects a form of an ideograph in Japanese names."""
+"""Controls, Default_Ignorable_Code_Point of Unicode, and what is a blank in most fonts."""
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?")
 MISSING = frozenset(
     ("nan", "null", "none", "nil", "na", "n/a", "n.a.", "#n/a", "<na>", "nat", "?", "-", "--", "-1")

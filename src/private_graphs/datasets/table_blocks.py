@@ -126,18 +126,18 @@ def _csv_blocks(
     path: Path, roles: Mapping[str, str], encoding: str, size: int
 ) -> Iterator[tuple[OwnTable, float]]:
     """Yield the rows of a CSV file between line ends outside of quotes, each under the header."""
-    header, delimiter, rest = b"", ",", b""
+    header, delimiter, tail = b"", ",", b""
     codec = own_tables.text_codec(encoding)
     with open(path, "rb") as stream:
         decoded = codec.incrementaldecoder()
         while True:
             piece = stream.read(typed_tables.BLOCK_BYTES)
             own_tables.require_line_end(path, piece)
-            rest += decoded.decode(piece, final=not piece).encode()
-            rest, whole = (b"", rest) if not piece else _cut(rest)
-            if len(rest) > LONGEST_BLOCK:
+            tail += decoded.decode(piece, final=not piece).encode()
+            tail, whole = (b"", tail) if not piece else _cut(tail)
+            if len(tail) > LONGEST_BLOCK:
                 raise UsageError(
-                    f"{path}: {len(rest):,} bytes follow without the end of a row, expected at "
+                    f"{path}: {len(tail):,} bytes follow without the end of a row, expected at "
                     f"most {LONGEST_BLOCK:,}; end each row with a line feed, and close "
                     "each quote"
                 )

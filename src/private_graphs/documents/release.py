@@ -16,7 +16,7 @@ from warnings import warn
 import numpy as np
 
 from private_graphs.core.arguments import require_types
-from private_graphs.core.bounded_files import parsed_json, read_bounded, sha256_bounded
+from private_graphs.core.bounded_files import parsed_json, read_bounded
 from private_graphs.core.entropy import fresh_bytes, published_fingerprint
 from private_graphs.core.errors import (
     UsageError,
@@ -794,12 +794,18 @@ def _computation(
     settings = settings | {
         "declaration": spec.model_dump(mode="json", exclude={"ledger", *paths}),
         "device": device if on_device else None,
-        "files": [docs.sha256, *(path and sha256_bounded(path, most) for path, most in files)],
+        "files": [docs.sha256, *(path and _digest(path, most) for path, most in files)],
     }
     return computation_of(
         settings, docs.ids, docs.units, docs.unit_of, docs.sides, docs.texts, docs.labels,
         docs.kept, list(docs.classes),
     )  # fmt: skip
+
+
+def _digest(path: Path, most: int) -> str:
+    if not os.path.isfile(path) or path.stat().st_size > most:
+        read_bounded(path, most)  # raises, and says what the file is
+    return sha256_of(path)
 
 
 def _refuse_earlier(folder: Path, force: bool, continued: str | None) -> None:

@@ -128,7 +128,7 @@ class _Sizes:
     """What the header of a model declares."""
 
     dimension: int
-    counted: slice
+    tree: slice
     """Entries whose counts make the tree of a hierarchical softmax; empty under another loss."""
     buckets: int
     shortest: int
@@ -154,14 +154,14 @@ def _header(model: _Stream) -> _Sizes:
     if entries != words + labels or labels < 0 or pruned < -1:
         raise _Short(f"its dictionary has {entries:,} entries, of {words:,} words and labels")
     classes = slice(words, entries) if kind == _CLASSIFIER else slice(0, words)
-    counted = classes if loss == _HIERARCHICAL else slice(0, 0)
-    return _Sizes(dimension, counted, buckets, shortest, longest, words, labels, pruned)
+    tree = classes if loss == _HIERARCHICAL else slice(0, 0)
+    return _Sizes(dimension, tree, buckets, shortest, longest, words, labels, pruned)
 
 
 def _check_dictionary(model: _Stream, sizes: _Sizes) -> None:
     counts = np.zeros(sizes.words + sizes.labels, np.int64)
     lengths = range(max(sizes.shortest, 1), sizes.longest + 1)
-    subwords = hashed = 0
+    subwords = n_bytes = 0
     for number in range(len(counts)):
         word = model.word()
         if len(word) > _LONGEST_WORD:
@@ -177,14 +177,14 @@ def _check_dictionary(model: _Stream, sizes: _Sizes) -> None:
             letters = len(word.translate(None, _CONTINUED)) + 2
             widest = 1 + max(map(len, _CONTINUES.findall(word)), default=0)
         subwords += letters * len(lengths)
-        hashed += letters * widest * sum(lengths)
-        if sizes.longest > _LONGEST or subwords > _MOST_SUBWORDS or hashed > _MOST_HASHED:
+        n_bytes += letters * widest * sum(lengths)
+        if sizes.longest > _LONGEST or subwords > _MOST_SUBWORDS or n_bytes > _MOST_HASHED:
             raise _Short(f"its words have subwords of up to {sizes.longest:,} letters, too many")
     if (counts < 0).any() or counts.sum(dtype=np.float64) >= _MOST_COUNT:
         number = counts.argmin() if counts.min() < 0 else counts.argmax()
         raise _Short(f"entry {number:,} of its dictionary is counted {counts[number]:,} times")
-    tree = counts[sizes.counted]
-    if (tree < 1).any() or (np.diff(tree) > 0).any():
+    leaves = counts[sizes.tree]
+    if (leaves < 1).any() or (np.diff(leaves) > 0).any():
         # the library takes memory quadratic in them for the paths of such a tree
         raise _Short("the counts of its hierarchical softmax do not decrease, or are zero")
     left = max(sizes.pruned, 0)
