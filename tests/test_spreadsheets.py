@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import unicodedata
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from private_graphs.core.spreadsheets import cell, table_text
 
-NUMBERS = ("-5", "+3.5", "-1,5", "a;-5;b", "1\t-2")
+NUMBERS = ("-5", "+3.5", "-1,5")
 PIECES = st.lists(st.sampled_from(
     ["=1+1", "+A1", "-A1", "@SUM", "\uff1d1", "\uff0bA", "\uff0dA", "\uff20A", "\ufe66A", "-5", "x",
      "\0", "\x07",
@@ -26,7 +27,20 @@ def test_numbers_stay_numbers(number):
 
 
 def test_two_ids_are_no_one_cell():
-    ids = ["\t=1", "'\t=1", "=1", "'=1", "''=1", "a;=1", "a;'=1", "-5", "'-5"]
+    ids = [
+        "\t=1",
+        "'\t=1",
+        "=1",
+        "'=1",
+        "''=1",
+        "a;=1",
+        "a;'=1",
+        "-5",
+        "'-5",
+        'a;"=1',
+        "a;'\"=1",
+        "a;\"'=1",
+    ]
     assert len({cell(name) for name in ids}) == len(ids)
 
 
@@ -39,7 +53,9 @@ def test_no_cell_is_a_formula_whatever_separator_a_program_reads_with(text):
     assert list(csv.reader(io.StringIO(written)))[1] == [cell(text), "0.5"]
     assert written.splitlines()[0] == '"id","score"' and written.endswith('",0.5\n')
     for separator in ",;\t":
-        for part in cell(text).split(separator):
-            begins = unicodedata.normalize("NFKC", part.lstrip(" \0\x07"))
-            assert not begins.startswith(("=", "+", "@")), part
-            assert not begins.startswith("-") or begins.startswith("-5"), part
+        # as a program reads the file, quotes in it included, and where these were lost on the way
+        parts = csv.reader(io.StringIO(written.partition("\n")[2]), delimiter=separator)
+        for part in [*cell(text).split(separator), *itertools.chain(*parts)]:
+            begins = unicodedata.normalize("NFKC", part.lstrip(' \0\x07"'))
+            formula = begins.startswith(("=", "+", "@", "-")) and begins != "-5"
+            assert not formula, part

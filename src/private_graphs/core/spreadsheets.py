@@ -9,18 +9,18 @@ from collections.abc import Iterable, Sequence
 
 _SIGNS = "=+@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b-"
 """Characters that begin a formula, in ASCII, full width and small form."""
-_NUMBER = r"[+-]?\d+(?:[.,]\d+)?(?:[,;\t\r\n]|$)"
-_HIDDEN = r"[ \x00-\x08\x0b\x0c\x0e-\x1f\x7f]*"
-_FORMULA = re.compile(
-    rf"\A(?='*[\t\r\n])|(?:\A|(?<=[,;\t\r\n]))(?! *{_NUMBER})(?={_HIDDEN}'*[{_SIGNS}])"
-)
+_NUMBER = re.compile(r" *[+-]?\d+(?:[.,]\d+)?")
+_SKIPPED = r"[ \x00-\x08\x0b\x0c\x0e-\x1f\x7f\"']*"
+"""Characters before a sign that programs drop, quotes among them."""
+_FORMULA = re.compile(rf"\A(?='*[\t\r\n])|(?:\A|(?<=[,;\t\r\n]))(?={_SKIPPED}[{_SIGNS}])")
 """Places where a formula begins, whatever separator a program reads the table with; one that is
 escaped already is escaped again, so that no two ids are one cell."""
 
 
 def cell(text: str) -> str:
-    """Return a cell with ``'`` before everything in it that a spreadsheet takes for a formula."""
-    return _FORMULA.sub("'", text)
+    """Return a cell with ``'`` before everything in it that a spreadsheet takes for a formula; one
+    that is a number as a whole is none."""
+    return text if _NUMBER.fullmatch(text) else _FORMULA.sub("'", text)
 
 
 def table_text(header: Sequence[str], rows: Iterable[Sequence[str | float]]) -> str:
