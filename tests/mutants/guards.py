@@ -518,7 +518,7 @@ GUARDS = (
              "    require(digest in listed(), ", "    require(True, ",
              "fuzz::no_pickle_is_run_unless_it_is_listed"),
     _without("An id or a class begins a formula, after whatever separator",
-             "core/spreadsheets.py", 'return _FORMULA.sub("\'", text)', "return text",
+             "core/spreadsheets.py", 'else _FORMULA.sub("\'", text)', "else text",
              "spreadsheets::no_cell_is_a_formula_whatever_separator_a_program_reads_with"),
     _without("Results hold HTML or scripts", "site/site.py",
              "autoescape=True", "autoescape=False",
