@@ -36,6 +36,7 @@ from private_graphs.documents import (
     answers,
     ledger,
     model_file,
+    public_tables,
     rivals,
     unit_means,
     unit_steps,
@@ -889,6 +890,9 @@ def test_links_find_documents_whose_ids_are_written_in_another_form(data, tmp_pa
     spec = needed("pages", data)
     links, lost = read_links(spec, read_documents(spec).ids)
     assert links.tolist() == [[0, 1], [1, 2]] and not any(lost.values())
+    (tmp_path / "e.csv").write_text("source,target\n")
+    assert "e.csv has no link between two of these documents" in declared(
+        "pages", tmp_path / "n.csv", **given).warnings  # fmt: skip
 
 
 def test_links_have_an_account_and_publish_the_documents(run, data, tmp_path):
@@ -1204,6 +1208,9 @@ def test_formula_cells_are_escaped_and_damaged_models_refused(data, tmp_path):
         private_graphs.load("R/release")
     path.write_bytes(right[:-8])
     path.with_name("manifest.json").unlink()
+    with pytest.raises(UserError, match="manifest.json: is gone, or this release was never whole"):
+        private_graphs.load("R/release")
+    path.with_name("statement.json").unlink()
     with pytest.raises(UserError, match="cannot be read as a released model"):
         private_graphs.load("R/release")
 
@@ -1321,6 +1328,50 @@ def test_a_model_whose_vectors_take_too_much_memory_is_refused_before_it_is_paid
     monkeypatch.setattr(vectors, "_MOST_WIDTH", 4)
     with pytest.raises(UserError, match="gives 5 numbers for a text, expected at most 4"):
         declared("y", tmp_path / "n.csv", **given)
+
+
+def test_a_folder_of_public_tables_has_files_and_not_too_many(data, tmp_path, monkeypatch):
+    folder, nodes = tmp_path / "open", write(tmp_path / "n.csv", rows_of(40))
+    folder.mkdir()
+    for name in "ab":
+        rows = [row | {"id": f"{name}{row['id']}"} for row in rows_of(20)]
+        write(folder / f"{name}.csv", rows)
+    os.mkfifo(folder / "c.csv")
+    with pytest.raises(UserError, match="c.csv: is a pipe or device, expected a file"):
+        declared("x", nodes, public_files=folder)
+    (folder / "c.csv").unlink()
+    assert declared("x", nodes, public_files=folder).public == 40
+    monkeypatch.setattr(public_tables, "_MOST_FILES", 1)
+    with pytest.raises(UserError, match="has 2 tables, expected at most 1; put several into one"):
+        declared("x", nodes, public_files=folder)
+
+
+def test_a_budget_that_somebody_raised_in_a_file_is_told(data, tmp_path):
+    declared("x", write(tmp_path / "n.csv", rows_of(40)), budget=3)
+    classify("x", epsilon=1, out="R")
+    path = tmp_path / "data" / "declared" / "x.json"
+    path.write_text(path.read_text().replace('"budget": 3.0', '"budget": 300.0'))
+    with pytest.warns(UserWarning, match="had a budget of 3, the new one is 300: more may be"):
+        classify("x", epsilon=4, out="S")
+
+
+def test_json_of_more_values_than_any_has_is_refused_before_it_is_parsed(data, tmp_path):
+    declared("x", write(tmp_path / "n.csv", rows_of(40)))
+    classify("x", epsilon=1, out="R")
+    many = b"[" + b"0," * 2**22 + b"0]"
+    for path, words in (
+        (data.parent / "ledgers" / "releases.jsonl", "releases.jsonl: line 1 was changed"),
+        (data.parent / "declared" / "x.json", "x.json: cannot be read as a declaration .has more"),
+        (Path("R/ledger.json"), "ledger.json: is damaged"),
+        (Path("R/release/manifest.json"), "manifest.json: not a manifest"),
+    ):
+        content = path.read_bytes()
+        path.write_bytes(many + b"\n")
+        with pytest.raises(UserError, match=words):
+            private_graphs.load("R/release") if "release" in path.parts else classify(
+                "x", epsilon=1, out="R")  # fmt: skip
+        path.write_bytes(content)
+    assert private_graphs.ledger("x").releases[0]["state"] == "finished"
 
 
 @pytest.mark.parametrize("role", ["edges", "vocabulary"])

@@ -807,7 +807,7 @@ def test_a_sentence_is_one_line_and_a_ledger_beyond_all_use_is_restored(run, dat
     assert run(*command).out.endswith("  Opacus [2J of May\n")
     os.truncate(data.parent / "ledgers" / "releases.jsonl", 10**12)
     refused(
-        run("ledger", "x"), 2, "releases.jsonl: has 1,000,000,000,000", "restore it from a copy"
+        run("ledger", "x"), 1, "releases.jsonl: line 3 was changed", "restore the file from a copy"
     )
 
 
@@ -902,10 +902,10 @@ def test_a_declaration_that_cannot_be_read_is_no_reason_to_begin_a_new_ledger(da
         lambda: private_graphs.ledger("x"), lambda: classify("x", epsilon=1, out="T"),
     )  # fmt: skip
 
-    def closed(file, **given):
+    def closed(file, *given):
         if Path(file).name == "x.json":
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(file))
-        return real(file, **given)
+        return real(file, *given)
 
     for lost in (False, True):
         if lost:

@@ -7,10 +7,12 @@ import io
 import json
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from private_graphs.core.errors import UsageError, naming
-from private_graphs.core.limits import MOST_DOCUMENT_BYTES
+from private_graphs.core.limits import MOST_DOCUMENT_BYTES, MOST_VALUES
 
 
 def _open_at_once(path: str, flags: int) -> int:
@@ -50,9 +52,17 @@ def read_bounded(
 
 
 def read_kept(path: str | os.PathLike[str], most: int = MOST_DOCUMENT_BYTES) -> bytes:
-    """Return the content of a file that a command has written: as ``read_bounded``, but somebody
-    has changed one that is too long, and a copy is the remedy."""
+    """As ``read_bounded``, of a file that a command has written: the remedy is a copy."""
     return read_bounded(path, most, "restore it from a copy")
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[io.BufferedReader]:
+    """Open a file to read it; UsageError for a pipe or device, which may never end."""
+    with naming(path), open(path, "rb", opener=_open_at_once) as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise UsageError(f"{os.fspath(path)}: is a pipe or device, expected a file")
+        yield stream
 
 
 def unpacked_gzip(data: bytes, most: int = MOST_DOCUMENT_BYTES) -> bytes:
@@ -64,8 +74,11 @@ def unpacked_gzip(data: bytes, most: int = MOST_DOCUMENT_BYTES) -> bytes:
     return content
 
 
-def parsed_json(content: bytes | str) -> Any:
-    """Return the value of a JSON text; ValueError where it is none, or nested too deeply."""
+def parsed_json(content: bytes | str, most: int = MOST_VALUES) -> Any:
+    """Return the value of a JSON text; ValueError where it is none, nested too deeply, or has more
+    than ``most`` values, each of which takes far more memory than its text."""
+    if (content.count(b",") if isinstance(content, bytes) else content.count(",")) > most:
+        raise ValueError(f"has more than {most:,} values")
     try:
         return json.loads(content)
     except RecursionError as error:  # of no kind that readers of damaged files expect

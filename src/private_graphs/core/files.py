@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from private_graphs.core.bounded_files import opened
 from private_graphs.core.errors import UserError, naming
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -125,5 +126,5 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 
 def sha256_of(path: str | os.PathLike[str]) -> str:
     """Return the sha256 of a file as 64 hexadecimal digits."""
-    with naming(path), open(path, "rb") as stream:
+    with opened(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -29,6 +29,7 @@ LONGEST_NAME = 1000
 """Most characters of the name of a class."""
 MOST_DOCUMENT_BYTES = 2**28
 """Largest JSON document or list of scores, also after unpacking."""
+MOST_VALUES = 2**22  # of a JSON document
 CANDIDATE_PICTURES = 2000
 """Most images whose membership an attack tests; all other images are members."""
 PUBLISHED_AT_ONCE = 2**26

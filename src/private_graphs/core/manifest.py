@@ -33,7 +33,7 @@ def changed_file(folder: Path, needed: Iterable[str] = (), only: str | None = No
     file passes: whoever changes a file can change the manifest too.
     """
     path = folder / MANIFEST
-    if not path.is_file():
+    if not os.path.lexists(path):
         return None
     try:
         manifest = parsed_json(read_kept(path))

@@ -17,7 +17,6 @@ from private_graphs.core.errors import (
     UsageError,
     UserError,
     listed,
-    suggest,
     system_error_text,
     why_no_text,
 )
@@ -32,6 +31,7 @@ DATA = Path("data/raw")
 """Folder of raw files, below the working folder."""
 LINK = "link"
 """Name of the unit where all documents are public."""
+_MOST_BYTES, _MOST_VALUES = 2**24, 2**17
 FOLDER = "declared"
 """Folder of the declarations beside the folder of raw files: ``data/raw`` -> ``data/declared``."""
 
@@ -210,14 +210,13 @@ def declared(name: str, data: Path) -> Declaration | None:
     if f"{name}.json" not in names_in(folder_of(data)):  # os.path would hide a fault of the disk
         return None
     try:
-        return Declaration.model_validate_json(read_kept(path))
+        return Declaration.model_validate(parsed_json(read_kept(path, _MOST_BYTES), _MOST_VALUES))
     except OSError as error:  # to declare again would remove what it has seen of the ledger
         raise UserError(system_error_text(error)) from error
-    except ValidationError as error:
-        raise UserError(
-            f"{path}: cannot be read as a declaration ({error.errors()[0]['msg']}); declare {name} "
-            "again: 'private-graphs declare --help'"
-        ) from error
+    except ValueError as error:
+        why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        raise UserError(f"{path}: cannot be read as a declaration ({why}); declare {name} again: "
+                        "'private-graphs declare --help'") from error  # fmt: skip
 
 
 def changes_of(spec: Declaration) -> list[str]:
@@ -239,18 +238,9 @@ def needed(name: str, data: Path) -> Declaration:
     """Return the declaration called ``name``; UsageError if there is none."""
     declaration = declared(name, data)
     if declaration is None:
-        from private_graphs.datasets.registry import OWN_FOLDER, dataset_names
+        from private_graphs.documents.refusals import undeclared
 
-        if name in dataset_names([name], data.parent / OWN_FOLDER.name):
-            raise UsageError(
-                f"{name!r} is a dataset, no declared documents: 'private-graphs train --dataset "
-                f"{name} --method class_sums --epsilon 2' trains on it"
-            )
-        names = known_names(data)
-        raise UsageError(
-            f"{name!r} is not declared in {folder_of(data)}{suggest(name, names)}; declare it "
-            "first: private-graphs declare NAME --nodes FILE --text COLUMN --label COLUMN"
-        )
+        raise undeclared(name, data)
     return declaration
 
 
@@ -295,7 +285,7 @@ def ledger_states(data: Path) -> dict[Path, LedgerState | None]:
     for name in known_names(data):
         path = folder_of(data) / f"{name}.json"
         try:
-            state = parsed_json(read_kept(path)).get("ledger")
+            state = parsed_json(read_kept(path, _MOST_BYTES), _MOST_VALUES).get("ledger")
             if state is not None:
                 found[path] = LedgerState.model_validate(state)
         except OSError as error:

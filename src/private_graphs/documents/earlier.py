@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,6 +12,11 @@ from private_graphs.documents.accounts import People, RecordedRelease, units_on
 from private_graphs.documents.declaration import Declaration
 from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.documents.tables import PUBLIC, Documents
+
+
+def smallest_budget(earlier: Sequence[RecordedRelease]) -> float:
+    """Return the smallest budget under which a release was made; infinite where none had one."""
+    return min((entry.budget for entry in earlier if entry.budget), default=math.inf)
 
 
 def people_of(spec: Declaration, docs: Documents, ledger: BudgetLedger) -> People:

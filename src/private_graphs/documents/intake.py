@@ -191,7 +191,7 @@ def _declare(fields: dict[str, Any]) -> Declared:
 def _declared(spec: Declaration, data: Path, vectors: ModelVectors | None) -> Declared:
     """Check a declaration on its tables, write it, and return its counts."""
     from private_graphs.datasets.spelling import shown
-    from private_graphs.documents.earlier import earlier_releases, people_of
+    from private_graphs.documents.earlier import earlier_releases, people_of, smallest_budget
     from private_graphs.documents.ledger import BudgetLedger
     from private_graphs.documents.table_warnings import alike_warnings, warnings_about
     from private_graphs.documents.tables import PUBLIC, TEST, TRAINING, read_documents
@@ -226,21 +226,19 @@ def _declared(spec: Declaration, data: Path, vectors: ModelVectors | None) -> De
     if spec.edges is not None:
         from private_graphs.documents.link_tables import read_links
 
-        lost = read_links(spec, docs.ids)[1]
+        links, lost = read_links(spec, docs.ids)
+        if not links.size:
+            warnings.append(f"{spec.edges.name} has no link between two of these documents")
         if not docs.units_on(*PUBLIC).size:
             warnings.append("no document is public: links are checked, and no release reads them")
     ledger = BudgetLedger(data)
     entries = ledger.entries()
     people = people_of(spec, docs, ledger) if entries else None
     earlier = earlier_releases(spec, docs, people, entries) if people else []
-    promised = min((entry.budget for entry in earlier if entry.budget), default=math.inf)
-    if promised < (spec.budget or math.inf):
-        limit = f"{spec.budget:g}" if spec.budget else "without a limit"
-        warnings.append(
-            f"earlier releases of some of these ids had a budget of {promised:g}, the new one is "
-            f"{limit}: more may be spent than was promised; declare again with --budget "
-            f"{promised:g} to keep the promise"
-        )
+    if (promised := smallest_budget(earlier)) < (spec.budget or math.inf):
+        from private_graphs.documents.refusals import raised_budget
+
+        warnings.append(raised_budget(promised, spec.budget))
     if spec.test_share and not (docs.units_on(*PUBLIC).size or docs.units_on(TEST).size):
         warnings.append(f"no {kind} tests: no release will say whether it was worth it")
     if vectors is not None:

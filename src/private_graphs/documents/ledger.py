@@ -29,11 +29,11 @@ from typing import Any
 
 import numpy as np
 
-from private_graphs.core.bounded_files import parsed_json, read_kept
+from private_graphs.core.bounded_files import opened, parsed_json, read_kept
 from private_graphs.core.entropy import fresh_bytes
 from private_graphs.core.errors import UsageError, UserError, listed, naming
 from private_graphs.core.files import names_in, sync, write_text
-from private_graphs.core.limits import MOST_TABLE_BYTES
+from private_graphs.core.limits import MOST_DOCUMENT_BYTES
 from private_graphs.core.private_files import hide_from_git, make_folder, private_path
 from private_graphs.datasets.spelling import seen
 from private_graphs.documents.accounts import (
@@ -183,11 +183,11 @@ class BudgetLedger:
 
     def _lines(self) -> list[dict[str, Any]]:
         """Return the checked lines; the lock is held."""
-        raw = read_kept(self._path, MOST_TABLE_BYTES) if self._path.exists() else b""
-        complete, _, torn = raw.rpartition(b"\n")
-        written = complete.split(b"\n") if complete else []
-        lines, key = [], self._key() if raw else b""
-        for number, text in enumerate(written, start=1):
+        lines, key, size = [], b"", 0
+        for number, text in enumerate(self._written(), start=1):
+            if text[-1:] != b"\n" and len(text) < MOST_DOCUMENT_BYTES:
+                break
+            key, size = key or self._key(), size + len(text)
             try:
                 line = parsed_json(text)
                 digest = line.pop("digest")
@@ -203,9 +203,16 @@ class BudgetLedger:
             lines.append(line | {"digest": digest})
         self._check_count(len(lines))
         self._check_states(lines)
-        if torn:  # a killed process; its release read nothing, as the line was never finished
-            os.truncate(self._path, len(complete) + (1 if complete else 0))
+        if self._path.exists() and self._path.stat().st_size > size:
+            # by a killed process; its release read nothing, as the line was never finished
+            os.truncate(self._path, size)
         return lines
+
+    def _written(self) -> Iterator[bytes]:
+        """Yield the lines as they stand; a longer one than any release has in parts."""
+        if self._path.exists():
+            with opened(self._path) as stream:
+                yield from iter(partial(stream.readline, MOST_DOCUMENT_BYTES), b"")
 
     def _check_count(self, count: int) -> None:
         """Raise UserError unless as many lines were found as were written.

@@ -13,7 +13,7 @@ from private_graphs.core.arguments import require_types
 from private_graphs.core.bounded_files import parsed_json
 from private_graphs.core.errors import UserError, refuse_idle, require_memory
 from private_graphs.core.limits import LONGEST_NAME, MOST_TABLE_BYTES
-from private_graphs.core.manifest import changed_file
+from private_graphs.core.manifest import MANIFEST, changed_file
 from private_graphs.datasets.spelling import seen
 from private_graphs.documents.hashing import HashedWords, PublicWords
 from private_graphs.documents.model import (
@@ -70,7 +70,10 @@ def load(
                 "by reading private links, so that no model can be given away)"
             )
         path = inner
-    if reason := changed_file(path.parent, only=path.name):
+    reason = changed_file(path.parent, only=path.name)
+    if (path.parent / "statement.json").exists() and not (path.parent / MANIFEST).exists():
+        reason = f"{path.parent / MANIFEST}: is gone, or this release was never whole"
+    if reason:
         raise UserError(f"{reason}; take the folder anew from who made it")
     try:
         if (size := path.stat().st_size) > MOST_TABLE_BYTES:

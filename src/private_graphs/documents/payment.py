@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from private_graphs.core.errors import UserError, system_error_text
+from private_graphs.core.errors import UserError, naming, system_error_text
 from private_graphs.core.files import atomic_path, sync
 from private_graphs.core.private_files import private_folder
 from private_graphs.documents.ledger import BudgetLedger
@@ -68,11 +68,11 @@ def rehearsed(folder: Path, room: Sequence[int]) -> Iterator[None]:
             closed = part.name == "private"
             with private_folder(part) if closed else nullcontext():
                 with atomic_path(part / _RESERVED) as temporary:
-                    with open(temporary, "wb") as file:
-                        file.write(bytes(size + _PAGES))
+                    temporary.write_bytes(bytes(size + _PAGES))
                     sync(temporary)
-                for number in range(_FILES):
-                    (part / f"{_RESERVED}{number}").touch()
+                for file in (part / f"{_RESERVED}{number}" for number in range(_FILES)):
+                    with naming(file):
+                        file.touch()
             sync(part)
         yield
     finally:

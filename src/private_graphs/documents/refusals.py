@@ -67,6 +67,32 @@ def over_budget_words(
     )
 
 
+def raised_budget(promised: float, budget: float | None) -> str:
+    """Return the warning about a larger budget than that of earlier releases."""
+    limit = f"{budget:g}" if budget else "without a limit"
+    return (
+        f"earlier releases of some of these ids had a budget of {promised:g}, the new one is "
+        f"{limit}: more may be spent than was promised; declare again with --budget {promised:g} "
+        "to keep the promise"
+    )
+
+
+def undeclared(name: str, data: Path) -> UsageError:
+    """Return the error about a name under which no documents are declared."""
+    from private_graphs.datasets.registry import OWN_FOLDER, dataset_names
+    from private_graphs.documents.declaration import folder_of, known_names
+
+    if name in dataset_names([name], data.parent / OWN_FOLDER.name):
+        return UsageError(
+            f"{name!r} is a dataset, no declared documents: 'private-graphs train --dataset "
+            f"{name} --method class_sums --epsilon 2' trains on it"
+        )
+    return UsageError(
+        f"{name!r} is not declared in {folder_of(data)}{suggest(name, known_names(data))}; declare "
+        "it first: private-graphs declare NAME --nodes FILE --text COLUMN --label COLUMN"
+    )
+
+
 def other_ledger(folder: Path, lines: int, seen: int, witness: str) -> UserError:
     """Return the error about a ledger whose line number ``seen`` is not what a witness has seen."""
     size = f"found a ledger of {counted(lines, 'line')}"

@@ -59,7 +59,7 @@ from private_graphs.documents.declaration import (
     needed,
     require_current,
 )
-from private_graphs.documents.earlier import earlier_releases, people_of
+from private_graphs.documents.earlier import earlier_releases, people_of, smallest_budget
 from private_graphs.documents.hashing import HashedWords, PublicWords, listed_words
 from private_graphs.documents.ledger import BudgetLedger
 from private_graphs.documents.model import ReleasedModel
@@ -725,6 +725,11 @@ def _charge(
     known = (f"{counted(len(entries), 'release')}, the newest of {entries[-1].date[:10]}"
              if entries else "no earlier release: this is the first one")  # fmt: skip
     say(f"the ledger in {ledger.folder} knows {known}")
+    promised = smallest_budget(earlier_releases(plan.spec, plan.docs, plan.people, entries))
+    if promised < (plan.spec.budget or math.inf):
+        from private_graphs.documents.refusals import raised_budget
+
+        say(f"note: {raised_budget(promised, plan.spec.budget)}")
 
     def check(entries: list[RecordedRelease]) -> None:
         require_current(plan.spec, ledger.data)  # its budget may be smaller by now

@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 
 from private_graphs.core.errors import UserError, counted
-from private_graphs.core.files import sha256_of
 from private_graphs.core.limits import LONGEST_NAME
 from private_graphs.datasets import own_tables
 from private_graphs.datasets.spelling import NOT_SEEN, is_missing, looks, seen, shown
@@ -92,8 +91,12 @@ def read_documents(
     labels = table.cells(spec.label)
     units = _units(table, spec, ids)
     warnings = warnings_about(table, units, spec)
-    public = _public(table, spec)
-    for path in _public_tables(spec):
+    public, files = _public(table, spec), list[Path]()
+    if spec.public_files is not None:
+        from private_graphs.documents.public_tables import public_tables, refuse_known
+
+        files = public_tables(spec.public_files)
+    for path in files:
         persons = spec.unit in own_tables.column_names(path, spec.encoding)
         left_out = {"public"} if persons else {"public", "unit"}
         roles = {key: value for key, value in spec.roles.items() if key not in left_out}
@@ -101,7 +104,7 @@ def read_documents(
         extra = extra.trimmed(spec.id, spec.label)
         more_texts, more_blank = _texts(extra, spec)
         more_ids = own_tables.distinct_ids(extra, spec.id)
-        _refuse_known(extra, more_ids, known)
+        refuse_known(extra, more_ids, known)
         known |= dict.fromkeys(_distinct(extra, more_ids), path.name)
         ids += more_ids
         owners = _units(extra, spec, more_ids) if persons else more_ids
@@ -182,20 +185,6 @@ def _distinct(table: own_tables.OwnTable, ids: list[str]) -> dict[str, int]:
     return rows
 
 
-def _refuse_known(table: own_tables.OwnTable, ids: list[str], known: dict[str, str]) -> None:
-    """Refuse a public table with ids of another table: of the owner's, they would be published.
-
-    ``known`` is visible form of an id -> file.
-    """
-    for row, key in enumerate(ids):
-        if file := known.get(seen(key)):
-            raise table.error(
-                row,
-                f"the id {key!r} is in {file} too, and would be public here; take the table out of "
-                "the folder of public files, or rename the ids of public documents",
-            )
-
-
 def _units(table: own_tables.OwnTable, spec: Declaration, ids: list[str]) -> list[str]:
     """Return the unit of each document; a document without one is its own unit."""
     if spec.unit is None:
@@ -218,25 +207,6 @@ def _public(table: own_tables.OwnTable, spec: Declaration) -> np.ndarray:
             "that say yes (or 1, true, public) are public",
         )
     return np.array([answer in _YES for answer in values])
-
-
-def _public_tables(spec: Declaration) -> list[Path]:
-    """Return the tables in the folder of public documents, sorted by their content."""
-    if spec.public_files is None:
-        return []
-    if not spec.public_files.is_dir():
-        raise UserError(
-            f"{spec.public_files}: no such folder; expected one with tables of public documents"
-        )
-    paths = (path for path in spec.public_files.iterdir() if path.name[0] != ".")
-    files = [path for path in paths if path.suffix.lower() in own_tables.ENDS]
-    files.sort(key=sha256_of)  # another name of a table makes no other release
-    if not files:
-        raise UserError(
-            f"{spec.public_files}: no {' or '.join(own_tables.ENDS)}; expected tables of public "
-            "documents"
-        )
-    return files
 
 
 def _numbered(names: Sequence[str]) -> tuple[list[str], np.ndarray]:
