@@ -938,7 +938,17 @@ def test_a_release_knows_its_ledger_where_the_declaration_is_gone_too(data):
     texts()
     with pytest.raises(UserError, match="that the release in R has seen.*choose another --out"):
         classify("x", epsilon=1, out="R", force=True)
+    with pytest.raises(UserError, match="that the release in R has seen"):
+        classify("x", epsilon=1, out="R", dry_run=True)  # it would say that nothing is spent
     assert not Path("data/ledgers/releases.jsonl").exists()
+
+
+def test_a_pipe_in_place_of_the_lock_keeps_nobody_waiting(data):
+    texts()
+    lock = Path("data/ledgers/lock")
+    lock.unlink()
+    os.mkfifo(lock)
+    assert classify("x", epsilon=1, out="R").spent > 0.9
 
 
 @pytest.mark.parametrize("damage", ["cut", "list", "closed"])

@@ -219,6 +219,21 @@ def test_parquet_that_unpacks_to_far_more_than_text_or_has_a_wrong_bit_is_refuse
         read(path, roles)
 
 
+@pytest.mark.parametrize("read", READS)
+def test_parquet_of_more_row_groups_than_any_table_has_is_refused(tmp_path, monkeypatch, read):
+    path, roles = tmp_path / "t.parquet", {"id": "id"}
+    table = pa.table({"id": [str(number) for number in range(40)]})
+    pyarrow.parquet.write_table(table, path, row_group_size=1)
+    for name, most, words in (
+        ("_MOST_GROUPS", 39, "has 40 row groups, expected at most 39; write it with fewer"),
+        ("_MOST_FOOTER", 99, r"its list of row groups has \d,... bytes, expected at most 99"),
+    ):
+        with monkeypatch.context() as patched, pytest.raises(UserError, match=words):
+            patched.setattr(typed_tables, name, most)
+            read(path, roles)
+    read(path, roles)
+
+
 def test_a_pipe_that_nobody_writes_into_is_told(tmp_path):
     os.mkfifo(tmp_path / "t.csv")
     with pytest.raises(UserError, match="t.csv: is a pipe that nobody writes into"):

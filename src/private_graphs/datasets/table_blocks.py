@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 
+from private_graphs.core.bounded_files import opened
 from private_graphs.core.errors import UsageError, UserError, naming, refuse_idle, system_code
 from private_graphs.core.limits import LONGEST_BLOCK, MOST_TABLE_BYTES
 from private_graphs.datasets import own_tables, typed_tables
@@ -82,6 +84,9 @@ def _blocks(
 
 
 def _parquet_blocks(path: Path, roles: Mapping[str, str]) -> Iterator[tuple[OwnTable, float]]:
+    with opened(path) as stream:
+        stream.seek(-min(8, os.fstat(stream.fileno()).st_size), os.SEEK_END)
+        typed_tables.refuse_long_footer(path, stream.read())
     try:
         file = pyarrow.parquet.ParquetFile(path, buffer_size=_PAGE_BYTES,
                                            page_checksum_verification=True)  # fmt: skip

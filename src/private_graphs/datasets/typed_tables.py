@@ -25,6 +25,8 @@ _MOST_DIGITS = 20
 """Digits of a whole number of 64 bits, with its sign."""
 _UNPACKED, _MOST_PACKED = 2**28, 200
 """Bytes of a column to which any packing may unpack, and most bytes for each one that is packed."""
+_MOST_FOOTER, _MOST_GROUPS = 2**24, 10_000
+"""Bytes of the list of row groups of a Parquet file, and most row groups."""
 _FEW_ROWS, _MOST_ROWS = 2**22, 4
 """Rows that are read however well they are packed; most rows for each byte of a larger table: ids
 differ."""
@@ -40,6 +42,7 @@ def read_typed(path: Path, data: bytes, roles: Mapping[str, str], encoding: str)
 def names_in(path: Path, data: bytes, encoding: str) -> list[str]:
     """Return the column names."""
     if data[:4] == b"PAR1":
+        refuse_long_footer(path, data[-8:])
         return pyarrow.parquet.ParquetFile(pa.BufferReader(data)).schema_arrow.names
     return _names_of_lines(path, data, encoding)
 
@@ -150,6 +153,7 @@ def _refuse(constant: str) -> None:
 
 
 def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table:
+    refuse_long_footer(path, data[-8:])
     try:
         file = pyarrow.parquet.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
         meant = columns_of(path, file.schema_arrow.names, roles)
@@ -194,9 +198,23 @@ def _too_large(path: Path, data: bytes, size: int, most: int) -> UsageError:
     )
 
 
+def refuse_long_footer(path: Path, end: bytes) -> None:
+    """Raise UserError where the last 8 bytes of a Parquet file say that its list of row groups and
+    columns, which takes thirty times its bytes in memory, is longer than that of any table."""
+    size = int.from_bytes(end[:4], "little")
+    if end[4:] == b"PAR1" and size > _MOST_FOOTER:
+        raise UserError(
+            f"{path}: its list of row groups has {size:,} bytes, expected at most "
+            f"{_MOST_FOOTER:,}; write it with fewer"
+        )
+
+
 def refuse_packed(path: Path, about: pyarrow.parquet.FileMetaData, names: list[str]) -> None:
     """Raise UserError for a column that unpacks to far more than any text does: the library unpacks
-    a page, which may be all of it, at once."""
+    a page, which may be all of it, at once; and for more row groups than any table has."""
+    if about.num_row_groups > _MOST_GROUPS:
+        raise UserError(f"{path}: has {about.num_row_groups:,} row groups, expected at most "
+                        f"{_MOST_GROUPS:,}; write it with fewer")  # fmt: skip
     for group in map(about.row_group, range(about.num_row_groups)):
         for column in map(group.column, range(group.num_columns)):
             size, packed = column.total_uncompressed_size, column.total_compressed_size

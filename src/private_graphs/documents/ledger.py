@@ -462,7 +462,7 @@ class BudgetLedger:
         if not (about := self.folder / "README.md").exists():
             write_text(about, _ABOUT)
         # a file of Python is closed, and its lock let go, wherever a signal ends this block
-        file = open(self.folder / name, "ab", opener=partial(os.open, mode=0o600))
+        file = open(self.folder / name, "a+b", 0, opener=partial(os.open, mode=0o600))
         try:
             with naming(self.folder / name):
                 fcntl.flock(file, fcntl.LOCK_EX)

@@ -561,6 +561,8 @@ def classify(
     """
     data, epsilon = Path(data), float(epsilon)  # 1 and 1.0 are one release
     require_text(contact=contact)
+    from private_graphs.documents import files
+
     _check_request(method, scenario, epsilon)
     with paid(name, data) as payment:
         spec = needed(name, data)
@@ -577,6 +579,8 @@ def classify(
             with BudgetLedger(data).noise(_computation(spec, docs, settings, device)) as noise:
                 ledger = BudgetLedger(data, before=noise.release)
                 payment.begin(ledger, lambda: noise.release, epsilon, folder)
+                if out is not None and (seen := files.state_in(Path(out))) is not None:
+                    ledger.check(seen, f"the release in {out}")
                 if noise.lost and not (noise.release or force):
                     from private_graphs.documents.refusals import refuse_lost_key
 
@@ -638,8 +642,6 @@ class _PaidRelease:
         plan, ledger, noise = self.plan, self.ledger, self.noise
         spec, docs = plan.spec, plan.docs
         statement = plan.statement(self.method, noise.derived("fingerprint"))
-        if (seen := files.state_in(folder)) is not None:
-            ledger.check(seen, f"the release in {folder}")
         _refuse_earlier(folder, force, statement.statement_id if noise.release else None)
         room = plan.room
         _refuse_shared(folder, ledger)
