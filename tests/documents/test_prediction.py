@@ -240,7 +240,7 @@ def test_a_pipe_that_nobody_writes_into_is_told(tmp_path):
         own_tables.read_table(tmp_path / "t.csv", {"id": "id"})
 
 
-@pytest.mark.parametrize("encoding", ["nonsense", "hex", "rot13"])
+@pytest.mark.parametrize("encoding", ["nonsense", "hex", "rot13", "punycode", "IDNA"])
 def test_an_encoding_that_is_none_is_named_for_a_long_table_too(tmp_path, monkeypatch, encoding):
     monkeypatch.setattr(typed_tables, "BLOCK_BYTES", 8)
     (tmp_path / "t.csv").write_text("id,body\na,word\n")

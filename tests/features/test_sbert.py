@@ -149,6 +149,8 @@ DAMAGES = {
         "the tokenizer has 20 tokens"),
     "no tokenizer": (edited("tokenizer.json", lambda _: {"a": 1}), "tokenizer.json: is no token"),
     "growth": (fast(lambda content: content.update(normalizer=GROWING)), "longer and longer"),
+    "long prefix": (fast(lambda content: content.update(normalizer={"type": "Prepend",
+                    "prepend": "w" * 64})), "longer and longer"),
     "panic": (fast(lambda content: content.update(pre_tokenizer=PANICS)), "fails to read a text"),
     "template": (fast(lambda content: content.update(post_processor=[{"id": "[CLS]"}] * 1000)),
                  "thousands of tokens"),

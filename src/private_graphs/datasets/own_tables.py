@@ -156,7 +156,10 @@ def has_json_lines(path: Path) -> bool:
 
 
 def text_codec(encoding: str) -> codecs.CodecInfo:
-    """Return a codec of text; LookupError for an unknown one, or one of bytes such as hex."""
+    """Return a codec of text; LookupError for an unknown one, or one of bytes such as hex or of
+    names of hosts, which takes time quadratic in a text."""
+    if codecs.lookup(encoding).name in ("punycode", "idna"):
+        raise LookupError(f"{encoding} is for names of hosts")
     io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     return codecs.lookup(encoding)
 
@@ -229,7 +232,7 @@ def checked_text(path: Path, data: bytes, encoding: str = "utf-8") -> bytes:
                 "--encoding out"
             )
         try:
-            return data.decode(encoding).removeprefix("\ufeff").encode()
+            return data.decode(text_codec(encoding).name).removeprefix("\ufeff").encode()
         except UnicodeError as error:
             raise UserError(
                 f"{path}: is not in the encoding {encoding} ({error}); name another with --encoding"

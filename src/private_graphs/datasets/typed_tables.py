@@ -102,8 +102,10 @@ def _names_of_lines(path: Path, data: bytes, encoding: str) -> list[str]:
 def _objects(path: Path, data: bytes, encoding: str) -> Iterator[dict[str, Any]]:
     """Yield the object of each line that is not blank; UserError, with the number of the line, for
     another value, a name that stands twice, or half a character."""
+    from private_graphs.datasets.own_tables import text_codec
+
     try:
-        text = data.decode(encoding).removeprefix("\ufeff")
+        text = data.decode(text_codec(encoding).name).removeprefix("\ufeff")
     except (UnicodeError, LookupError) as error:
         raise UserError(
             f"{path}: is not in the encoding {encoding} ({error}); name another with --encoding"

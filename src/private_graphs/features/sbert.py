@@ -32,7 +32,7 @@ TOKENS_PER_BATCH = {"cpu": 512, "cuda": 8_192}
 """Tokens per batch, padding included, by device."""
 _MOST_PROMPT = 10_000
 """Characters of a prompt, which is read with each text."""
-_MOST_TOKENIZER, _MOST_ADDED, _MOST_GROWTH = 2**26, 20_000, 10_000
+_MOST_TOKENIZER, _MOST_ADDED, _MOST_GROWTH = 2**26, 20_000, 64
 """Bytes of a tokenizer.json, its added tokens, and how much longer it may make a text."""
 _SETTINGS_FILE = "sentence_*_config.json"
 _SETTINGS = {"max_seq_length", "do_lower_case", "transformer_task", "modality_config",
@@ -268,7 +268,7 @@ def _check_tokenizer(file: Path) -> None:
         for step in steps:
             for inner in (step or {}).get("normalizers") or ():
                 steps.append(inner)
-            growth *= 1 + len((step or {}).get("content") or "")
+            growth *= _growth(step or {})
             if len(steps) > _MOST_ADDED or growth > _MOST_GROWTH:
                 raise ValueError("normalizers that make a text longer and longer")
     except (ValueError, TypeError, AttributeError) as error:
@@ -276,6 +276,14 @@ def _check_tokenizer(file: Path) -> None:
             f"{file}: is no tokenizer that can be used ({error}); fetch the files again, or give "
             "another model"
         ) from error
+
+
+def _growth(step: dict[str, Any]) -> float:
+    """Return how many characters a step of a normalizer makes of one, at most."""
+    added = len(step.get("prepend") or "") + len(step.get("content") or "")
+    replaced = len(dict(step.get("pattern") or {}).get("String") or "")
+    # what is replaced may be empty, as that of an expression may be, and stands beside each letter
+    return max(1.0, added / replaced) if replaced else 1.0 + added
 
 
 def _load(folder: Path, device: str) -> Any:
