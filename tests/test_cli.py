@@ -204,10 +204,15 @@ def test_what_the_machine_refuses_is_one_line(run, monkeypatch, error, words):
 
 def test_a_shell_that_allows_too_little_is_refused_before_libraries_abort(run, monkeypatch):
     command = ("epsilon", "--noise-multiplier", 1, "--steps", 1)
-    with monkeypatch.context() as patched:
-        patched.setattr(resource, "getrlimit", lambda _: (480 * 2**20, 0))
-        refused(run(*command), 1, "this shell allows 480 MB (ulimit -v); expected at least 1024")
-        assert run("--version").code == 0
+    for kind, bound, words in (
+        (resource.RLIMIT_AS, 480 * 2**20, "memory in MB (ulimit -v): this shell allows 480; "),
+        (resource.RLIMIT_NOFILE, 6, "open files (ulimit -n): this shell allows 6; "),
+    ):
+        limits = {resource.RLIMIT_AS: -1, resource.RLIMIT_NOFILE: 1024, kind: bound}
+        with monkeypatch.context() as patched:
+            patched.setattr(resource, "getrlimit", lambda each, limits=limits: (limits[each], 0))
+            refused(run(*command), 1, f"not enough {words}expected at least")
+            assert run("--version").code == 0
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("no thread")))
         refused(run(*command), 1, "no further thread may start", "ulimit -u")

@@ -148,6 +148,22 @@ def test_a_model_that_does_not_fit_in_memory_is_named(run, data, release, monkey
     refused(done, 1, "model.safetensors: cannot be read into memory", "ulimit -v")
 
 
+@pytest.mark.parametrize(("error", "words"), [
+    (OSError(errno.EMFILE, "Too many open files"), "cannot be opened (Too many open files)"),
+    (FileNotFoundError("No such file"), "its library cannot open it; check permissions, the limit"),
+])  # fmt: skip
+def test_a_model_that_the_system_does_not_let_read_is_no_damaged_one(
+    run, data, release, monkeypatch, error, words
+):
+    def fails(*_):
+        raise error
+
+    nodes = write(Path("n.csv"), rows_of(3))
+    monkeypatch.setattr("safetensors.safe_open", fails)
+    done = run("predict", release, "--nodes", nodes, "--out", "p.csv")
+    refused(done, 1, f"model.safetensors: {words}")
+
+
 @pytest.mark.parametrize(("line", "why"), [
     ("[1,2]", "no object"), ("null", "no object"), ('"text"', "no object"), ("{", "Expecting"),
     ('{"id":"b","body":"x","id":"c"}', "the name 'id' stands twice"), ('{"id":NaN}', "no value"),

@@ -246,7 +246,8 @@ GUARDS = (
              '    if lacks_memory(error) and getattr(error, "filename", None) is None:\n',
              "    if not str(error):\n",
              "cli::what_the_machine_refuses_is_one_line"),
-    _without("The shell allows less memory than libraries take, or no further thread",
+    _without("The shell allows less memory or fewer open files than libraries take, or no "
+             "further thread",
              "cli/__init__.py", "            _require_machine()", "            pass",
              "cli::a_shell_that_allows_too_little_is_refused_before_libraries_abort"),
     _without("The vectors of a model for all documents do not fit in memory",
@@ -256,7 +257,7 @@ GUARDS = (
              "documents/documents::a_model_whose_vectors_take_too_much_memory_is_refused_before_"
              "it_is_paid_for"),
     _without("A released model does not fit in memory", "documents/model_file.py",
-             "        require_memory(error, path)\n", "",
+             "        require_memory(error, path)\n        why", "        why",
              "documents/prediction::a_model_that_does_not_fit_in_memory_is_named"),
     # --- damaged files
     _without("A download is cut off", "datasets/download.py",

@@ -59,8 +59,9 @@ GROUPS = {
 the list of commands says of it."""
 COMMANDS = {name: module for group in GROUPS.values() for name, (module, _) in group.items()}
 """Command -> its module."""
-_LEAST_MEMORY = 2**30
-"""Bytes of addresses that the libraries of a release take, rounded up."""
+_LEAST = (("memory in MB (ulimit -v)", resource.RLIMIT_AS, 2**20, 1024),
+          ("open files (ulimit -n)", resource.RLIMIT_NOFILE, 1, 32))  # fmt: skip
+"""What the libraries of a release take, rounded up."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C; those after all signals are above 128, as in shells."""
 
@@ -179,15 +180,14 @@ def _words_of(error: Exception) -> str:
 
 def _require_machine() -> None:
     """Raise UserError where libraries would abort, or fail in words that lead astray."""
-    bound, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if 0 <= bound < _LEAST_MEMORY:
-        raise UserError(f"not enough memory: this shell allows {bound // 2**20} MB (ulimit -v); "
-                        f"expected at least {_LEAST_MEMORY // 2**20}: raise the limit")  # fmt: skip
+    for what, kind, unit, least in _LEAST:
+        if 0 <= (bound := resource.getrlimit(kind)[0] // unit) < least:
+            raise UserError(f"not enough {what}: this shell allows {bound}; expected at least "
+                            f"{least}: raise the limit")  # fmt: skip
     try:
         threading.Thread(target=int).start()
     except RuntimeError:
-        raise UserError("no further thread may start: raise the limit on processes (ulimit -u, or "
-                        "that of the container), or end other programs") from None  # fmt: skip
+        raise UserError("no further thread may start: raise the limit (ulimit -u)") from None
 
 
 def _needed(arguments: list[str]) -> Iterable[str]:

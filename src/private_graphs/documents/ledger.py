@@ -215,10 +215,8 @@ class BudgetLedger:
                 yield from iter(partial(stream.readline, MOST_DOCUMENT_BYTES), b"")
 
     def _check_count(self, count: int) -> None:
-        """Raise UserError unless as many lines were found as were written.
-
-        A process that is killed between the two files leaves one line more than is counted.
-        """
+        """Raise UserError unless as many lines were found as were written, or one more: a process
+        may be killed between the two files."""
         path = self.folder / _LINES
         digits = read_kept(path) if path.exists() else b"0"
         written = int(digits) if digits.isdigit() and len(digits) < 20 else -1
@@ -462,7 +460,8 @@ class BudgetLedger:
         if not (about := self.folder / "README.md").exists():
             write_text(about, _ABOUT)
         # a file of Python is closed, and its lock let go, wherever a signal ends this block
-        file = open(self.folder / name, "a+b", 0, opener=partial(os.open, mode=0o600))
+        with naming(self.folder / name):
+            file = open(self.folder / name, "a+b", 0, opener=partial(os.open, mode=0o600))
         try:
             with naming(self.folder / name):
                 fcntl.flock(file, fcntl.LOCK_EX)

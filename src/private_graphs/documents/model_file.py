@@ -11,7 +11,7 @@ import numpy as np
 
 from private_graphs.core.arguments import require_types
 from private_graphs.core.bounded_files import parsed_json
-from private_graphs.core.errors import UserError, refuse_idle, require_memory
+from private_graphs.core.errors import UserError, refuse_idle, require_memory, system_error_text
 from private_graphs.core.limits import LONGEST_NAME, MOST_TABLE_BYTES
 from private_graphs.core.manifest import MANIFEST, changed_file
 from private_graphs.datasets.spelling import seen
@@ -109,7 +109,14 @@ def load(
             features, weights, classes, _names(about["text"]), name, graph, shares=shares,
             epsilon=epsilon, neighbours=_neighbours(tensors, len(classes)),
         )  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, MemoryError,
+    except OSError as error:
+        require_memory(error, path)
+        if error.errno:
+            error.filename = error.filename or str(path)
+            raise UserError(system_error_text(error)) from error
+        raise UserError(f"{path}: its library cannot open it; check permissions, the limit on open "
+                        "files and the disk") from error  # fmt: skip
+    except (ValueError, KeyError, TypeError, AttributeError, MemoryError,
             SafetensorError) as error:  # fmt: skip
         require_memory(error, path)
         why = f"lacks {error}" if isinstance(error, KeyError) else error
