@@ -76,7 +76,7 @@ def test_every_job_of_the_commands_is_recorded_with_all_its_runs(recorded):
 
 def test_the_folder_is_small():
     size = sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file())
-    assert size <= 27_000_000
+    assert size <= 24_000_000
 
 
 @pytest.fixture(scope="module")
