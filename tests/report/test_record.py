@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
+import os
 import shutil
 from dataclasses import replace
 
@@ -20,7 +22,7 @@ from private_graphs.running import store
 from private_graphs.running.jobs import Job
 from private_graphs.running.result import CURVE
 from private_graphs.running.run import execute
-from private_graphs.running.store import dataset_of, packed, unpacked
+from private_graphs.running.store import dataset_of, packed, readable, unpacked
 from private_graphs.site.record import read_recorded, record
 from private_graphs.workflow.verify import finish
 
@@ -256,3 +258,12 @@ def test_packed_predictions_come_back_and_others_are_refused(monkeypatch):
     monkeypatch.setattr(store, "_MOST_BYTES", 11)
     with pytest.raises(ValueError, match="more than 11 bytes"):
         unpacked(packed(classes), 3)
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EMFILE, errno.EACCES])
+def test_an_error_of_the_system_is_no_damaged_file(tmp_path, code):
+    with (
+        pytest.raises(UserError, match=r"s.json: cannot be .* \(.*\); \w+"),
+        readable(tmp_path / "s.json"),
+    ):
+        raise OSError(code, os.strerror(code))

@@ -23,7 +23,7 @@ import safetensors.numpy
 from pydantic import ValidationError
 
 from private_graphs.core.bounded_files import parsed_json, read_bounded, unpacked_gzip
-from private_graphs.core.errors import UserError
+from private_graphs.core.errors import UserError, system_error_text
 from private_graphs.core.files import atomic_path
 from private_graphs.core.manifest import check_manifest
 from private_graphs.methods import method_named
@@ -376,6 +376,9 @@ def readable(path: Path) -> Iterator[Path]:
         raise
     except (OSError, EOFError, ValueError, LookupError, TypeError, RecursionError,
             zlib.error, pyarrow.ArrowException, safetensors.SafetensorError) as error:  # fmt: skip
+        if isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError):
+            error.filename = error.filename or str(path)
+            raise UserError(system_error_text(error)) from None
         line = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(f"{path}: not readable ({line})") from None
 
