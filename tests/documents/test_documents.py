@@ -1346,6 +1346,13 @@ def test_a_folder_of_public_tables_has_files_and_not_too_many(data, tmp_path, mo
         declared("x", nodes, public_files=folder)
 
 
+def test_no_declaration_is_written_that_would_not_be_read_again(data, tmp_path):
+    many = [f"class {number}" for number in range(2**17)]
+    with pytest.raises(UsageError, match="x.json: would have more classes and columns"):
+        declared("x", write(tmp_path / "n.csv", rows_of(40)), classes=(*CLASSES, *many))
+    assert not (data.parent / "declared" / "x.json").exists()
+
+
 def test_a_budget_that_somebody_raised_in_a_file_is_told(data, tmp_path):
     declared("x", write(tmp_path / "n.csv", rows_of(40)), budget=3)
     classify("x", epsilon=1, out="R")

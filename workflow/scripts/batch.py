@@ -15,7 +15,7 @@ from private_graphs.core.files import sha256_of, write_json
 from private_graphs.core.manifest import MANIFEST
 from private_graphs.methods import module_of
 from private_graphs.running.jobs import Job
-from private_graphs.running.memory import refuse_too_large
+from private_graphs.running.memory import refuse_large_job
 from private_graphs.workflow.verify import content_digest, finish, is_current
 
 
@@ -30,7 +30,7 @@ def carry_out(snake, made_from: Callable, compute: Callable) -> None:
     jobs = [Job.model_validate_json(text) for text in snake.params.jobs]
     failed = []
     with reported(snake.params.title, snake.log[0], secret=secret) as log:
-        refuse_too_large(snake.resources.mem_mb, snake.params.title)
+        refuse_large_job(snake.resources.mem_mb, snake.params.title)
         for job in jobs:
             folder = Path(snake.params.folder, job.id)
             own = code[module_of(job.method)]

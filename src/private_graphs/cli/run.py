@@ -98,11 +98,11 @@ def declared_bound(dataset: str, data: Path) -> int | None:
 def refuse_without_memory(job: Job, features: str | None, data: Path) -> None:
     """Raise UsageError for a job that needs more memory than there is."""
     from private_graphs.datasets.registry import OWN_FOLDER, dataset_spec, features_of
-    from private_graphs.running.memory import megabytes, refuse_too_large
+    from private_graphs.running.memory import megabytes, refuse_large_job
 
     spec = dataset_spec(job.dataset, data.parent / OWN_FOLDER.name)
     needed = megabytes(job, spec.size_with(features_of(spec, features)))
-    refuse_too_large(needed, f"{counted(job.n_replicas, 'run')} of {job.method} on {job.dataset}")
+    refuse_large_job(needed, f"{counted(job.n_replicas, 'run')} of {job.method} on {job.dataset}")
 
 
 def named(job: Job, features: str) -> Job:

@@ -93,11 +93,11 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
         raise OSError(code, os.strerror(code), os.fspath(path)) from error
 
 
-def system_error_text(error: BaseException) -> str:
+def system_error_text(error: BaseException, path: str | os.PathLike[str] = "") -> str:
     """Return file, operation, reason and remedy of a system error, or of one that wraps it."""
     code = system_code(error) or 0
     operation, remedy = _REMEDIES.get(code, _READ_OR_WRITE)
-    file = getattr(error, "filename", None) or "a file that the system does not name"
+    file = getattr(error, "filename", None) or path or "a file that the system does not name"
     reason = getattr(error, "strerror", None) or (os.strerror(code) if code else error)
     return f"{file}: cannot be {operation} ({reason}); {remedy}"
 

@@ -266,10 +266,12 @@ def keep(declaration: Declaration, data: Path) -> Path:
     written = checked(declaration.model_dump() | placed)  # the folder's name may be no text
     make_folder(path.parent)
     hide_from_git(path.parent)
+    text = written.model_dump_json(indent=2, exclude_none=True) + "\n"
+    if len(text.encode()) > _MOST_BYTES or text.count(",") > _MOST_VALUES:
+        raise UsageError(f"{path}: would have more classes and columns than are read again; "
+                         "declare fewer")  # fmt: skip
     with private_path(path) as temporary:
-        temporary.write_text(
-            written.model_dump_json(indent=2, exclude_none=True) + "\n", encoding="utf-8"
-        )
+        temporary.write_text(text, encoding="utf-8")
         sync(temporary)
     sync(path.parent)
     return path

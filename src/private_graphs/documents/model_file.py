@@ -112,8 +112,7 @@ def load(
     except OSError as error:
         require_memory(error, path)
         if error.errno:
-            error.filename = error.filename or str(path)
-            raise UserError(system_error_text(error)) from error
+            raise UserError(system_error_text(error, path)) from error
         raise UserError(f"{path}: its library cannot open it; check permissions, the limit on open "
                         "files and the disk") from error  # fmt: skip
     except (ValueError, KeyError, TypeError, AttributeError, MemoryError,

@@ -559,10 +559,10 @@ def classify(
         UserError: files that cannot be used, an earlier run in ``out``, a ledger that was lost, or
             another process that makes this release.
     """
-    data, epsilon = Path(data), float(epsilon)  # 1 and 1.0 are one release
-    require_text(contact=contact)
     from private_graphs.documents import files
 
+    data, epsilon = Path(data), float(epsilon)  # 1 and 1.0 are one release
+    require_text(contact=contact)
     _check_request(method, scenario, epsilon)
     with paid(name, data) as payment:
         spec = needed(name, data)

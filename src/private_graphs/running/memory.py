@@ -6,8 +6,8 @@ docs/cluster.md compares it with measurements.
 
 from __future__ import annotations
 
-from private_graphs.core import memory
 from private_graphs.core.limits import CANDIDATE_PICTURES, PUBLISHED_AT_ONCE
+from private_graphs.core.memory import refuse_too_large
 from private_graphs.datasets.registry import dataset_spec
 from private_graphs.datasets.spec import GraphSize
 from private_graphs.methods import method_named
@@ -46,9 +46,9 @@ def _membership(size: GraphSize, data: str, models: int) -> int:
     return 20 * min(published, PUBLISHED_AT_ONCE) + 160 * models * candidates
 
 
-def refuse_too_large(needed: int, what: str) -> None:
+def refuse_large_job(needed: int, what: str) -> None:
     """Raise UsageError if less than ``needed`` MiB are available for ``what``, a job."""
-    memory.refuse_too_large(
+    refuse_too_large(
         needed, what,
         "ask for fewer seeds at once, for a smaller graph or smaller settings such as hidden",
     )  # fmt: skip

@@ -377,8 +377,7 @@ def readable(path: Path) -> Iterator[Path]:
     except (OSError, EOFError, ValueError, LookupError, TypeError, RecursionError,
             zlib.error, pyarrow.ArrowException, safetensors.SafetensorError) as error:  # fmt: skip
         if isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError):
-            error.filename = error.filename or str(path)
-            raise UserError(system_error_text(error)) from None
+            raise UserError(system_error_text(error, path)) from None
         line = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(f"{path}: not readable ({line})") from None
 
