@@ -404,6 +404,16 @@ def test_a_table_that_cannot_be_read_is_named_and_not_the_file_that_is_written(
     assert not (tmp_path / "p.csv").exists() and run(*command, "n.csv").code == 0
 
 
+def test_a_manifest_that_the_system_does_not_open_means_no_damaged_release(run, release, tmp_path):
+    nodes = write(tmp_path / "n.csv", rows_of(3))
+    (release / "statement.json").symlink_to("statement.json")
+    (release / "manifest.json").symlink_to("manifest.json")
+    for command in (("predict", release, "--nodes", nodes, "--out", "p.csv"), ("explain", release)):
+        made = run(*command)
+        refused(made, 1, f"{release}/manifest.json: cannot be found (", "in a circle: remove them")
+        assert "anew" not in made.err, made.err
+
+
 def test_predictions_replace_nothing_but_predictions(run, data, release, tmp_path):
     """A private table, a paid release and the ledger would be lost without a word."""
     nodes = write(tmp_path / "n.csv", rows_of(3))

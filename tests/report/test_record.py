@@ -6,6 +6,7 @@ import errno
 import gzip
 import json
 import os
+import re
 import shutil
 from dataclasses import replace
 
@@ -15,14 +16,14 @@ import pyarrow.parquet
 import pytest
 import safetensors.numpy
 
-from private_graphs.core.errors import UserError
+from private_graphs.core.errors import UserError, system_error_text
 from private_graphs.core.files import write_json
 from private_graphs.datasets.registry import build
 from private_graphs.running import store
 from private_graphs.running.jobs import Job
 from private_graphs.running.result import CURVE
 from private_graphs.running.run import execute
-from private_graphs.running.store import dataset_of, packed, readable, unpacked
+from private_graphs.running.store import dataset_of, packed, readable, remedy, unpacked
 from private_graphs.site.record import read_recorded, record
 from private_graphs.workflow.verify import finish
 
@@ -263,7 +264,9 @@ def test_packed_predictions_come_back_and_others_are_refused(monkeypatch):
 @pytest.mark.parametrize("code", [errno.EIO, errno.EMFILE, errno.EACCES])
 def test_an_error_of_the_system_is_no_damaged_file(tmp_path, code):
     with (
-        pytest.raises(UserError, match=r"s.json: cannot be .* \(.*\); \w+"),
+        pytest.raises(OSError) as told,
+        remedy("take the folder anew"),
         readable(tmp_path / "s.json"),
     ):
         raise OSError(code, os.strerror(code))
+    assert re.match(r"\S*s.json: cannot be .* \(.*\); \w+", system_error_text(told.value))

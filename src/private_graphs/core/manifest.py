@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from private_graphs.core.bounded_files import parsed_json, read_kept
-from private_graphs.core.errors import UserError, system_error_text
+from private_graphs.core.errors import UserError
 from private_graphs.core.files import sha256_of, write_json
 from private_graphs.core.limits import MOST_TABLE_BYTES
 from private_graphs.core.version import __version__
@@ -30,7 +30,8 @@ def changed_file(folder: Path, needed: Iterable[str] = (), only: str | None = No
     """Return the file of a folder that differs from its manifest; None without a manifest.
 
     ``needed`` files must be in the manifest; with ``only`` no other file is looked at. A forged
-    file passes: whoever changes a file can change the manifest too.
+    file passes: whoever changes a file can change the manifest too. Raises OSError for a file that
+    the system does not let read, which need not be damaged.
     """
     path = folder / MANIFEST
     if not os.path.lexists(path):
@@ -38,8 +39,6 @@ def changed_file(folder: Path, needed: Iterable[str] = (), only: str | None = No
     try:
         manifest = parsed_json(read_kept(path))
         hashes, schema = dict(manifest["sha256"]), manifest.get("schema", SCHEMA)
-    except OSError as error:
-        return system_error_text(error)
     except (ValueError, KeyError, TypeError):
         return f"{path}: not a manifest"
     if reason := other_schema(schema):

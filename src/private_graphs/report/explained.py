@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -240,7 +241,7 @@ def statements_of(run: Path, key: str | None = None) -> list[Stated]:
     if (run / "statements.json.gz").is_file():  # recorded results of a study
         return _recorded(run, key)
     file = run / "statement.json" if run.is_dir() else run
-    if not file.is_file():
+    if not os.path.lexists(file):
         raise UserError(
             f"{run}: expected a folder with statement.json (train or classify --out DIR writes "
             "one) or such a file; found neither"
@@ -253,7 +254,7 @@ def statements_of(run: Path, key: str | None = None) -> list[Stated]:
         names = list(dict.fromkeys(rows.loc[rows["selected"], "statement_id"]))
         statements = _with_audits(file.parent, rows, statements)
     else:
-        if run.is_dir() and not (run / MANIFEST).is_file():
+        if run.is_dir() and not os.path.lexists(run / MANIFEST):
             raise UserError(
                 f"{run}: there is no {MANIFEST}, which is written last: the run was not finished, "
                 "or files were taken away; run it again"

@@ -15,7 +15,6 @@ from typing import cast
 
 import numpy as np
 import pandas as pd
-import safetensors
 import safetensors.numpy
 
 from private_graphs.core.errors import UserError
@@ -28,6 +27,7 @@ from private_graphs.methods import method_named
 from private_graphs.privacy.assumptions import NoiseSource
 from private_graphs.running.jobs import Job
 from private_graphs.running.run import Runner
+from private_graphs.running.store import readable, remedy
 from private_graphs.tasks.tasks import NodeTask
 
 PARTS, SIZES = "parts.safetensors", "sizes.csv"
@@ -54,10 +54,8 @@ class JobSplits:
 
 def read_parts(folder: Path) -> np.ndarray:
     """Return the (R, T) parts that ``JobSplits.save`` wrote; UserError for a damaged file."""
-    try:
-        return safetensors.numpy.load_file(folder / PARTS)["parts"].astype(np.int64)
-    except (OSError, KeyError, safetensors.SafetensorError) as error:
-        raise UserError(f"{folder / PARTS}: not readable ({error}); delete the folder") from None
+    with remedy("delete the folder"), readable(folder / PARTS) as path:
+        return safetensors.numpy.load_file(path)["parts"].astype(np.int64)
 
 
 def splits_of(

@@ -7,6 +7,7 @@ against the predictions that they were computed from.
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ import safetensors.numpy
 from pydantic import ValidationError
 
 from private_graphs.core.bounded_files import parsed_json, read_bounded, unpacked_gzip
-from private_graphs.core.errors import UserError, system_error_text
+from private_graphs.core.errors import UserError
 from private_graphs.core.files import atomic_path
 from private_graphs.core.manifest import check_manifest
 from private_graphs.methods import method_named
@@ -369,7 +370,8 @@ def read_json(path: Path) -> Any:
 
 @contextmanager
 def readable(path: Path) -> Iterator[Path]:
-    """Raise UserError with the name of the file for any error of a reader."""
+    """Raise UserError with the name of the file for any error of a reader; OSError with it where
+    the system does not let read, since such a file need not be damaged."""
     try:
         yield path
     except UserError:
@@ -377,7 +379,7 @@ def readable(path: Path) -> Iterator[Path]:
     except (OSError, EOFError, ValueError, LookupError, TypeError, RecursionError,
             zlib.error, pyarrow.ArrowException, safetensors.SafetensorError) as error:  # fmt: skip
         if isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError):
-            raise UserError(system_error_text(error, path)) from None
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from error
         line = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(f"{path}: not readable ({line})") from None
 
