@@ -1417,6 +1417,25 @@ def test_a_release_for_vectors_of_another_length_is_refused_before_it_predicts(
         assert not (tmp_path / "p.csv").exists()
 
 
+def test_a_text_at_which_a_model_fails_gets_no_class(data, tmp_path, monkeypatch):
+    def failing(*_):
+        whole = reader()
+        return replace(whole, encode=lambda texts: np.array(
+            [row * (math.nan if "gone" in text else "idle" not in text)
+             for text, row in zip(texts, whole.encode(texts), strict=True)]))  # fmt: skip
+
+    (tmp_path / "m.bin").write_bytes(b"model")
+    monkeypatch.setitem(vectors._READERS, "fasttext", failing)
+    features = vectors.ModelVectors.find("m.bin", tmp_path)
+    ReleasedModel(features, np.ones((6, 2)), ("a", "b"), ("body",), "id", "x").save(
+        tmp_path / "model.safetensors"
+    )
+    texts = ["gone", "some", "idle", ""]
+    nodes = write(tmp_path / "n.csv", [{"id": f"d{n}", "body": t} for n, t in enumerate(texts)])
+    found = private_graphs.predict(tmp_path, nodes=nodes, model="m.bin")
+    assert (found.classes, found.empty) == (["", "a", "", ""], 3)
+
+
 def test_public_files_teach_words_and_leave_the_owner_private(data, tmp_path):
     (tmp_path / "open").mkdir()
     public = [row | {"id": f"o{row['id']}"} for row in rows_of(480)]

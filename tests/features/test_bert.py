@@ -19,7 +19,7 @@ from private_graphs.documents.vectors import ModelVectors
 from private_graphs.features import embedding
 from private_graphs.features.bert import BertEncoder
 from private_graphs.features.bert_cpu import PackedBert, packed_bert
-from private_graphs.features.bert_files import load_model
+from private_graphs.features.bert_files import load_model, load_tokenizer
 from private_graphs.features.make import FeatureOptions, make_features
 
 WORDS = ["psa", "mačku", "kolo", "xyz", "hory", "!", "a"]
@@ -229,9 +229,11 @@ def test_weights_of_another_shape_are_not_drawn_at_random(bert_folder, tmp_path)
     ({"num_hidden_layers": 1}, "tensors of layers that config.json does not have"),
     ({"model_type": "gpt2"}, "model_type is 'gpt2'"),
     ({"num_labels": 10**7}, "num_labels has 10,000,000 labels"),
-    ({"is_decoder": True}, "is_decoder True"),
+    ({"is_decoder": True}, "is_decoder is True"),
+    ({"add_cross_attention": True}, "add_cross_attention is True"),
+    ({"hidden_act": "x"}, "it has no 'x', which config.json"),
     ({"layer_norm_eps": math.nan}, "no finite numbers"),
-    ({"chunk_size_feed_forward": 7}, "its configuration does not fit it|differ"),
+    ({"chunk_size_feed_forward": 7}, "does not fit its weights or words|differ"),
 ])  # fmt: skip
 def test_a_configuration_that_does_not_fit_its_weights_is_named(
     bert_folder, tmp_path, change, words
@@ -252,7 +254,34 @@ def test_a_vocabulary_that_lacks_a_line_is_told(bert_folder, tmp_path):
     assert f"{len(lines) - 1} different tokens, and the model vectors for {len(lines)}" in mismatch
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize(("settings", "words"), [
+    ([1], "is no JSON object"),
+    ({"do_lower_case": None}, "do_lower_case is None, expected true or false"),
+    ({"strip_accents": "no"}, "strip_accents is 'no', expected true or false"),
+])  # fmt: skip
+def test_settings_of_words_that_are_none_are_named(bert_folder, tmp_path, settings, words):
+    folder = shutil.copytree(bert_folder, tmp_path / "bert")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"strip_accents": None}))
+    load_tokenizer(folder)
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    with pytest.raises(UserError, match=f"tokenizer_config.json: {words}"):
+        load_tokenizer(folder)
+
+
+def test_weights_of_pytorch_have_the_bytes_that_their_checksums_say(bert_folder, tmp_path):
+    folder = shutil.copytree(bert_folder, tmp_path / "bert")
+    weights = safetensors.torch.load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    torch.save(weights, file := folder / "pytorch_model.bin")
+    load_model(folder)
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(UserError, match="pytorch_model.bin: has other bytes than its checksums"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 3e38])
 def test_weights_that_are_no_finite_numbers_are_refused(bert_folder, tmp_path, value):
     folder = shutil.copytree(bert_folder, tmp_path / "bert")
     weights = safetensors.torch.load_file(folder / "model.safetensors")

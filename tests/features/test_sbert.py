@@ -57,7 +57,7 @@ def test_a_folder_without_a_model_is_refused(folder, tmp_path):
     with pytest.raises(UserError, match=r"modules\.json is missing"):
         SentenceEncoder(tmp_path, "cpu")
     (tmp_path / "modules.json").write_text("[{]")
-    with pytest.raises(UserError, match="cannot be read as a sentence-transformers model"):
+    with pytest.raises(UserError, match="modules.json: is no list of parts"):
         SentenceEncoder(tmp_path, "cpu")
 
 
@@ -156,6 +156,12 @@ DAMAGES = {
                  "thousands of tokens"),
     "prompt": (edited("config_sentence_transformers.json", lambda content: content.update(
         prompts={"q": "x " * 10**6}, default_prompt_name="q")), "a prompt has more than 10,000"),
+    "number as prompt": (edited("config_sentence_transformers.json", lambda content: content.update(
+        prompts={"q": 5})), "config_sentence_transformers.json: prompts is {'q': 5}, expected"),
+    "one name": (edited("modules.json", lambda content: [part | {"name": "0"} for part in content]),
+                 "modules.json: two parts have one name"),
+    "parts without a path": (edited("modules.json", lambda content: [{"name": "0"}]),
+                             "modules.json: is no list of parts"),
 }  # fmt: skip
 """Name -> damage of a folder, and the words of the error."""
 

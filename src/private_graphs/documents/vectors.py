@@ -124,9 +124,11 @@ class ModelVectors:
     weighted = rows
 
     def word_counts(self, texts: Sequence[str]) -> np.ndarray:
-        """Return (texts, 2) ones for a text that is not blank: models read parts of words."""
-        written = np.array([bool(seen(text)) for text in texts], np.int64)
-        return np.stack([written, written], axis=1)
+        """Return (texts, 2) ones for a text of which the model reads something: it is not blank,
+        and the vector not zero, as that of a text is at which the model fails."""
+        read = np.diff(self.rows(texts).indptr) > 0
+        read &= np.array([bool(seen(text)) for text in texts], bool)
+        return np.stack([read, read], axis=1).astype(np.int64)
 
     def require_memory(self, texts: Sequence[str], at_once: int, copies: float) -> None:
         """Refuse texts whose rows need more memory than there is: ``copies`` of all, and those of
@@ -210,8 +212,8 @@ def _reading(path: Path) -> Iterator[None]:
         require_memory(error, path)
         reason = str(error).partition("\n")[0]
         raise UserError(
-            f"{path}: fails to read a text ({reason}); its configuration does not fit it: fetch "
-            "it again, or give another model"
+            f"{path}: fails to read a text ({reason}); what its .json files say does not fit its "
+            "weights or words: fetch it again, or give another model"
         ) from error
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from private_graphs.core.bounded_files import parsed_json, read_bounded
-from private_graphs.core.errors import UserError, require_memory
+from private_graphs.core.errors import UserError, naming, require_memory
 from private_graphs.core.files import sha256_of
 from private_graphs.datasets.labelled import RawFile
 
@@ -18,10 +20,14 @@ _USUAL = {"num_hidden_layers": 12, "hidden_size": 768, "intermediate_size": 3072
 """Sizes of a model in config.json, and their values in BERT where it has none."""
 _BERT = _USUAL | {"type_vocab_size": 2, "num_attention_heads": 12}
 """The same with those that other models may lack."""
+_WORDS = {"do_lower_case": False, "strip_accents": None, "tokenize_chinese_chars": True}
+"""Settings in tokenizer_config.json that are read, and their values where it has none."""
 _MOST_LABELS = 100_000
 """Labels of a classifier that the encoder was trained for."""
 _MOST_SHARED = 100
 """Layers that may share their weights, as in ALBERT."""
+_LARGEST = 1e15
+"""Weights stay below it, so that sums of their squares are finite in float32."""
 
 
 def files_of_model(folder: Path) -> list[RawFile]:
@@ -66,6 +72,7 @@ def load_tokenizer(folder: Path) -> Any:
             f"{folder}: vocab.txt or tokenizer_config.json cannot be read ({error}); expected "
             "UTF-8 text and JSON: fetch the files again"
         ) from error
+    _check_words(settings, settings_file)
     vocabulary = {token.rstrip("\r"): number for number, token in enumerate(lines) if token}
     special = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"}
     if special - set(vocabulary):
@@ -76,10 +83,21 @@ def load_tokenizer(folder: Path) -> Any:
     # The argument is `vocab`: a `vocab_file` is swallowed silently, and every word is [UNK].
     return BertTokenizer(
         vocab=vocabulary,
-        do_lower_case=settings.get("do_lower_case", False),
-        strip_accents=settings.get("strip_accents"),
-        tokenize_chinese_chars=settings.get("tokenize_chinese_chars", True),
+        **_WORDS | {key: settings[key] for key in _WORDS.keys() & settings.keys()},
     )
+
+
+def _check_words(settings: Any, file: Path) -> None:
+    """Raise UserError for settings of a tokenizer that are none."""
+    if not isinstance(settings, dict):
+        raise UserError(f"{file}: is no JSON object; fetch the model again")
+    for key, usual in _WORDS.items():
+        value = settings.get(key, usual)
+        if type(value) is not bool and (value, usual) != (None, None):
+            raise UserError(
+                f"{file}: {key} is {value!r}, expected true or false: correct it, or fetch the "
+                "model again"
+            )
 
 
 def load_model(folder: Path) -> Any:
@@ -91,6 +109,7 @@ def load_model(folder: Path) -> Any:
     from transformers import BertConfig, BertModel
 
     _check_config(folder)
+    check_archives(folder)
     try:
         with quiet_transformers():
             config = BertConfig.from_pretrained(folder, local_files_only=True)
@@ -122,11 +141,13 @@ def _check_config(folder: Path) -> None:
     """
     file = folder / "config.json"
     config = check_sizes(file, _BERT)
-    if config.get("model_type", "bert") != "bert" or config.get("is_decoder"):
-        raise UserError(
-            f"{file}: model_type is {config.get('model_type')!r}, is_decoder "
-            f"{config.get('is_decoder', False)!r}; expected 'bert' that encodes: give another model"
-        )
+    wanted = {"model_type": "bert", "is_decoder": False, "add_cross_attention": False}
+    for key, value in wanted.items():
+        if (config.get(key) or value) != value:
+            raise UserError(
+                f"{file}: {key} is {config[key]!r}, expected {value!r}: a BERT model that encodes; "
+                "give another model"
+            )
 
 
 def check_sizes(file: Path, usual: Mapping[str, int] | None = None) -> dict[str, Any]:
@@ -194,14 +215,33 @@ def require_all_weights(info: Mapping[str, Any], folder: Path, needless: str = "
 
 
 def require_finite(model: Any, folder: Path) -> None:
-    """Raise UserError for a model of PyTorch with a weight that is no finite number."""
-    import torch
-
+    """Raise UserError for a model of PyTorch with a weight that is no finite number, or so large
+    that no sum of it is one."""
     for name, weight in model.named_parameters():
-        if not torch.isfinite(weight).all():
+        if not (weight.abs() < _LARGEST).all():
             raise UserError(
-                f"{folder}: the weights {name} have values that are no finite numbers; fetch the "
-                "model again"
+                f"{folder}: the weights {name} have values that are no finite numbers, or too "
+                "large; fetch the model again"
+            )
+
+
+def check_archives(folder: Path) -> None:
+    """Raise UserError for weights of PyTorch whose checksums do not fit, which the library does
+    not compare."""
+    for file in sorted(folder.rglob("*.bin")):
+        if not zipfile.is_zipfile(file):
+            continue
+        try:
+            with naming(file), zipfile.ZipFile(file) as archive:
+                unpacked = sum(entry.file_size for entry in archive.infolist())
+                damaged = unpacked > file.stat().st_size or archive.testzip()
+        except (ValueError, LookupError, EOFError, zipfile.BadZipFile, zlib.error,
+                NotImplementedError) as error:  # fmt: skip
+            damaged = error
+        if damaged:
+            raise UserError(
+                f"{file}: has other bytes than its checksums say; fetch it again, or save the "
+                "weights as model.safetensors"
             )
 
 
@@ -218,6 +258,8 @@ def reason_of(error: Exception, folder: Path) -> str:
         ) from error
     if "ignore_mismatched_sizes" in text:
         return "some weights have another shape than config.json says"
+    if isinstance(error, LookupError):
+        return f"it has no {text}, which config.json or another file asks for"
     return " ".join(text.split("\n", 2)[:2])
 
 

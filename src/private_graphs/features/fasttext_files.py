@@ -145,6 +145,8 @@ def _header(model: _Stream) -> _Sizes:
     if dimension < 1 or buckets < 0 or (longest > 0 and not buckets):
         # the library would divide by zero, or read before its matrix
         raise _Short(f"it has {dimension} dimensions and {buckets} buckets of subwords")
+    if not 0 <= longest <= _LONGEST:  # the library takes a negative one for one without end
+        raise _Short(f"its subwords have up to {longest:,} letters, expected at most {_LONGEST}")
     if not (1 <= loss <= 4 and 1 <= kind <= 3):
         raise _Short(f"its loss is number {loss}, and it is a model of kind {kind}")
     entries, words, labels, _, pruned = model.numbers("iiiqq")
@@ -178,7 +180,7 @@ def _check_dictionary(model: _Stream, sizes: _Sizes) -> None:
             widest = 1 + max(map(len, _CONTINUES.findall(word)), default=0)
         subwords += letters * len(lengths)
         n_bytes += letters * widest * sum(lengths)
-        if sizes.longest > _LONGEST or subwords > _MOST_SUBWORDS or n_bytes > _MOST_HASHED:
+        if subwords > _MOST_SUBWORDS or n_bytes > _MOST_HASHED:
             raise _Short(f"its words have subwords of up to {sizes.longest:,} letters, too many")
     if (counts < 0).any() or counts.sum(dtype=np.float64) >= _MOST_COUNT:
         number = counts.argmin() if counts.min() < 0 else counts.argmax()

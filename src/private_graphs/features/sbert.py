@@ -16,6 +16,7 @@ from private_graphs.datasets.first_use import RECEIPT
 from private_graphs.datasets.labelled import RawFile
 from private_graphs.features.bert import lost_of, token_counts
 from private_graphs.features.bert_files import (
+    check_archives,
     check_sizes,
     quiet_transformers,
     reason_of,
@@ -227,7 +228,7 @@ def _check_settings(folder: Path) -> None:
     """Raise UserError for settings that load something else than the weights and the tokenizer in
     the folder, which its files name, or that make arrays before the weights are read."""
     for file in sorted(folder.rglob("*.json")):
-        if not (name := file.name).endswith(("config.json", "index.json")):
+        if not (name := file.name).endswith(("config.json", "index.json", "_transformers.json")):
             continue
         try:
             content = dict(parsed_json(read_bounded(file)))
@@ -237,6 +238,10 @@ def _check_settings(folder: Path) -> None:
                 f"{file}: is no JSON object ({error}); fetch the model again"
             ) from error
         wrong = [key for key, value in content.items() if value and key not in _SETTINGS]
+        prompts = content.get("prompts") or {}
+        if not (isinstance(prompts, dict) and all(type(text) is str for text in prompts.values())):
+            raise UserError(f"{file}: prompts is {prompts!r:.80}, expected texts by name; correct "
+                            "it, or fetch the model again")  # fmt: skip
         if name == "adapter_config.json" or (file.match(_SETTINGS_FILE) and wrong):
             raise UserError(
                 f"{file}: {listed(wrong)}: would read or draw other weights or words than those "
@@ -253,6 +258,21 @@ def _check_settings(folder: Path) -> None:
                 f"{file}: its sizes ask for {size:,} numbers, and the files beside it have "
                 f"{held:,} bytes; fetch the model again"
             )
+
+
+def _check_modules(file: Path) -> None:
+    """Raise UserError for a list of parts that the library would take one of for another."""
+    try:
+        parts = parsed_json(read_bounded(file))
+        if {type(part[key]) for part in parts for key in ("name", "path", "type")} - {str}:
+            raise ValueError("not all of them are texts")
+    except (ValueError, TypeError, LookupError) as error:
+        raise UserError(
+            f"{file}: is no list of parts with a name, a path and a type ({error}); fetch the "
+            "model again"
+        ) from error
+    if len({part["name"] for part in parts}) < len(parts):
+        raise UserError(f"{file}: two parts have one name; fetch the model again")
 
 
 def _check_tokenizer(file: Path) -> None:
@@ -295,6 +315,8 @@ def _load(folder: Path, device: str) -> Any:
             "model: fetch the files again"
         )
     _check_settings(folder)
+    _check_modules(folder / "modules.json")
+    check_archives(folder)
     for file in sorted(folder.rglob("tokenizer.json")):
         _check_tokenizer(file)
     for file in sorted(folder.rglob("config.json")):
