@@ -258,7 +258,7 @@ def reason_of(error: Exception, folder: Path) -> str:
         ) from error
     if "ignore_mismatched_sizes" in text:
         return "some weights have another shape than config.json says"
-    if isinstance(error, LookupError):
+    if isinstance(error, KeyError):
         return f"it has no {text}, which config.json or another file asks for"
     return " ".join(text.split("\n", 2)[:2])
 

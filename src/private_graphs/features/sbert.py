@@ -277,6 +277,8 @@ def _check_modules(file: Path) -> None:
 
 def _check_tokenizer(file: Path) -> None:
     """Raise UserError for a tokenizer.json that the library reads with all memory, or fails at."""
+    from transformers import PreTrainedTokenizerFast
+
     try:
         content = dict(parsed_json(read_bounded(file, _MOST_TOKENIZER)))
         added, steps = content.get("added_tokens") or [], [content.get("normalizer")]
@@ -291,7 +293,10 @@ def _check_tokenizer(file: Path) -> None:
             growth *= _growth(step or {})
             if len(steps) > _MOST_ADDED or growth > _MOST_GROWTH:
                 raise ValueError("normalizers that make a text longer and longer")
-    except (ValueError, TypeError, AttributeError) as error:
+        with quiet_transformers():
+            PreTrainedTokenizerFast(tokenizer_file=str(file))  # the library hides why it fails
+    except Exception as error:  # its errors are of no other class
+        require_memory(error, file)
         raise UserError(
             f"{file}: is no tokenizer that can be used ({error}); fetch the files again, or give "
             "another model"
