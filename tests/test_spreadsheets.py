@@ -17,7 +17,7 @@ NUMBERS = ("-5", "+3.5", "-1,5")
 PIECES = st.lists(st.sampled_from(
     ["=1+1", "+A1", "-A1", "@SUM", "\uff1d1", "\uff0bA", "\uff0dA", "\uff20A", "\ufe66A", "-5", "x",
      "\0", "\x07",
-     ",", ";", "\t", " ", '"', "'", "\n", "\r"]
+     ",", ";", "|", ":", "\t", " ", "\xa0", "\ufeff", '"', "'", "\n", "\r"]
 ), max_size=6).map("".join)  # fmt: skip
 
 
@@ -40,6 +40,10 @@ def test_two_ids_are_no_one_cell():
         'a;"=1',
         "a;'\"=1",
         "a;\"'=1",
+        "a =1",
+        "a '=1",
+        "a|=1",
+        "a|'=1",
     ]
     assert len({cell(name) for name in ids}) == len(ids)
 
@@ -52,10 +56,12 @@ def test_no_cell_is_a_formula_whatever_separator_a_program_reads_with(text):
     assert next(csv.reader(io.StringIO(head))) == [cell(f"score {text}")], "a class is in a header"
     assert list(csv.reader(io.StringIO(written)))[1] == [cell(text), "0.5"]
     assert written.splitlines()[0] == '"id","score"' and written.endswith('",0.5\n')
-    for separator in ",;\t":
+    for separator in ",;|\t :":
         # as a program reads the file, quotes in it included, and where these were lost on the way
         parts = csv.reader(io.StringIO(written.partition("\n")[2]), delimiter=separator)
         for part in [*cell(text).split(separator), *itertools.chain(*parts)]:
-            begins = unicodedata.normalize("NFKC", part.lstrip(' \0\x07"'))
-            formula = begins.startswith(("=", "+", "@", "-")) and begins != "-5"
+            begins = unicodedata.normalize("NFKC", part.lstrip(' \0\x07"\xa0\ufeff'))
+            # what a blank or colon stands before is a word, unless it has a sign of equality
+            signs = "=" if separator in " :" else ("=", "+", "@", "-")
+            formula = begins.startswith(signs) and begins != "-5"
             assert not formula, part

@@ -107,6 +107,7 @@ def test_what_no_release_could_use_is_refused(data):
 @pytest.mark.parametrize(("change", "words"), [
     ({"body": "!? ..."}, "60 documents without a letter or digit"),
     ({}, "no document tests: no release will say"),
+    ({"note": " "}, "'note' has no text in any row"),
     ({"id": "D1"}, "1 value of 'id' unlike another one only in case"),
     ({"who": "P1"}, "1 value of 'who' unlike another one only in case")])  # fmt: skip
 def test_what_a_release_could_learn_little_from_is_told(data, change, words):
@@ -114,6 +115,7 @@ def test_what_a_release_could_learn_little_from_is_told(data, change, words):
     alone = {"id", "who"} & {*change}
     rows = [rows[0] | change, *rows[1:]] if alone else [row | change for row in rows]
     given = {"test_share": 1e-9} | ({"unit": "who"} if alone else {})
+    given["text"] = ["body", *({"note"} & {*change})]
     warnings = declared("x", write(Path("n.csv"), rows), **given).warnings
     assert any(words in each for each in warnings)
 

@@ -148,6 +148,11 @@ DAMAGES = {
         vocab={word: at for word, at in content["model"]["vocab"].items() if at < 20})),
         "the tokenizer has 20 tokens"),
     "no tokenizer": (edited("tokenizer.json", lambda _: {"a": 1}), "tokenizer.json: is no token"),
+    "long pieces": (fast(lambda content: content["model"].update(
+        continuing_subword_prefix="#" * 101)), "tokenizer.json: .*continuing_subword_prefix is ##"),
+    "long words": (fast(lambda content: content["model"].update(
+        max_input_chars_per_word=10**9)), "tokenizer.json: .*max_input_chars_per_word is 1000000"),
+    "chance": (fast(lambda content: content["model"].update(dropout=0.5)), "its dropout reads"),
     "growth": (fast(lambda content: content.update(normalizer=GROWING)), "longer and longer"),
     "long prefix": (fast(lambda content: content.update(normalizer={"type": "Prepend",
                     "prepend": "w" * 64})), "longer and longer"),

@@ -10,16 +10,18 @@ from collections.abc import Iterable, Sequence
 _SIGNS = "=+@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b-"
 """Characters that begin a formula, in ASCII, full width and small form."""
 _NUMBER = re.compile(r" *[+-]?\d+(?:[.,]\d+)?")
-_SKIPPED = r"[ \x00-\x08\x0b\x0c\x0e-\x1f\x7f\"']*"
+_DROPPED = r"\x00-\x08\x0e-\x1f\x7f\u200b-\u200f\ufeff\"'"
+_BLANKS = r" \x0b\x0c\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 """Characters before a sign that programs drop, quotes among them."""
-_FORMULA = re.compile(rf"\A(?='*[\t\r\n])|(?:\A|(?<=[,;\t\r\n]))(?={_SKIPPED}[{_SIGNS}])")
+_FORMULA = re.compile(
+    rf"\A(?='*[\t\r\n])|(?:\A|(?<=[,;|\t\r\n]))(?=[{_BLANKS}{_DROPPED}]*[{_SIGNS}])"
+    rf"|(?<=[ :^~])(?=[{_DROPPED}]*[=\uff1d\ufe66]\S)")  # fmt: skip
 """Places where a formula begins, whatever separator a program reads the table with; one that is
 escaped already is escaped again, so that no two ids are one cell."""
 
 
 def cell(text: str) -> str:
-    """Return a cell with ``'`` before everything in it that a spreadsheet takes for a formula; one
-    that is a number as a whole is none."""
+    """Return a cell with ``'`` before each formula in it; one that is a number as a whole is none."""
     return text if _NUMBER.fullmatch(text) else _FORMULA.sub("'", text)
 
 
@@ -29,5 +31,5 @@ def table_text(header: Sequence[str], rows: Iterable[Sequence[str | float]]) -> 
     writer = csv.writer(table, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     writer.writerow(map(cell, header))
     for row in rows:
-        writer.writerow([cell(field) if isinstance(field, str) else field for field in row])
+        writer.writerow(cell(field) if isinstance(field, str) else field for field in row)
     return table.getvalue()

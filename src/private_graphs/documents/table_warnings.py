@@ -70,13 +70,14 @@ def alike_warnings(docs: Documents, spec: Declaration) -> list[str]:
 
 
 def _wordless_warnings(table: own_tables.OwnTable, spec: Declaration) -> list[str]:
-    """Return a warning about texts without a word."""
+    """Return warnings about texts and columns of texts without a word."""
+    bare = (name for name in spec.text if not any(map(seen, table.cells(name))))
     count = 0 if spec.model else sum(
         bool(seen(text) and not _WORD.search(text)) for text in _texts(table, spec)
     )  # fmt: skip
-    return [f"{counted(count, 'document')} without a letter or digit: no word of them is read"] * (
-        count > 0
-    )
+    return [f"{name!r} has no text in any row: nothing of it is read" for name in bare] + [
+        f"{counted(count, 'document')} without a letter or digit: no word of them is read"
+    ] * (count > 0)
 
 
 def _unlisted_warnings(table: own_tables.OwnTable, spec: Declaration) -> list[str]:

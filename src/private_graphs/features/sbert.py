@@ -35,6 +35,8 @@ _MOST_PROMPT = 10_000
 """Characters of a prompt, which is read with each text."""
 _MOST_TOKENIZER, _MOST_ADDED, _MOST_GROWTH = 2**26, 20_000, 64
 """Bytes of a tokenizer.json, its added tokens, and how much longer it may make a text."""
+_LONGEST_PIECE = 100
+"""Characters that a tokenizer may write at each piece of a word."""
 _SETTINGS_FILE = "sentence_*_config.json"
 _SETTINGS = {"max_seq_length", "do_lower_case", "transformer_task", "modality_config",
              "module_output_name", "unpad_inputs"}  # fmt: skip
@@ -284,6 +286,13 @@ def _check_tokenizer(file: Path) -> None:
         added, steps = content.get("added_tokens") or [], [content.get("normalizer")]
         if "model" not in content or len(added) > _MOST_ADDED:
             raise ValueError(f"no model of words, or {len(added):,} added tokens")
+        for key, value in dict(content["model"]).items():
+            length = len(value) if isinstance(value, str) else 0
+            if length > _LONGEST_PIECE or (key == "max_input_chars_per_word"
+                                           and value > _MOST_PROMPT):  # fmt: skip
+                raise ValueError(f"{key} is {str(value):.20}…, which each word is split with")
+        if content["model"].get("dropout"):
+            raise ValueError("its dropout reads a text in another way each time")
         if len(str(content.get("post_processor"))) > _MOST_PROMPT:
             raise ValueError("a post_processor that adds thousands of tokens to a text")
         growth = 1
