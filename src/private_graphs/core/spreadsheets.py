@@ -21,7 +21,7 @@ escaped already is escaped again, so that no two ids are one cell."""
 
 
 def cell(text: str) -> str:
-    """Return a cell with ``'`` before each formula in it; one that is a number as a whole is none."""
+    """Return a cell with ``'`` before each formula in it; a number as a whole is none."""
     return text if _NUMBER.fullmatch(text) else _FORMULA.sub("'", text)
 
 
