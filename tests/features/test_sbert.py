@@ -153,6 +153,8 @@ DAMAGES = {
     "long words": (fast(lambda content: content["model"].update(
         max_input_chars_per_word=10**9)), "tokenizer.json: .*max_input_chars_per_word is 1000000"),
     "chance": (fast(lambda content: content["model"].update(dropout=0.5)), "its dropout reads"),
+    "long padding": (edited("tokenizer_config.json", lambda content: content.update(
+        pad_token="p" * 2_000_000)), "a special token of 2,000,000 characters"),
     "growth": (fast(lambda content: content.update(normalizer=GROWING)), "longer and longer"),
     "long prefix": (fast(lambda content: content.update(normalizer={"type": "Prepend",
                     "prepend": "w" * 64})), "longer and longer"),

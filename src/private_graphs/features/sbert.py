@@ -36,7 +36,7 @@ _MOST_PROMPT = 10_000
 _MOST_TOKENIZER, _MOST_ADDED, _MOST_GROWTH = 2**26, 20_000, 64
 """Bytes of a tokenizer.json, its added tokens, and how much longer it may make a text."""
 _LONGEST_PIECE = 100
-"""Characters that a tokenizer may write at each piece of a word."""
+"""Characters that a tokenizer may write at each piece of a word, or to fill a text up."""
 _SETTINGS_FILE = "sentence_*_config.json"
 _SETTINGS = {"max_seq_length", "do_lower_case", "transformer_task", "modality_config",
              "module_output_name", "unpad_inputs"}  # fmt: skip
@@ -196,6 +196,12 @@ def _check_fit(model: Any, folder: Path) -> tuple[int, int]:
             f"{_MOST_PROMPT:,} characters; {remedy}"
         )
     tokenizer, counts, parts = _tokenizer_of(model), (0, 0), dict(model.named_children())
+    special = tokenizer.all_special_tokens if tokenizer is not None else []
+    if long := next((token for token in special if len(token) > _LONGEST_PIECE), None):
+        raise UserError(
+            f"{folder}: has a special token of {len(long):,} characters, which stands in "
+            f"texts ({long:.20}…), expected at most {_LONGEST_PIECE}; {remedy}"
+        )
     settings = "".join(path.read_text("utf-8") for path in folder.rglob(_SETTINGS_FILE))
     needless = "" if "pooler" in settings else "pooler"  # else no row is made of it
     for entry in parsed_json(read_bounded(folder / "modules.json")):
