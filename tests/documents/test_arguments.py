@@ -31,6 +31,7 @@ WRONG = [
         {"nodes": 5}, {"nodes": [{"body": "private"}]}, {"edges": np.ones(2)},
         {"text": b"body"}, {"text": [5]}, {"text": {"body": 1}}, {"label": b"topic"},
         {"classes": None}, {"classes": {"a", "b"}}, {"budget": "3"}, {"budget": True},
+        {"budget": 1e308},
         {"drop_empty": "no"}, {"source": ""},
         {"encoding": None}, {"source": "a"}, {"unknown_edges": "drop"}, {"max_edges": 5},
         {"max_per_unit": 3})

@@ -1360,6 +1360,9 @@ def test_a_budget_that_somebody_raised_in_a_file_is_told(data, tmp_path):
     path.write_text(path.read_text().replace('"budget": 3.0', '"budget": 300.0'))
     with pytest.warns(UserWarning, match="had a budget of 3, the new one is 300: more may be"):
         classify("x", epsilon=4, out="S")
+    path.write_text(path.read_text().replace('"budget": 300.0', '"budget": []'))
+    with pytest.raises(UserError, match="x.json: cannot be read as a declaration .budget: found"):
+        classify("x", epsilon=4, out="T")
 
 
 def test_json_of_more_values_than_any_has_is_refused_before_it_is_parsed(data, tmp_path):
@@ -1434,6 +1437,22 @@ def test_a_text_at_which_a_model_fails_gets_no_class(data, tmp_path, monkeypatch
     nodes = write(tmp_path / "n.csv", [{"id": f"d{n}", "body": t} for n, t in enumerate(texts)])
     found = private_graphs.predict(tmp_path, nodes=nodes, model="m.bin")
     assert (found.classes, found.empty) == (["", "a", "", ""], 3)
+
+
+def test_a_word_that_a_model_cannot_hold_in_memory_is_refused_before_a_charge(
+    data, tmp_path, monkeypatch
+):
+    (tmp_path / "m.bin").write_bytes(b"model")
+    model = replace(reader(), count=None, longest=None, letter_bytes=2**40)
+    monkeypatch.setitem(vectors._READERS, "fasttext", lambda *_: model)
+    rows = rows_of(40)
+    declared("x", write(tmp_path / "n.csv", rows), model="m.bin")
+    classify("x", epsilon=0.1, out="R")
+    rows[3]["body"] = "word " * 14_000 + "w" * 5_000
+    declared("x", write(tmp_path / "n.csv", rows), model="m.bin")
+    with pytest.raises(UsageError, match="m.bin: reading a word of 5,000 letters would need"):
+        classify("x", epsilon=0.1, out="S")
+    assert len(private_graphs.ledger("x").releases) == 1
 
 
 def test_public_files_teach_words_and_leave_the_owner_private(data, tmp_path):

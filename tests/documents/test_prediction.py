@@ -186,8 +186,12 @@ def test_json_lines_keep_what_they_say(tmp_path):
         '\ufeff{"id":1,"body":"a\u2028b"}\r\n{"id":12345678901234567890,"body":null}'
         '\n{"id":3,"extra":[{}],"body":"\\ud83d\\ude00"}\n{"id":4}\n'
     )
-    with pytest.raises(UserError, match="column 'id' is no text or 64-bit"):
+    with pytest.raises(UserError, match="column 'id' is no text or 64-bit whole number; write"):
         own_tables.read_table(path, {"id": "id"})
+    mixed = tmp_path / "m.jsonl"
+    mixed.write_text('{"id":null}\n{"id":1}\n{"id":2}\n{"id":"a"}\n')
+    with pytest.raises(UserError, match="column 'id' is no .* number: value 4 has another type"):
+        own_tables.read_table(mixed, {"id": "id"})
     path.write_text(path.read_text().replace("12345678901234567890", "1234567890123456789"))
     table = own_tables.read_table(path, {"id": "id", "text 1": "body"})
     assert table.cells("id") == ["1", "1234567890123456789", "3", "4"]

@@ -181,6 +181,7 @@ def test_a_word_that_is_a_label_has_no_row_of_the_matrix(tmp_path, bucket):
     ("place", "value", "words"),
     [
         (8, struct.pack("<i", 0), "0 dimensions"),
+        (4, struct.pack("<i", -7), "it is of version -7"),
         (40, struct.pack("<3i", 0, 3, 6), "0 buckets of subwords"),
         (40, struct.pack("<3i", -3, 0, 0), "-3 buckets of subwords"),
         (64, struct.pack("<3i", 3, 4, -1), "3 entries, of 4 words and labels"),

@@ -88,9 +88,13 @@ def test_event_trees_of_statements_compose(run, tmp_path):
     refused(run("epsilon", "--events", path), 1, "add_remove and replace")
     path.write_text(json.dumps([{"event": {"class": "__import__"}}]))
     refused(run("epsilon", "--events", path), 1, "cannot price")
-    for noise in (1e-320, 1e308):
+    for noise in (1e-320, 1e308, 0, []):
         path.write_text(json.dumps({"event": tree | {"noise_multiplier": noise}}))
-        refused(run("epsilon", "--events", path), 1, "cannot price")
+        refused(run("epsilon", "--events", path), 1, f"{path}: dp-accounting cannot price")
+    with pytest.raises(ValueError, match="noise_multiplier: expected positive numbers"):
+        DpEvents(event=tree | {"noise_multiplier": []})
+    path.write_text("{}")
+    refused(run("explain", path), 1, "events.json: has no statement; take the folder anew")
     path.write_text(json.dumps({"event": tree | {"noise_multiplier": 0.01}}))
     found = run("epsilon", "--events", path).json["epsilon"]  # within memory: tables are bounded
     assert 1 < found / gdp_epsilon(100, 1e-5) < 1.001

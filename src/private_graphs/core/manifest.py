@@ -30,8 +30,7 @@ def changed_file(folder: Path, needed: Iterable[str] = (), only: str | None = No
     """Return the file of a folder that differs from its manifest; None without a manifest.
 
     ``needed`` files must be in the manifest; with ``only`` no other file is looked at. A forged
-    file passes: whoever changes a file can change the manifest too. Raises OSError for a file that
-    the system does not let read, which need not be damaged.
+    file passes: who changes a file can change the manifest too. An OSError means no damage.
     """
     path = folder / MANIFEST
     if not os.path.lexists(path):

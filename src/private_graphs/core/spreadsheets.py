@@ -15,7 +15,7 @@ _BLANKS = r" \x0b\x0c\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 """Characters before a sign that programs drop, quotes among them."""
 _FORMULA = re.compile(
     rf"\A(?='*[\t\r\n])|(?:\A|(?<=[,;|\t\r\n]))(?=[{_BLANKS}{_DROPPED}]*[{_SIGNS}])"
-    rf"|(?<=[ :^~])(?=[{_DROPPED}]*[=\uff1d\ufe66]\S)")  # fmt: skip
+    rf"|(?<=([ :^~]))(?=[{_DROPPED}]*[{_SIGNS}]\S)(?![+-]\d[\d.,]*(?:\1|\Z))")  # fmt: skip
 """Places where a formula begins, whatever separator a program reads the table with; one that is
 escaped already is escaped again, so that no two ids are one cell."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -52,20 +52,23 @@ def from_frame(path: Path, frame: Any, roles: Mapping[str, str]) -> pa.Table:
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
     columns = {}
     for name, column in columns_of(path, list(frame.columns), roles).items():
-        with _one_type(path, column):
+        with _one_type(path, column, frame[column]):
             table = pa.Table.from_pandas(frame[[column]], preserve_index=False)
         columns[name] = table.column(0)
     return pa.table(columns)
 
 
 @contextmanager
-def _one_type(path: Path, column: str) -> Iterator[None]:
+def _one_type(path: Path, column: str, values: Iterable[Any]) -> Iterator[None]:
     """Turn an error about the values of a column, which it quotes, into one without them."""
     try:
         yield
     except (pa.ArrowException, OverflowError, UnicodeError) as error:
+        kinds = [(at, type(value)) for at, value in enumerate(values, 1) if value is not None]
+        other = next((at for at, kind in kinds if kind != kinds[0][1]), 0)
+        where = f": value {other:,} has another type than those before it" if other else ""
         raise UserError(
-            f"{path}: column {column!r} is no text or 64-bit whole number; write it as text"
+            f"{path}: column {column!r} is no text or 64-bit whole number{where}; write it as text"
         ) from error
 
 
@@ -89,7 +92,7 @@ def _read_json_lines(
                 )
     columns = {}
     for name, column in meant.items():
-        with _one_type(path, column):
+        with _one_type(path, column, values[name]):
             columns[name] = pa.array(values[name])
     return pa.table(columns)
 

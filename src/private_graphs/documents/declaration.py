@@ -13,13 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from private_graphs.core.bounded_files import parsed_json, read_kept
-from private_graphs.core.errors import (
-    UsageError,
-    UserError,
-    listed,
-    system_error_text,
-    why_no_text,
-)
+from private_graphs.core.errors import UsageError, UserError, listed, system_error_text, why_no_text
 from private_graphs.core.files import names_in, sha256_of, sync
 from private_graphs.core.limits import MOST_COUNT, MOST_EDGES, SMALLEST_DELTA
 from private_graphs.core.private_files import hide_from_git, make_folder, private_path
@@ -81,7 +75,7 @@ class Declaration(BaseModel):
     3,000 units on a tenth."""
     delta: float | None = Field(default=None, ge=SMALLEST_DELTA, lt=1)
     """δ; None: the largest power of ten that is at most 1 / (10 · number of protected units)."""
-    budget: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    budget: float | None = Field(default=None, gt=0, le=1e12, allow_inf_nan=False)
     """Largest ε that any unit may spend."""
     encoding: str = "utf-8"
     unknown_edges: Literal["refuse", "drop"] = "refuse"
@@ -214,7 +208,11 @@ def declared(name: str, data: Path) -> Declaration | None:
     except OSError as error:  # to declare again would remove what it has seen of the ledger
         raise UserError(system_error_text(error)) from error
     except ValueError as error:
-        why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        from private_graphs.core.wrong_fields import wrong_fields
+
+        faults = error.errors() if isinstance(error, ValidationError) else ()
+        known = wrong_fields(faults, Declaration.model_fields)
+        why = next((": ".join(filter(None, fault)) for fault in known), error)
         raise UserError(f"{path}: cannot be read as a declaration ({why}); declare {name} again: "
                         "'private-graphs declare --help'") from error  # fmt: skip
 

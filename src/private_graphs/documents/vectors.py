@@ -32,6 +32,9 @@ _COPIES_AT_ONCE = 8
 _TRIAL = "A text by which a model is tried."
 _LONGEST_TRIAL = 1024
 """Tokens of a long text by which a model is tried."""
+_LONG_TEXT, _SUBWORD_BYTES = 2**16, 12
+"""Letters of a text whose words may need much memory, and memory that a subword takes: its number,
+while their list grows."""
 _FEWEST_TOKENS = 3
 """Tokens of the shortest text: one between those that begin and end it."""
 _VERSION = 1
@@ -51,6 +54,8 @@ class TextReader:
     """Most tokens that are read of a text."""
     mismatch: str = ""
     """What of the model's files may not belong together; empty: nothing."""
+    letter_bytes: int = 0
+    """Memory that reading a word takes for each of its letters, where words are read whole."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +121,7 @@ class ModelVectors:
     def rows(self, texts: Sequence[str]) -> scipy.sparse.csr_matrix:
         """Return (texts, columns) rows of norm 1 or zero."""
         new = [text for text in dict.fromkeys(texts) if text not in self._kept]
+        self._refuse_long_words(new)
         with self._reading():
             self._kept.update(zip(new, self._means(new), strict=True))
         vectors = np.array([self._kept[text] for text in texts]).reshape(len(texts), self.columns)
@@ -135,12 +141,26 @@ class ModelVectors:
         ``at_once`` texts dense and sparse, before and after they are scaled."""
         from private_graphs.core.memory import refuse_too_large
 
+        self._refuse_long_words(texts)
         numbers = copies * len(set(texts)) + _COPIES_AT_ONCE * min(len(texts), at_once)
         refuse_too_large(
             int(8 * self.columns * numbers) // 2**20,
             f"{self.path}: reading {len(texts):,} documents as {self.columns:,} numbers each",
             "give a model of shorter vectors or fewer documents",
         )
+
+    def _refuse_long_words(self, texts: Sequence[str]) -> None:
+        """Refuse a word whose parts need more memory than there is."""
+        from private_graphs.core.memory import refuse_too_large
+
+        long = (text for text in texts if self._reader.letter_bytes and len(text) > _LONG_TEXT)
+        longest = max((len(word) for text in long for word in tokens(text)), default=0)
+        if longest:
+            refuse_too_large(
+                self._reader.letter_bytes * longest // 2**20,
+                f"{self.path}: reading a word of {longest:,} letters",
+                "split the word, or leave its document out",
+            )
 
     def longer(self, texts: Sequence[str]) -> tuple[int, int]:
         """Return how many texts are longer than the model reads, and how many tokens it reads."""
@@ -326,7 +346,7 @@ def _words(file: Path, device: str) -> TextReader:
                 sums[row] += vectors.of(word)
         return sums
 
-    return TextReader(encode, width)
+    return TextReader(encode, width, letter_bytes=_SUBWORD_BYTES * vectors.lengths)
 
 
 _READERS: dict[str, Callable[[Path, str], TextReader]] = {

@@ -96,6 +96,8 @@ class WordVectors:
     model: Any
     n_words: int
     """Number of words in its dictionary; the labels of a classifier follow them."""
+    lengths: int
+    """Number of lengths that its subwords have; a word has as many subwords for each letter."""
 
     @property
     def dimension(self) -> int:
@@ -125,10 +127,10 @@ def load_model(path: Path) -> WordVectors:
         UserError: the file is missing, cut off or no fastText model.
     """
     fasttext = _library()
-    n_words = check_sizes(path) if path.is_file() else 0
+    sizes = check_sizes(path) if path.is_file() else (0, 0)
     try:
         with redirect_stderr(io.StringIO()):  # the library warns on every load
-            return WordVectors(fasttext.load_model(str(path)), n_words)
+            return WordVectors(fasttext.load_model(str(path)), *sizes)
     except (ValueError, MemoryError, RuntimeError) as error:
         require_memory(error, path)
         raise UserError(

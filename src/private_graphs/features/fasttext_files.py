@@ -42,13 +42,13 @@ _AT_ONCE = 2**22
 """Numbers of a matrix that are checked at once."""
 
 
-def check_sizes(path: Path) -> int:
+def check_sizes(path: Path) -> tuple[int, int]:
     """Hold the sizes that a fastText file declares against its size, before the library reads it.
 
     The library believes them: of a file that was cut off it takes memory without end, or reads
     zeros; some numbers end the process. The format is that of ``FastText::saveModel``, fastText
     0.9, quantised matrices (.ftz) included; versions before 12 are laid out alike. Return the
-    number of words.
+    number of words, and of the lengths that subwords have.
 
     Raises:
         UserError: the file is shorter than what it declares, or has numbers that no model has.
@@ -58,7 +58,9 @@ def check_sizes(path: Path) -> int:
         try:
             magic, version = model.numbers("ii")
             if magic != _MAGIC or version > _VERSION:
-                return 0  # the library refuses it
+                return 0, 0  # the library refuses it
+            if version < 1:
+                raise _Short(f"it is of version {version}")
             sizes = _header(model)
             _check_dictionary(model, sizes)
             _check_matrices(model, sizes)
@@ -70,7 +72,7 @@ def check_sizes(path: Path) -> int:
                 f"{path}: is not a whole fastText model of {model.size:,} bytes: {why}; it was cut "
                 "off or is another file: delete it and fetch it again"
             ) from error
-    return sizes.words
+    return sizes.words, len(sizes.lengths)
 
 
 class _Short(Exception):
@@ -139,6 +141,11 @@ class _Sizes:
     pruned: int
     """Buckets of subwords that a pruned dictionary has left; -1 where none was pruned."""
 
+    @property
+    def lengths(self) -> range:
+        """Return the numbers of letters that subwords have."""
+        return range(max(self.shortest, 1), self.longest + 1)
+
 
 def _header(model: _Stream) -> _Sizes:
     dimension, *_, loss, kind, buckets, shortest, longest, _, _ = model.numbers("12id")
@@ -162,7 +169,7 @@ def _header(model: _Stream) -> _Sizes:
 
 def _check_dictionary(model: _Stream, sizes: _Sizes) -> None:
     counts = np.zeros(sizes.words + sizes.labels, np.int64)
-    lengths = range(max(sizes.shortest, 1), sizes.longest + 1)
+    lengths = sizes.lengths
     subwords = n_bytes = 0
     for number in range(len(counts)):
         word = model.word()

@@ -303,20 +303,19 @@ def of_file(path: Path, delta: float | None = None) -> dict[str, Any]:
         tuple(sorted({json.dumps(part["event"], sort_keys=True) for part in parts}))
         for parts in runs
     )
-    for texts in counts:
-        for text in texts if len(texts) > 1 else ():  # a part that another covers is none unread
-            _price([(json.loads(text), 1)], relation, delta)
-    chosen = [
-        (undominated(list(map(json.loads, texts)), _covers), number)
-        for texts, number in counts.items()
-    ]
+    histories = all(isinstance(entry, Mapping) and "history" in entry for entry in values)
     try:
-        options = ways(chosen)
+        for texts in counts:
+            for text in texts if len(texts) > 1 else ():  # one that another covers is none unread
+                _price([(json.loads(text), 1)], relation, delta)
+        options = ways([
+            (undominated(list(map(json.loads, texts)), _covers), number)
+            for texts, number in counts.items()
+        ])  # fmt: skip
+        value = max(_price(way, relation, delta) for way in options)
+        replaced = [_price(way, "REPLACE_ONE", delta) for way in options if histories]
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
-    value = max(_price(way, relation, delta) for way in options)
-    histories = all(isinstance(entry, Mapping) and "history" in entry for entry in values)
-    replaced = [_price(way, "REPLACE_ONE", delta) for way in options if histories]
     return {
         "epsilon": value, **({"epsilon_replace": max(replaced)} if replaced else {}),
         "delta": delta, "relation": stated, "runs": len(runs),
@@ -421,7 +420,9 @@ def _price(runs: Sequence[tuple[Mapping[str, Any], int]], relation: str, delta: 
         accountant = pld.PLDAccountant(privacy_accountant.NeighboringRelation[relation], grid)
         for tree in trees:
             accountant.compose(_event(tree))
-        return float(accountant.get_epsilon(delta))
+        if math.isinf(epsilon := float(accountant.get_epsilon(delta))):
+            raise ValueError("without noise no epsilon holds")
+        return epsilon
     except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError,
             privacy_accountant.UnsupportedEventError) as error:  # fmt: skip
         raise UserError(

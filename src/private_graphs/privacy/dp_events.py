@@ -57,12 +57,13 @@ def _well_formed(tree: Tree) -> Tree:
             for child in inner:
                 _well_formed(child)
         elif key != "class":
-            numbers, least = (value, 0.0) if isinstance(value, list) else ([value], 1 / _LARGEST)
+            several = isinstance(value, list) and key in ("sensitivities", "sampling_probs")
+            numbers, least = (value, 0.0) if several else ([value], 1 / _LARGEST)
             if not all(
                 isinstance(one, int | float) and least <= one <= _LARGEST for one in numbers
             ):
                 raise ValueError(
-                    f"{key}: expected positive numbers of at most {_LARGEST:g}, not {value!r}"
+                    f"{key}: expected positive numbers up to {_LARGEST:g}, not {value!r}"
                 )
     name = tree.get("class")
     missing = set(_PARAMETERS.get(name, ()) if isinstance(name, str) else ["class"]) - set(tree)

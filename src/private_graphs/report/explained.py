@@ -263,6 +263,8 @@ def statements_of(run: Path, key: str | None = None) -> list[Stated]:
             check_manifest(file.parent)
         statements = read_statements(file)
         names = list(statements)
+    if not names:
+        raise UserError(f"{file}: has no statement; {_ANEW}")
     if key is not None and key not in statements:
         raise UserError(
             f"{file}: no statement {key!r}; it holds {', '.join(statements)}"

@@ -7,7 +7,6 @@ against the predictions that they were computed from.
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -379,7 +378,7 @@ def readable(path: Path) -> Iterator[Path]:
     except (OSError, EOFError, ValueError, LookupError, TypeError, RecursionError,
             zlib.error, pyarrow.ArrowException, safetensors.SafetensorError) as error:  # fmt: skip
         if isinstance(error, OSError) and error.errno and not isinstance(error, FileNotFoundError):
-            raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+            raise OSError(error.errno, error.strerror, str(path)) from error
         line = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(f"{path}: not readable ({line})") from None
 
