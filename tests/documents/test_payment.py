@@ -19,6 +19,8 @@ import threading
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 from unittest.mock import Mock
 
 import numpy as np
@@ -38,6 +40,8 @@ from private_graphs.documents.hashing import HashedWords
 from private_graphs.documents.ledger import BudgetLedger, OverBudget
 from private_graphs.documents.model import ReleasedModel
 from private_graphs.documents.noise import NoiseKey, computation_of
+from private_graphs.documents.predict import written_to
+from private_graphs.documents.prediction import Predictions
 from private_graphs.documents.tables import read_documents
 from private_graphs.mechanisms.door import Door
 
@@ -561,14 +565,19 @@ def test_a_second_signal_does_not_hide_what_is_spent(data, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGXCPU", "SIGALRM", "SIGUSR1"])
-def test_a_signal_that_ends_a_command_is_an_error(name):
+def test_a_signal_that_ends_a_command_is_an_error(name, tmp_path):
     code = signal.Signals[name]
     before = signal.signal(code, signal.SIG_DFL)  # nohup and the like ignore it
+    model = SimpleNamespace(classes=("a", "b"))
+    blocks = (payment.paid("x", Path("none")),
+              written_to(Predictions(cast(Any, model)), tmp_path / "p.csv"))  # fmt: skip
     try:
-        with pytest.raises(SystemExit) as ended, payment.paid("x", Path("none")):
-            assert signal.getsignal(code) != signal.SIG_DFL
-            signal.raise_signal(code)
-        assert ended.value.code == 128 + code and signal.getsignal(code) == signal.SIG_DFL
+        for block in blocks:
+            with pytest.raises(SystemExit) as ended, block:
+                assert signal.getsignal(code) != signal.SIG_DFL
+                signal.raise_signal(code)
+            assert ended.value.code == 128 + code and signal.getsignal(code) == signal.SIG_DFL
+        assert list(tmp_path.iterdir()) == [], "nothing is left of predictions"
     finally:
         signal.signal(code, before)
 

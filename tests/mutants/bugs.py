@@ -668,8 +668,7 @@ BUGS = (
         (test("privacy/composition::scores_of_any_attack_give_a_bound_that_holds"),)),
     Bug("Q18", "documents: what units of earlier tables spent is not told",
         "documents/spending.py",
-        "            accounts.append(documents_account(entries, entry.people, delta, "
-        "entry.protected))\n", "            pass\n",
+        "*((one.people, one.protected) for one in earlier)", "",
         (test("documents/documents::"
               "what_units_of_earlier_tables_spent_and_what_several_lose_is_told"),)),
     Bug("Q19", "documents: k documents of somebody are said to cost √k μ", "documents/files.py",
@@ -879,8 +878,8 @@ BUGS = (
         ("tests/mechanisms/test_size_limits.py::test_many_records_are_treated_as_few"
          "[methods.class_sums-_KEPT-0-class_sums-text]",)),
     Bug("V4", "predict: the exact classes of protected documents are readable by all",
-        "documents/predict.py", "with private_path(out) as temporary:",
-        "with __import__('private_graphs.core.files').core.files.atomic_path(out) as temporary:",
+        "documents/predict.py", "raised_signals(), private_path(out) as temporary:",
+        "__import__('private_graphs.core.files').core.files.atomic_path(out) as temporary:",
         (test("documents/documents::"
               "predicted_classes_are_closed_to_others_and_say_what_they_are"),)),
     Bug("W1", "DPDGC: public random weights are not scaled to norm 1", _DPDGC,

@@ -95,6 +95,8 @@ def test_event_trees_of_statements_compose(run, tmp_path):
         DpEvents(event=tree | {"noise_multiplier": []})
     path.write_text("{}")
     refused(run("explain", path), 1, "events.json: has no statement; take the folder anew")
+    path.write_text("id,text")
+    refused(run("explain", path), 1, "events.json: not readable", "; expected the statement.json")
     path.write_text(json.dumps({"event": tree | {"noise_multiplier": 0.01}}))
     found = run("epsilon", "--events", path).json["epsilon"]  # within memory: tables are bounded
     assert 1 < found / gdp_epsilon(100, 1e-5) < 1.001

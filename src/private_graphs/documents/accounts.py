@@ -238,7 +238,8 @@ def add_cost(totals: np.ndarray, cost: Cost, count: np.ndarray) -> None:
     totals[0, held] += (count[held] * cost.mu) ** 2
     totals[1, held] += cost.distance
     if cost.failure:
-        totals[2, held] += [cost.of_group(int(number)).failure for number in count[held]]
+        numbers, places = np.unique(count[held], return_inverse=True)
+        totals[2, held] += np.array([cost.of_group(int(n)).failure for n in numbers])[places]
 
 
 def composed(square: float, distance: float, failure: float, delta: float) -> float:

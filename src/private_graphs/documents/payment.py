@@ -115,19 +115,13 @@ class Payment:
     name: str
     epsilon: float = 0.0
     ledger: BudgetLedger | None = None
+    """Ledger, once a release may be charged."""
     release: Callable[[], str] = str
     """Returns the name in the ledger; empty before the charge."""
     folder: Path | None = None
     """Folder of the files; None where the line of the ledger is all that is written."""
     debt: str | None = None
     """What is paid for and unfinished since an earlier run; None: nothing."""
-
-    def begin(
-        self, ledger: BudgetLedger, release: Callable[[], str], epsilon: float,
-        folder: Path | None = None,
-    ) -> None:  # fmt: skip
-        """Note ledger, name, ε and folder of a release, which may be charged from now on."""
-        self.ledger, self.release, self.epsilon, self.folder = ledger, release, epsilon, folder
 
     def words(self) -> str | None:
         """Return what became of a release that was charged; None if none was."""
@@ -168,21 +162,29 @@ def paid(name: str, data: Path) -> Iterator[Payment]:
     It is the outermost block, since what lets locks go at the end of a release may fail as well.
     """
     payment = Payment(name)
+    with raised_signals():
+        try:
+            payment.debt = (
+                "whether an earlier run has paid for something is known once the ledger is read"
+            )
+            payment.debt = BudgetLedger(data).debt(name)
+            yield payment
+        except BaseException as error:
+            clear_frames(error.__traceback__)  # a lock that a signal kept open is let go
+            if words := _after_signals(payment.words):
+                error.add_note(words)
+            raise
+
+
+@contextmanager
+def raised_signals() -> Iterator[None]:
+    """Turn signals that end a process into SystemExit, so that files of a block are removed."""
     here = threading.current_thread() is threading.main_thread()
     signals = [code for code in _ENDS if here and signal.getsignal(code) == signal.SIG_DFL]
     for code in signals:
         signal.signal(code, _terminated)
     try:
-        payment.debt = (
-            "whether an earlier run has paid for something is known once the ledger is read"
-        )
-        payment.debt = BudgetLedger(data).debt(name)
-        yield payment
-    except BaseException as error:
-        clear_frames(error.__traceback__)  # a lock that a signal kept open is let go
-        if words := _after_signals(payment.words):
-            error.add_note(words)
-        raise
+        yield
     finally:
         for code in signals:
             signal.signal(code, signal.SIG_DFL)

@@ -98,8 +98,10 @@ def written_to(
     if out is None:
         yield predictions
         return
+    from private_graphs.documents.payment import raised_signals
+
     _refuse_other(out, tables)
-    with private_path(out) as temporary:
+    with raised_signals(), private_path(out) as temporary:
         with open(temporary, "w", encoding="utf-8", newline="") as stream:
             predictions.begin(stream)
             yield predictions

@@ -578,7 +578,8 @@ def classify(
             settings = dict(method=method, scenario=scenario, epsilon=epsilon)
             with BudgetLedger(data).noise(_computation(spec, docs, settings, device)) as noise:
                 ledger = BudgetLedger(data, before=noise.release)
-                payment.begin(ledger, lambda: noise.release, epsilon, folder)
+                payment.release = lambda: noise.release
+                payment.epsilon, payment.folder, payment.ledger = epsilon, folder, ledger
                 if out is not None and (seen := files.state_in(Path(out))) is not None:
                     ledger.check(seen, f"the release in {out}")
                 if noise.lost and not (noise.release or force):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -180,17 +182,19 @@ class _Book:
         n_links = self.spec.max_edges if self.unit == LINK else None
         return delta_of(self.spec, n_links or self.protected)
 
-    def accounts(self, links: bool) -> list[Account]:
-        """Return the accounts of today's units, and of those of earlier tables under this name."""
+    @cached_property
+    def accounts(self) -> dict[bool, list[Account]]:
+        """The accounts of today's units, and of those of earlier tables under this name: those of
+        documents, and those of their links (True)."""
         entries, delta = self.entries, self.delta
         earlier = [entry for entry in entries if entry.graph == self.spec.name]
-        if links:
-            return [links_account(entries, people, delta)
-                    for people in (self.people, *(entry.people for entry in earlier))]  # fmt: skip
-        accounts = [documents_account(entries, self.people, delta, (TRAINING, TEST))]
-        for entry in earlier:
-            accounts.append(documents_account(entries, entry.people, delta, entry.protected))
-        return accounts
+        tables = {_digest(people, sides): (people, sides) for people, sides in (
+            (self.people, (TRAINING, TEST)), *((one.people, one.protected) for one in earlier)
+        )}.values()  # fmt: skip
+        return {
+            False: [documents_account(entries, people, delta, sides) for people, sides in tables],
+            True: [links_account(entries, people, delta) for people, _ in tables],
+        }
 
     def unfinished(self, costs: dict[int, Cost], sentence: str) -> str:
         """Return the name of the entry of another tool that was interrupted; "" without one.
@@ -222,15 +226,14 @@ class _Book:
     def left(self, releases: int = 1) -> float:
         """Return ε of each of so many further releases of all units."""
         assert self.spec.budget is not None
-        accounts = self.accounts(self.unit == LINK)
         rest = self.spec.budget, self.delta, releases
-        return min(allowance(account, *rest) for account in accounts)
+        return min(allowance(account, *rest) for account in self.accounts[self.unit == LINK])
 
     @property
     def spent(self) -> Spent:
         """What was spent, and in which releases."""
         spent, links = (
-            max(account.spent for account in self.accounts(linked)) for linked in (False, True)
+            max(account.spent for account in self.accounts[linked]) for linked in (False, True)
         )
         held = [
             entry
@@ -243,6 +246,12 @@ class _Book:
             self.spec.name, spender(self.unit, held), self.delta, self.spec.budget, spent, links,
             None if self.spec.budget is None else self.left(), [_told(entry) for entry in held],
         )  # fmt: skip
+
+
+def _digest(people: People, sides: Sequence[int]) -> bytes:
+    """Return a digest by which equal tables of units have one account."""
+    parts = (np.array(sides), people.units, people.documents, people.unit_of, people.sides)
+    return b"".join(hashlib.sha256(part.tobytes()).digest() for part in parts)
 
 
 @dataclass(frozen=True)
@@ -483,7 +492,8 @@ def _entered(
     costs = {side: cost for side in (TRAINING, TEST) if len(book.docs.units_on(side))}
     release = book.unfinished(costs, sentence)
     entry = release or fresh_name()
-    payment.begin(book.ledger, lambda: entry, account.spent)
+    payment.release = lambda: entry
+    payment.epsilon, payment.ledger = account.spent, book.ledger
     if not release:
         book.ledger.start(
             book.people, costs, None, account.spent, graph=name, method=OTHER_TOOL,

@@ -261,7 +261,8 @@ def statements_of(run: Path, key: str | None = None) -> list[Stated]:
             )
         with remedy(_ANEW):
             check_manifest(file.parent)
-        statements = read_statements(file)
+        with remedy(f"expected the statement.json of a run: {_ANEW}"):
+            statements = read_statements(file)
         names = list(statements)
     if not names:
         raise UserError(f"{file}: has no statement; {_ANEW}")
