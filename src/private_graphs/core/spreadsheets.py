@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 _SIGNS = "=+@\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b-"
 """Characters that begin a formula, in ASCII, full width and small form."""
 _NUMBER = re.compile(r" *[+-]?\d+(?:[.,]\d+)?")
-_DROPPED = r"\x00-\x08\x0e-\x1f\x7f\u200b-\u200f\ufeff\"'"
+_DROPPED = r"\x00-\x08\x0e-\x1f\x7f\xad\u061c\u200b-\u200f\u2060-\u206f\ufeff\"'"
 _BLANKS = r" \x0b\x0c\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 """Characters before a sign that programs drop, quotes among them."""
 _FORMULA = re.compile(
