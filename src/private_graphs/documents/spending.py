@@ -188,7 +188,7 @@ class _Book:
         documents, and those of their links (True)."""
         entries, delta = self.entries, self.delta
         earlier = [entry for entry in entries if entry.graph == self.spec.name]
-        tables = {_digest(people, sides): (people, sides) for people, sides in (
+        tables = {_identity(people, sides): (people, sides) for people, sides in (
             (self.people, (TRAINING, TEST)), *((one.people, one.protected) for one in earlier)
         )}.values()  # fmt: skip
         return {
@@ -248,8 +248,8 @@ class _Book:
         )  # fmt: skip
 
 
-def _digest(people: People, sides: Sequence[int]) -> bytes:
-    """Return a digest by which equal tables of units have one account."""
+def _identity(people: People, sides: Sequence[int]) -> bytes:
+    """Return what equal tables of units have in common: they have one account."""
     parts = (np.array(sides), people.units, people.documents, people.unit_of, people.sides)
     return b"".join(hashlib.sha256(part.tobytes()).digest() for part in parts)
 
