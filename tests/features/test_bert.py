@@ -231,6 +231,7 @@ def test_weights_of_another_shape_are_not_drawn_at_random(bert_folder, tmp_path)
     ({"num_labels": 10**7}, "num_labels has 10,000,000 labels"),
     ({"is_decoder": True}, "is_decoder is True"),
     ({"add_cross_attention": True}, "add_cross_attention is True"),
+    ({"transformers_weights": "other.safetensors"}, "transformers_weights is 'other.safetensors'"),
     ({"hidden_act": "x"}, "it has no 'x', which config.json"),
     ({"layer_norm_eps": math.nan}, "no finite numbers"),
     ({"chunk_size_feed_forward": 7}, "does not fit its weights or words|differ"),
@@ -266,6 +267,13 @@ def test_settings_of_words_that_are_none_are_named(bert_folder, tmp_path, settin
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     with pytest.raises(UserError, match=f"tokenizer_config.json: {words}"):
         load_tokenizer(folder)
+
+
+def test_an_adapter_of_other_weights_is_refused(bert_folder, tmp_path):
+    folder = shutil.copytree(bert_folder, tmp_path / "bert")
+    (folder / "adapter_config.json").write_text("{}")
+    with pytest.raises(UserError, match="adapter_config.json: would change the weights"):
+        BertEncoder(folder, "cpu")
 
 
 def test_weights_of_pytorch_have_the_bytes_that_their_checksums_say(bert_folder, tmp_path):

@@ -131,6 +131,10 @@ DAMAGES = {
     "adapter": (lambda folder: (folder / "adapter_config.json").write_text('{"a": 1}'), "a: would"),
     "part elsewhere": (lambda folder: (folder / "model.safetensors.index.json").write_text(
         '{"weight_map": {"a": "../model.safetensors"}}'), "names '../model.safetensors'"),
+    "part without a hash": (lambda folder: (folder / "model.safetensors.index.json").write_text(
+        '{"weight_map": {"a": "weights.dat"}}'), "names 'weights.dat'; expected .safetensors or"),
+    "weights without a hash": (edited("config.json", lambda content: "vocab_size" in content
+        and content.update(transformers_weights="w.safetensors")), "transformers_weights is 'w.s"),
     "negative length": (edited("sentence_bert_config.json",
                                lambda content: content | {"max_seq_length": -1}),
                         "fails to read a text"),

@@ -134,11 +134,16 @@ def load_model(folder: Path) -> Any:
 
 
 def _check_config(folder: Path) -> None:
-    """Refuse a config.json of another model than BERT, or one that ``check_sizes`` refuses.
+    """Refuse an adapter, a config.json of another model, or one that ``check_sizes`` refuses.
 
     Raises:
         UserError: names the key.
     """
+    if (adapter := folder / "adapter_config.json").exists():
+        raise UserError(
+            f"{adapter}: would change the weights by others; merge them into model.safetensors, or "
+            "give another model"
+        )
     file = folder / "config.json"
     config = check_sizes(file, _BERT)
     wanted = {"model_type": "bert", "is_decoder": False, "add_cross_attention": False}
@@ -170,6 +175,11 @@ def check_sizes(file: Path, usual: Mapping[str, int] | None = None) -> dict[str,
                 f"{file}: {key} has {count:,} labels, expected at most {_MOST_LABELS:,}: fetch the "
                 "model again"
             )
+    if name := config.get("transformers_weights"):
+        raise UserError(
+            f"{file}: transformers_weights is {name!r}, a file that no list of files has; rename "
+            "it to model.safetensors and leave the key out, or give another model"
+        )
     sizes = {key: config.get(key, (usual or {}).get(key)) for key in usual or _USUAL}
     if usual is None and None in sizes.values():
         return config

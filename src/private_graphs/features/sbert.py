@@ -37,6 +37,9 @@ _MOST_TOKENIZER, _MOST_ADDED, _MOST_GROWTH = 2**26, 20_000, 64
 """Bytes of a tokenizer.json, its added tokens, and how much longer it may make a text."""
 _LONGEST_PIECE = 100
 """Characters that a tokenizer may write at each piece of a word, or to fill a text up."""
+_READ = {".json", ".txt", ".safetensors", ".bin", ".model", ".codes", ".spm", ".bpe", ".vocab",
+         ".tokenizer", ".tiktoken"}  # fmt: skip
+"""Endings of files that determine the vectors of a sentence model."""
 _SETTINGS_FILE = "sentence_*_config.json"
 _SETTINGS = {"max_seq_length", "do_lower_case", "transformer_task", "modality_config",
              "module_output_name", "unpad_inputs"}  # fmt: skip
@@ -167,7 +170,7 @@ def files_of_sentence_model(folder: Path) -> list[RawFile]:
         RawFile(file=str(path.relative_to(folder)), sha256=sha256_of(path), url=None)
         for path in sorted(folder.rglob("*"))
         if path.is_file()
-        and path.suffix in {".json", ".txt", ".safetensors", ".bin", ".model", ".codes"}
+        and path.suffix in _READ
         and not path.name.endswith(RECEIPT)
     ]  # fmt: skip
 
@@ -255,9 +258,11 @@ def _check_settings(folder: Path) -> None:
                 f"{file}: {listed(wrong)}: would read or draw other weights or words than those "
                 "of the folder; leave them out, or give another model"
             )
-        if outside := [part for part in parts if Path(str(part)).name != part]:
+        if outside := [part for part in parts if Path(str(part)).name != part
+                       or Path(part).suffix not in (".safetensors", ".bin")]:  # fmt: skip
             raise UserError(
-                f"{file}: names {outside[0]!r}; expected files beside it: fetch the model again"
+                f"{file}: names {outside[0]!r}; expected .safetensors or .bin beside it: fetch the "
+                "model again"
             )
         held = sum(path.stat().st_size for path in file.parent.iterdir() if path.is_file())
         size = math.prod(value for value in content.values() if type(value) is int and value > 1)

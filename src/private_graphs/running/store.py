@@ -389,7 +389,8 @@ def remedy(words: str) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        raise UserError(f"{error}; {words}") from None
+        error.args = (f"{error}; {words}",)
+        raise
 
 
 def tidy(frames: Iterable[pd.DataFrame]) -> pd.DataFrame:
