@@ -100,8 +100,8 @@ def wrongs(code: int, said: str, again: Path) -> list[str]:
         found.append("the message names no file")
     if code == 0 and states != ["finished"]:
         found.append("the command says that it is done")
+    finished = states == ["finished"] and not any(Path("data/ledgers/noise").glob("*"))
     repeated = copied(None, again)
-    finished = states == ["finished"]
     if repeated != (2 if finished else 0) or finished != (EARLIER_RUN in again.read_text()):
         found.append(f"the same command ends with {repeated}: {again.read_text()}")
     after, entries = private_graphs.ledger("g"), BudgetLedger(Path("data/raw")).entries()
@@ -116,8 +116,6 @@ def wrongs(code: int, said: str, again: Path) -> list[str]:
         found.append(f"another release than before: {', '.join(changed)}")
     if hidden := [each.name for each in Path("o/release").glob(".*")]:
         found.append(f"{', '.join(hidden)} would be given away")
-    if finished and any(Path("data/ledgers/noise").glob("*")):  # a kill after the line of the end
-        copied(None, again)
     if any(Path("data/ledgers/noise").glob("*")):
         found.append("the key of the noise is there")
     return found

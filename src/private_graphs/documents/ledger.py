@@ -329,9 +329,10 @@ class BudgetLedger:
                 )
 
     def finish(self, release: str, **about: Any) -> None:
-        """Note that the files of a release are whole, and delete the key of its noise."""
+        """Note once that the files of a release are whole, and delete the key of its noise."""
         with self._locked():
-            self._append(self._lines(), {"kind": "finished", "release": release, **about})
+            if release in self._unfinished(lines := self._lines()):
+                self._append(lines, {"kind": "finished", "release": release, **about})
             self.key_of(release).unlink(missing_ok=True)
 
     def key_of(self, release: str) -> Path:
@@ -362,7 +363,7 @@ class BudgetLedger:
 
     @contextmanager
     def noise(self, computation: bytes) -> Iterator[NoiseKey]:
-        """Hold the noise key of the unfinished release of a computation, or a new key.
+        """Hold the noise key of a computation's release where it is still there, or a new key.
 
         Raises:
             UsageError: another process holds it.
@@ -373,7 +374,8 @@ class BudgetLedger:
                 lines = self._lines()
                 unfinished = self._unfinished(lines)
                 names = names_in(self.folder / _NOISE)
-                for name in {*names} - {*unfinished}:  # of killed processes
+                release = self._begun(lines, computation)  # unfinished, or killed at its very end
+                for name in {*names} - unfinished - {release}:  # of killed processes
                     (self.folder / _NOISE / name).unlink()
                 key.lost = tuple(
                     line for line in lines
@@ -381,8 +383,8 @@ class BudgetLedger:
                     and line["release"] in unfinished and not self._secret_of(line["release"])
                 )  # fmt: skip
                 gone = {line["release"] for line in key.lost}
-                key.others = len({*names} & {*unfinished} - gone)
-                if release := self._begun(lines, computation):
+                key.others = len({*names} & unfinished - gone)
+                if release:
                     key = NoiseKey(computation, self._secret_of(release), release)
                     self._hold(self.key_of(release), key)
             yield key
@@ -406,19 +408,18 @@ class BudgetLedger:
             "a program is upgraded"
         ) if epsilons else None  # fmt: skip
 
-    def _unfinished(self, lines: list[dict[str, Any]]) -> dict[str, str]:
-        """Return release -> mark of those that were charged and are not finished."""
-        finished = {line["release"] for line in lines if line["kind"] == "finished"}
-        return {line["release"]: line.get("mark", "") for line in lines
-                if line["kind"] == "started" and line["release"] not in finished}  # fmt: skip
+    def _unfinished(self, lines: list[dict[str, Any]]) -> set[str]:
+        """Return the releases that were charged and are not finished."""
+        return set.difference(*({line["release"] for line in lines if line["kind"] == kind}
+                                for kind in ("started", "finished")))  # fmt: skip
 
     def _begun(self, lines: list[dict[str, Any]], computation: bytes) -> str:
-        """Return the unfinished release of a computation; "" without one."""
-        for release, mark in self._unfinished(lines).items():
-            if secret := self._secret_of(release):
-                if hmac.compare_digest(NoiseKey(computation, secret).mark, mark):
-                    return release
-        return ""
+        """Return the release of a computation whose key is still there; "" without one."""
+        return next((
+            line["release"] for line in lines if line["kind"] == "started"
+            and (secret := self._secret_of(line["release"]))
+            and hmac.compare_digest(NoiseKey(computation, secret).mark, line.get("mark", ""))
+        ), "")  # fmt: skip
 
     def _secret_of(self, release: str) -> bytes:
         """Return the noise key of a release; b"" where its file is gone or damaged."""
