@@ -31,7 +31,7 @@ ERRORS = {"write": errno.ENOSPC, "fsync": errno.EIO, "chmod": errno.EPERM, "floc
           "read": errno.EIO, "close": errno.EDQUOT}  # fmt: skip
 ANY = len(CALLS)
 COMMAND = ("classify", "g", "--epsilon", "1", "--out", "o")
-EARLIER_RUN, SPENT = "earlier run", "is spent"
+EARLIER_RUN, WHOLE, SPENT = "earlier run", "has made its release whole", "is spent"
 NAMELESS = ("does not name", "a defect of")
 """Parts of messages without a file."""
 LIBRARY = ctypes.CDLL(None)
@@ -100,9 +100,11 @@ def wrongs(code: int, said: str, again: Path) -> list[str]:
         found.append("the message names no file")
     if code == 0 and states != ["finished"]:
         found.append("the command says that it is done")
-    finished = states == ["finished"] and not any(Path("data/ledgers/noise").glob("*"))
     repeated = copied(None, again)
-    if repeated != (2 if finished else 0) or finished != (EARLIER_RUN in again.read_text()):
+    finished = states == ["finished"]
+    if repeated != (2 if finished else 0) or finished != any(
+        words in again.read_text() for words in (EARLIER_RUN, WHOLE)
+    ):
         found.append(f"the same command ends with {repeated}: {again.read_text()}")
     after, entries = private_graphs.ledger("g"), BudgetLedger(Path("data/raw")).entries()
     if [each.finished for each in entries] != [True] or not 0.99 < after.spent <= 1:

@@ -60,6 +60,8 @@ FOLDER = "ledgers"
 _RELEASES, _KEY, _LINES, _NOISE = "releases.jsonl", "key", "lines", "noise"
 _LOCK, _ENTRY = "lock", "entry.lock"
 _KEY_BYTES = 32
+_WHOLE = ("an interrupted run of this very command has made its release whole: there is nothing to "
+          "repeat, and nothing is spent. Once more, the command makes another one")  # fmt: skip
 _ABOUT = """# What this folder is
 
 The ledger of private-graphs: what the releases of your documents have spent. It is no cache. Where
@@ -329,10 +331,9 @@ class BudgetLedger:
                 )
 
     def finish(self, release: str, **about: Any) -> None:
-        """Note once that the files of a release are whole, and delete the key of its noise."""
+        """Note that the files of a release are whole, and delete the key of its noise."""
         with self._locked():
-            if release in self._unfinished(lines := self._lines()):
-                self._append(lines, {"kind": "finished", "release": release, **about})
+            self._append(self._lines(), {"kind": "finished", "release": release, **about})
             self.key_of(release).unlink(missing_ok=True)
 
     def key_of(self, release: str) -> Path:
@@ -363,27 +364,25 @@ class BudgetLedger:
 
     @contextmanager
     def noise(self, computation: bytes) -> Iterator[NoiseKey]:
-        """Hold the noise key of a computation's release where it is still there, or a new key.
+        """Hold the noise key of the unfinished release of a computation, or a new key.
 
         Raises:
-            UsageError: another process holds it.
+            UsageError: another process holds it, or was killed when its release was whole.
         """
         key = NoiseKey(computation)
         try:
             with self._locked():
-                lines = self._lines()
-                unfinished = self._unfinished(lines)
-                names = names_in(self.folder / _NOISE)
-                release = self._begun(lines, computation)  # unfinished, or killed at its very end
-                for name in {*names} - unfinished - {release}:  # of killed processes
+                unfinished = self._unfinished(lines := self._lines())
+                names = {*names_in(self.folder / _NOISE)}
+                release = self._begun(lines, computation)
+                for name in names - unfinished:  # of killed processes
                     (self.folder / _NOISE / name).unlink()
-                key.lost = tuple(
-                    line for line in lines
-                    if line["kind"] == "started" and line.get("mark")
-                    and line["release"] in unfinished and not self._secret_of(line["release"])
-                )  # fmt: skip
-                gone = {line["release"] for line in key.lost}
-                key.others = len({*names} & unfinished - gone)
+                if release and release not in unfinished:
+                    raise UsageError(_WHOLE)
+                key.lost = tuple(line for line in lines if line["kind"] == "started"
+                                 and line.get("mark") and line["release"] in unfinished
+                                 and not self._secret_of(line["release"]))  # fmt: skip
+                key.others = len(names & unfinished - {line["release"] for line in key.lost})
                 if release:
                     key = NoiseKey(computation, self._secret_of(release), release)
                     self._hold(self.key_of(release), key)

@@ -115,6 +115,7 @@ class Payment:
     name: str
     epsilon: float = 0.0
     ledger: BudgetLedger | None = None
+    """Ledger, once a release may be charged."""
     release: Callable[[], str] = str
     """Returns the name in the ledger; empty before the charge."""
     folder: Path | None = None
@@ -142,14 +143,14 @@ class Payment:
                 f"it can be. If {spent}, the same command continues this {what} at no further "
                 "cost, or refuses, where the ledger says 'finished': then nothing is left to do"
             )
-        key = self.ledger.key_of(self.release())
-        if state == "finished" and not key.exists():
-            return f"{spent}, and {whole} whole: there is nothing to repeat"
-        if state:
-            left = f", and removes {key}, with which the noise can be taken off"
+        if state == "finished":
+            key = self.ledger.key_of(self.release())
+            left = f"; remove {key}, with which the noise can be taken off" * key.exists()
+            return f"{spent}, and {whole} whole: there is nothing to repeat{left}"
+        if state == "started":
             return (
                 f"{spent}, and not lost: the same command{anew} continues this {what} at no "
-                f"further cost, unless a program is upgraded{left * (state == 'finished')}"
+                "further cost, unless a program is upgraded"
             )
         return None
 
