@@ -135,6 +135,18 @@ def test_a_table_that_changes_while_it_is_declared_has_changed(run, data, monkey
     assert "n.csv has changed" in run("classify", "x", "--epsilon", 1, "--dry-run").err
 
 
+@pytest.mark.parametrize("words", [
+    ("declare", "x", "--nodes", "n.csv", "--text", "body", "--text=topic", "--label", "topic"),
+    ("predict", "R", "--nodes", "n.csv", "--out", "p.csv", "--nodes", "m.csv"),
+    ("ledger", "show", "x", "--id", "a", "--id", "b"),
+], ids=lambda words: words[0])  # fmt: skip
+def test_an_option_that_is_given_twice_is_refused(run, data, words):
+    """The library of the command line takes the last value in silence."""
+    twice = next(word for word in words if word[:2] == "--" and str(words).count(word) > 1)
+    refused(run(*words), 2, f"{twice}: is given twice")
+    assert list(Path().glob("*.csv")) == []
+
+
 def test_the_table_itself_is_no_public_list_of_words(data):
     nodes = write(Path("n.csv"), rows_of(60))
     Path("words.txt").symlink_to("n.csv")

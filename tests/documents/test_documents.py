@@ -144,7 +144,7 @@ def test_predicted_classes_are_closed_to_others_and_say_what_they_are(
     declared("x", nodes, unit="who")
     classify("x", epsilon=1.5, out="R")
     more = [*rows, {"id": "new", "body": "chain", "who": "nobody", "topic": ""}]
-    table = write(tmp_path / "more.csv", more)
+    table = write(tmp_path / "more.csv", [*more, rows[0], more[-1]])
     Path("p.csv").write_text('"id","class","score"\n')  # older, and open to all
     for flags in ((), ("--json",)):
         answer = run("predict", "R/release", "--nodes", table, "--out", "p.csv", *flags)

@@ -112,11 +112,8 @@ def _print_version(flag: bool) -> None:
 
 
 def _options(
-    version: Annotated[
-        bool,
-        typer.Option("--version", help="Print the version.", is_eager=True,
-                     callback=_print_version),
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True,
+                                          callback=_print_version)] = False,
 ) -> None:  # fmt: skip
     """Take the options that stand before a command."""
 
@@ -136,6 +133,9 @@ def main(arguments: list[str] | None = None) -> None:
             if not word or (word.startswith("--") and word.endswith("=")):
                 raise UsageError(f"{word or before}: an empty word follows; expected a value: "
                                  "give one, or leave the option out")  # fmt: skip
+        flags = [word.partition("=")[0] for word in given if word[:2] == "--"]
+        if twice := {f for f in flags if flags.count(f) > 1} - {"--set", "--command", "--names"}:
+            raise UsageError(f"{min(twice)}: is given twice; give it once, with all its values")
         with naming("the folder that this command runs in"):
             os.getcwd()
         helps = not given or {"-h", "--help", "--version"} & {*given}

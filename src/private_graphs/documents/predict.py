@@ -203,7 +203,7 @@ class Predicted:
     def warning(self) -> str:
         """What the owner of the documents has to know before the classes are given away."""
         held = "" if self.protected is None else (
-            f"; the ledger protects {self.protected:,} of these {len(self.ids):,} ids"
+            f"; the ledger protects {self.protected:,} of these {len(set(self.ids)):,} ids"
         )  # fmt: skip
         if self.unread:
             held = f"; how many of these ids are protected is not known: {self.unread}"
@@ -376,6 +376,7 @@ def _protected(ids: list[str], data: Path) -> tuple[int | None, str]:
         book = BudgetLedger(data)
         if not (entries := book.entries()):
             return None, ""
+        ids = list(dict.fromkeys(ids))  # a row for each time that an id stands in the table
         rows = np.arange(len(ids))
         people = book.people(ids, ids, rows, np.zeros(len(ids)), alone=True)
         documents = [entry.people.documents[np.isin(entry.people.sides, entry.protected)[

@@ -830,10 +830,10 @@ def _refuse_earlier(folder: Path, force: bool, continued: str | None) -> None:
     for part in ("release", "private"):
         written = [name for name in names_in(folder / part) if name[0] != "."]
         if written and not force:  # hidden files are of killed processes
-            what = "a whole release, which is paid for" if manifest.exists() else "the files"
+            what = "a whole release, which is paid for, of" if manifest.exists() else "files of"
             raise UsageError(
-                f"{folder / part}: has {what}, of an earlier run; choose another --out, or "
-                "overwrite them with --force (what that run has spent stays spent)"
+                f"{folder / part}: has {what} an earlier run; choose another --out, or overwrite "
+                "them with --force (what that run has spent stays spent)"
             )
 
 

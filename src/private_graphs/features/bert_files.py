@@ -245,8 +245,8 @@ def check_archives(folder: Path) -> None:
             with naming(file), zipfile.ZipFile(file) as archive:
                 unpacked = sum(entry.file_size for entry in archive.infolist())
                 damaged = unpacked > file.stat().st_size or archive.testzip()
-        except (ValueError, LookupError, EOFError, zipfile.BadZipFile, zlib.error,
-                NotImplementedError) as error:  # fmt: skip
+        except (ValueError, LookupError, EOFError, RuntimeError, zipfile.BadZipFile,
+                zlib.error) as error:  # fmt: skip
             damaged = error
         if damaged:
             raise UserError(
