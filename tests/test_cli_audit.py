@@ -65,11 +65,16 @@ def test_a_proved_method_is_audited_in_its_scenario(audit):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "--protocol, such as released, --method, --replay or --mechanisms"),
-        (("--protocol", "sound", "--scenario", "text"), "--scenario and --classes"),
+        ((), "--protocol, such as released, or --method"),
+        (("--protocol", "sound", "--scenario", "text"), "--scenario: has no effect: --protocol "),
+        (("--protocol", "sound", "--method", "edge_votes"), "--protocol: has no effect"),
+        (("--replay", "--mechanisms"), "--replay: has no effect: --mechanisms takes no such"),
+        (("--mechanisms", "--relation", "zero_out"), "--relation: has no effect"),
+        (("--scores", "a", "b", "--runs", "9", "--seed", "5"), "--runs, --seed: has no effect"),
+        (("--scores", "a", "b", "--claim", "2", "--epsilon", "1"), "--epsilon: has no effect"),
         (("--method", "dp_linaer"), "did you mean 'dp_linear'"),
         (("--method", "dp_linear", "--scenario", "edges"), "expected text or graph"),
-        (("--method", "dp_linear", "--splits", "2"), "leave them out"),
+        (("--method", "dp_linear", "--splits", "2"), "--splits: has no effect"),
         (("--protocol", "sonud"), "'sonud'"),
         (("--protocol", "sound", "--epsilon", "-1"), "epsilon is -1"),
         (("--protocol", "sound", "--runs", "5"), "at least 10"),
@@ -141,8 +146,9 @@ def test_a_claim_that_is_no_number_does_not_pass(audit, script, tmp_path):
         (("--script", "own.py:train", "--data", "none.py:data"), "found no such file"),
         (("--script", "own.py:trian", "--data", "own.py:data"), "it defines data, gaussian, np,"),
         (("--script", "own.py:rows", "--data", "own.py:data"), "expected a function of the data"),
-        (("--script", "own.py:train", "--data", "own.py:data", "--replay"), "leave the other"),
-        (("--protocol", "sound", "--claim", "2"), "--scores and --script"),
+        (("--script", "own.py:train", "--data", "own.py:data", "--replay"), "--replay: has no"),
+        (("--script", "own.py:train", "--data", "own.py:data", "--delta", ".1"), "no --claim"),
+        (("--protocol", "sound", "--claim", "2"), "--claim: has no effect: --protocol"),
     ],
 )
 def test_a_training_that_cannot_be_replayed_is_refused(

@@ -20,6 +20,7 @@ from private_graphs.core.errors import (
     UsageError,
     from_extra,
     lacks_memory,
+    require_system,
     suggest,
     system_error_text,
 )
@@ -194,6 +195,16 @@ def test_an_optional_part_that_lacks_memory_is_not_said_to_be_missing():
     with pytest.raises(MemoryError), from_extra("bert"):
         raise ImportError("libtorch.so: cannot allocate memory in static TLS block")
     assert lacks_memory(SystemError("<built-in> returned NULL without setting an exception"))
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EIO, errno.EMFILE, errno.ENOMEM])
+def test_what_the_system_refuses_a_library_does_not_mean_a_damaged_file(code):
+    error = RuntimeError(f"while loading: {os.strerror(code)} (os error {code})")
+    with pytest.raises(OSError, match=r"model\.bin") as raised:
+        require_system(error, "model.bin")
+    assert raised.value.errno == code
+    require_system(FileNotFoundError(errno.ENOENT, "No such file", "part"), "folder")
+    require_system(ValueError("magic bytes"), "model.bin")
 
 
 @pytest.mark.parametrize("deep", ["[" * 300_000, "- " * 300_000, "[\n" * 300_000, "{a: " * 300_000])

@@ -310,6 +310,27 @@ def test_columns_for_classes_and_counts_are_told(run, release, data, tmp_path):
     assert found["empty"] == 1 and sum(use["predicted"] for use in found["classes"]) == 30
 
 
+def test_labels_that_are_no_class_and_documents_without_an_id_are_told(
+    run, release, data, tmp_path
+):
+    rows = rows_of(30)
+    for row in rows[:3]:
+        row["id"] = ""
+    for row, label in zip(rows[4:], ("other", "other", ""), strict=False):
+        row["topic"] = label
+    nodes = write(tmp_path / "t.csv", rows)
+    answer = run("predict", release, "--nodes", nodes, "--out", "p.csv", "--label", "topic")
+    for words in ("3 documents without an id", "100.0 % of 27 documents whose label is a class",
+                  "not counted: 2 labels that the model has no class for (such as 'other'), "
+                  "1 document without a label"):  # fmt: skip
+        assert words in answer.out
+    refused(
+        run("predict", release, "--nodes", nodes, "--out", "p.csv", "--label", "id"),
+        1,
+        "'id' (id of the model) and 'id' (label) are both the column 'id', expected one role",
+    )
+
+
 def test_declared_shares_replace_those_of_the_release(run, release, data, tmp_path):
     nodes = write(tmp_path / "t.csv", [{"id": "a", "body": "word"}])
     shares = dict(zip(CLASSES, (0.1, 0.1, 0.8), strict=True))

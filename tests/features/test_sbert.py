@@ -165,6 +165,14 @@ DAMAGES = {
     "panic": (fast(lambda content: content.update(pre_tokenizer=PANICS)), "fails to read a text"),
     "template": (fast(lambda content: content.update(post_processor=[{"id": "[CLS]"}] * 1000)),
                  "thousands of tokens"),
+    "chat template": (lambda folder: (folder / "chat_template.jinja").write_text("{{ 'a' }}"),
+                      "chat_template.jinja: is a chat template, a program"),
+    "chat template by name": (edited("tokenizer_config.json", lambda content: content.update(
+        chat_template="a")), "tokenizer_config.json: its key chat_template is a chat template"),
+    "attention of its own": (edited("config.json", lambda content: "vocab_size" in content
+        and content.update(_attn_implementation="flex_attention")), "_attn_implementation is 'fl"),
+    "attention of a part": (edited("config.json", lambda content: "vocab_size" in content
+        and content.update(text_config={"attn_implementation": "a/b"})), "expected eager or sdpa"),
     "prompt": (edited("config_sentence_transformers.json", lambda content: content.update(
         prompts={"q": "x " * 10**6}, default_prompt_name="q")), "a prompt has more than 10,000"),
     "number as prompt": (edited("config_sentence_transformers.json", lambda content: content.update(

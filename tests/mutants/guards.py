@@ -266,7 +266,7 @@ GUARDS = (
              "documents/documents::a_model_whose_vectors_take_too_much_memory_is_refused_before_"
              "it_is_paid_for"),
     _without("A released model does not fit in memory", "documents/model_file.py",
-             "        require_memory(error, path)\n        why", "        why",
+             "        require_system(error, path)\n        why", "        why",
              "documents/prediction::a_model_that_does_not_fit_in_memory_is_named"),
     # --- damaged files
     _without("A download is cut off", "datasets/download.py",
@@ -533,7 +533,7 @@ GUARDS = (
              "attacks/training_files.py", "if file.parent in folders and", "if not file and",
              "attacks/training_replay::a_file_with_the_name_of_another_module_is_told"),
     _without("A line of a table in JSON has a name twice, or half a character",
-             "datasets/typed_tables.py", "    if len(row) < len(pairs):\n", "    if False:\n",
+             "core/bounded_files.py", "dict(pairs)) < len(pairs):", "dict(pairs)) < 0:",
              "documents/prediction::"
              "a_json_line_that_is_no_document_is_told"),
     _without("Parquet unpacks to far more than text does, or has a wrong bit and checksums",

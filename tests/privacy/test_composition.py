@@ -90,7 +90,7 @@ def test_event_trees_of_statements_compose(run, tmp_path):
     refused(run("epsilon", "--events", path), 1, "cannot price")
     for noise in (1e-320, 1e308, 0, []):
         path.write_text(json.dumps({"event": tree | {"noise_multiplier": noise}}))
-        refused(run("epsilon", "--events", path), 1, f"{path}: dp-accounting cannot price")
+        refused(run("epsilon", "--events", path), 1, f"{path}: event: ", "noise_multiplier: exp")
     with pytest.raises(ValueError, match="noise_multiplier: expected positive numbers"):
         DpEvents(event=tree | {"noise_multiplier": []})
     path.write_text("{}")
@@ -100,6 +100,35 @@ def test_event_trees_of_statements_compose(run, tmp_path):
     path.write_text(json.dumps({"event": tree | {"noise_multiplier": 0.01}}))
     found = run("epsilon", "--events", path).json["epsilon"]  # within memory: tables are bounded
     assert 1 < found / gdp_epsilon(100, 1e-5) < 1.001
+
+
+@pytest.mark.parametrize("flags", [
+    ("--group", 3), ("--relation", "replace"), ("--accountant", "gdp"), ("--paragraph",),
+    ("--mechanism", "laplace"), ("--sampling-rate", 0.5), ("--batch-size", 9), ("--steps", 9),
+])  # fmt: skip
+def test_no_option_is_left_unread_beside_events(run, tmp_path, flags):
+    path = tmp_path / "events.json"
+    path.write_text(json.dumps(gaussian(1.0)))
+    refused(run("epsilon", "--events", path, *flags), 2, f"{flags[0]}: has no effect: the file of")
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ('{"class": "GaussianDpEvent", "noise_multiplier": 1, "noise_multiplier": 9}',
+     "the name 'noise_multiplier' stands twice"),
+    ('{"history": [[1.1, 0.01, 1000]], "class": "GaussianDpEvent", "noise_multiplier": 9}',
+     "has history, class in one object, expected one of them"),
+    ('{"event": {"class": "GaussianDpEvent", "noise_multiplier": 9}, "count": 100}', "count: "),
+    ("{}", "has no event; expected dp_events of statements"), ("[]", "has no event"),
+    ('{"class": "GaussianDpEvent", "noise_multiplier": true}', "noise_multiplier: expected"),
+    ('{"class": "GaussianDpEvent", "noise_multiplier": NaN}', "noise_multiplier: expected"),
+    ('{"class": "GaussianDpEvent", "noise_multiplier": 1, "extra": 2}',
+     "has extra, noise_multiplier, expected noise_multiplier"),
+    (json.dumps({"event": None, "reason": "none"}), "each with an event"),
+])  # fmt: skip
+def test_events_that_say_two_things_or_nothing_are_refused(run, tmp_path, text, words):
+    path = tmp_path / "events.json"
+    path.write_text(text)
+    refused(run("epsilon", "--events", path), 1, str(path), words)
 
 
 def gaussian(noise: float) -> dict:
@@ -238,7 +267,7 @@ def test_so_many_parts_that_none_costs_most_are_refused(run, tmp_path):
 def test_a_part_that_another_covers_is_read_all_the_same(run, tmp_path, odd):
     path = tmp_path / "events.json"
     path.write_text(json.dumps([{"dp_events": [{"event": gaussian(1.0)}, {"event": odd}]}]))
-    refused(run("epsilon", "--events", path), 1, "cannot price")
+    refused(run("epsilon", "--events", path), 1, "event", "; expected" if "count" in odd else "not")
 
 
 def test_answers_composed_with_themselves_all_count(run, tmp_path):

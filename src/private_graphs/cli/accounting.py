@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from typer import Option
 
+from private_graphs.cli.kinds import refuse_others
 from private_graphs.cli.run import Delta
 from private_graphs.cli.terminal import print_json, print_text
 from private_graphs.core.errors import UsageError
@@ -80,11 +81,11 @@ def epsilon(
         relation (add_remove|zero_out|replace): what a neighbour is. Default: replace, as everywhere
             in this project; add_remove with the formula, which has no other.
     """
+    given = dict(locals())
     from private_graphs.privacy import composition
 
     if events is not None:
-        if noise_multiplier is not None or steps is not None or epochs is not None:
-            raise UsageError("--events has the mechanisms; leave the other numbers out")
+        refuse_others(epsilon, given, "events delta", "the file of --events has the mechanisms")
         print_json(composition.of_file(events, delta))
         return
     delta = 1e-5 if delta is None else delta
@@ -156,7 +157,8 @@ def noise(
 
     Args:
         epsilon (float): privacy budget to keep.
-        accountant (moments|gdp|pld): as in ``epsilon``.
+        accountant (moments|gdp|pld): moments: the published formula (add_remove only); gdp: exact
+            Gaussian, sampling rate 1; pld: any sampling rate and relation.
         relation (add_remove|zero_out|replace): as in ``epsilon``.
         steps, sampling_rate, epochs, batch_size, n (number): as in ``epsilon``.
     """

@@ -8,12 +8,14 @@ from typing import Annotated, Any, Literal
 import typer
 from typer import Option
 
+from private_graphs.cli.kinds import refuse_others
 from private_graphs.cli.options import AsJson, Seed, Threads
 from private_graphs.cli.run import Delta, Protocols, Visits
 from private_graphs.cli.terminal import ProgressBar, print_json, print_text
-from private_graphs.core.errors import UsageError, UserError
+from private_graphs.core.errors import UsageError, UserError, refuse_idle
 from private_graphs.core.limits import MOST_RUNS
 
+_DELTA = 1e-5
 Relation = Literal["replace", "zero_out", "add_remove"]
 
 
@@ -37,7 +39,7 @@ def audit(
     score_files: Annotated[tuple[Path, Path] | None, Option("--scores")] = None,
     canaries: bool = False,
     claim: float | None = None,
-    delta: Delta = 1e-5,
+    delta: Delta = _DELTA,
     threads: Threads = 1,
     as_json: AsJson = False,
 ) -> None:
@@ -107,21 +109,33 @@ def audit(
         claim (float): with --scores or --script: epsilon that is claimed.
     """
     flags = dict(locals())
+    kind = next((name for name in _USED if flags[name] not in (None, False)), "")
+    if not kind:
+        raise UsageError(
+            "expected --script and --data, --scores, --mechanisms, --replay, --protocol, such as "
+            "released, or --method"
+        )
+    used, reason = f"{kind} as_json {_USED[kind]}", f"--{kind.replace('_files', '')} takes no such"
+    refuse_others(audit, flags, used, f"{reason} option")
     if script is not None or data is not None:
         _replay_script(flags)
     elif score_files is not None:
         _bound_of_scores(score_files, delta, claim, as_json, canaries)
-    elif claim is not None:
-        raise UsageError("--claim is for --scores and --script; give one of them, or --epsilon")
-    elif replay or mechanisms:
-        _refuse_other_flags(flags)
-        _audit_mechanisms(as_json) if mechanisms else _replay(method, protocol, neighbours, as_json)
-    elif (protocol is None) == (method is None):
-        raise UsageError(
-            "expected --script, --protocol, such as released, --method, --replay or --mechanisms"
-        )
+    elif mechanisms:
+        _audit_mechanisms(as_json)
+    elif replay:
+        _replay(method, protocol, neighbours, as_json)
     else:
         _attack(flags)
+
+
+_USED = {
+    "script": "data relation neighbours seed claim delta", "data": "",
+    "score_files": "canaries claim delta", "mechanisms": "",
+    "replay": "method protocol neighbours", "method": "scenario epsilon runs seed classes",
+    "protocol": "epsilon runs splits visits seed threads",
+}  # fmt: skip
+"""Audit -> the options that it reads."""
 
 
 def _replay_script(flags: dict[str, Any]) -> None:
@@ -131,8 +145,8 @@ def _replay_script(flags: dict[str, Any]) -> None:
 
     if flags["script"] is None or flags["data"] is None:
         raise UsageError("expected both, as in --script train.py:train --data train.py:data")
-    if any(flags[name] for name in ("protocol", "method", "replay", "mechanisms", "score_files")):
-        raise UsageError("--script audits a training of your own; leave the other audits out")
+    if flags["claim"] is None:
+        refuse_idle("no --claim is given", delta=flags["delta"] != _DELTA)
     with script_names(flags["script"], flags["data"]) as (train, data):
         with ProgressBar("replaying", "neighbour") as progress:
             report = replay_training(
@@ -160,20 +174,6 @@ def _bound_of_scores(
     print_json(bound.document()) if as_json else print_text(bound.sentence)
 
 
-def _refuse_other_flags(flags: dict[str, Any]) -> None:
-    """Raise UsageError for flags that say nothing to --replay or --mechanisms."""
-    defaults = {"scenario": None, "epsilon": 2.0, "runs": None, "splits": 1, "visits": "protocol",
-              "seed": 0, "classes": 2, "threads": 1}  # fmt: skip
-    conflict = flags["replay"] and flags["mechanisms"]
-    if conflict or any(flags[name] != default for name, default in defaults.items()):
-        raise UsageError(
-            "--replay takes --method, --protocol, --neighbours and --json, --mechanisms takes "
-            "--json; leave the rest out"
-        )
-    if flags["mechanisms"] and (flags["method"] or flags["protocol"]):
-        raise UsageError("--mechanisms audits all of them; leave --method and --protocol out")
-
-
 def _attack(flags: dict[str, Any]) -> None:
     """Attack the training code of a protocol or a proved method, and print the bound."""
     from private_graphs.attacks import audit as audits
@@ -181,8 +181,6 @@ def _attack(flags: dict[str, Any]) -> None:
     splits, runs = flags["splits"], flags["runs"]
     runs = audits.default_runs(splits) if runs is None else runs
     if flags["method"] is not None:
-        if splits != 1 or flags["visits"] != "protocol":
-            raise UsageError("--splits and --visits are for --protocol; leave them out")
         design = audits.method_design(
             flags["method"], flags["scenario"], epsilon=flags["epsilon"], runs=runs,
             seed=flags["seed"], classes=flags["classes"],
@@ -190,8 +188,6 @@ def _attack(flags: dict[str, Any]) -> None:
         with ProgressBar("auditing", "run") as progress:
             answer = audits.run_method_audit(design, progress=progress)
     else:
-        if flags["scenario"] is not None or flags["classes"] != 2:
-            raise UsageError("--scenario and --classes are for --method; leave them out")
         design = audits.Design(
             flags["protocol"], flags["epsilon"], splits, flags["visits"], runs, seed=flags["seed"]
         )

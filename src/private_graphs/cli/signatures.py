@@ -32,11 +32,11 @@ def described(function: Function) -> tuple[str, Words]:
     words: Words = {}
     for names, kind, lines in _ENTRY.findall(re.split(r"\n\b", section)[0]):
         text = " ".join(lines.split())
+        verb = None
+        if source := re.fullmatch(r"as in ``(\w+)``\.", text):
+            verb = function.__globals__.get(source[1]) or getattr(private_graphs, source[1])
         for name in names.split(", "):
-            if source := re.fullmatch(r"as in ``(\w+)``\.", text):
-                verb = function.__globals__.get(source[1]) or getattr(private_graphs, source[1])
-                text = described(verb)[1][name][1]
-            words[name] = kind, text
+            words[name] = kind, described(verb)[1][name][1] if verb else text
     return head.strip(), words
 
 

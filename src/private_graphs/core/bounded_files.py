@@ -7,6 +7,7 @@ import io
 import json
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -75,11 +76,19 @@ def unpacked_gzip(data: bytes, most: int = MOST_DOCUMENT_BYTES) -> bytes:
 
 
 def parsed_json(content: bytes | str, most: int = MOST_VALUES) -> Any:
-    """Return the value of a JSON text; ValueError where it is none, nested too deeply, or has more
-    than ``most`` values, each of which takes far more memory than its text."""
+    """Return the value of a JSON text; ValueError where it is none, nested too deeply, has a name
+    twice, or more than ``most`` values, each of which takes far more memory than its text."""
     if (content.count(b",") if isinstance(content, bytes) else content.count(",")) > most:
         raise ValueError(f"has more than {most:,} values")
     try:
-        return json.loads(content)
+        return json.loads(content, object_pairs_hook=unique_names)
     except RecursionError as error:  # of no kind that readers of damaged files expect
         raise ValueError("nested too deeply") from error
+
+
+def unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON; ValueError for a name that stands twice."""
+    if len(row := dict(pairs)) < len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the name {twice[:40]!r} stands twice")
+    return row

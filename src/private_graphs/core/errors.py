@@ -75,10 +75,11 @@ def lacks_memory(error: BaseException) -> bool:
     )  # fmt: skip
 
 
-def require_memory(error: BaseException, path: str | os.PathLike[str]) -> None:
-    """Raise OSError about a file if a library's ``error`` means that it did not fit in memory."""
-    if lacks_memory(error):
-        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM), os.fspath(path)) from error
+def require_system(error: BaseException, path: str | os.PathLike[str]) -> None:
+    """Raise OSError if a library's ``error`` is the machine's: the file ``path`` may be whole."""
+    code = errno.ENOMEM if lacks_memory(error) else system_code(error)
+    if code in (errno.ENOMEM, errno.EACCES, errno.EPERM, errno.EIO, errno.EMFILE, errno.ENFILE):
+        raise OSError(code, os.strerror(code), getattr(error, "filename", None) or path) from error
 
 
 @contextmanager

@@ -45,10 +45,8 @@ def import_closure(start: str | Path, package: Path = PACKAGE) -> list[Path]:
         raise UserError(f"{script}: no such script; expected the path of a Python file")
     folder = script.parent if script else None
     installed = set() if script else _installed_files(str(start), package)
-    if script:
-        waiting = set(_imported_files(script, package, folder))
-    else:
-        waiting = installed or _module(start, package)
+    waiting = _imported_files(script, package, folder) if script else installed
+    waiting = {*waiting} if script or installed else _module(start, package)
     if script is None and not installed and not _exists(str(start), package):
         raise UserError(f"{start}: no such module; expected one of the package {package.name}")
     files: set[Path] = set()
@@ -70,13 +68,10 @@ def package_data(closure: Iterable[Path], package: Path = PACKAGE) -> list[Path]
     studies = package / "studies"
     folders = {folder for folder in folders if not folder.is_relative_to(studies)}
     files = {path for folder in folders for path in folder.rglob("*") if path.is_file()}
-    return sorted(
-        path
-        for path in files
-        if path.suffix != ".py"
-        and "__pycache__" not in path.parts  # bytecode and compiled kernels are transient
-        and not path.name.startswith(".")
-    )
+    return sorted(  # bytecode and compiled kernels are transient
+        path for path in files
+        if path.suffix != ".py" and path.name[0] != "." and "__pycache__" not in path.parts
+    )  # fmt: skip
 
 
 @cache
@@ -92,9 +87,8 @@ def code_state(*starts: str | Path) -> str:
 
 def code_fingerprint(*starts: str | Path, package: Path = PACKAGE) -> str:
     """Return 16 hexadecimal digits of a sha256 over names and contents of the import closures."""
-    return _fingerprint(
-        {path for start in starts for path in import_closure(start, package)}, package
-    )
+    closure = {path for start in starts for path in import_closure(start, package)}
+    return _fingerprint(closure, package)
 
 
 def _fingerprint(paths: Iterable[Path], package: Path) -> str:
@@ -203,8 +197,8 @@ def _module(name: str | Path, package: Path) -> set[Path]:
 def _exists(name: str, package: Path) -> bool:
     first, *rest = name.split(".")
     path = package.joinpath(*rest)
-    is_module = path.with_suffix(".py").is_file() and bool(rest)
-    return first == package.name and (is_module or (path / "__init__.py").is_file())
+    files = (path / "__init__.py", *([path.with_suffix(".py")] if rest else ()))
+    return first == package.name and any(file.is_file() for file in files)
 
 
 @cache
@@ -220,11 +214,8 @@ def modules_of(package: str) -> dict[str, str]:
         f"{root}.studies.{folder.parent.name}.{kind}": folder
         for folder in sorted(STUDIES.glob(f"*/{kind}"))
     }
-    pairs = [
-        (module.name, f"{name}.{module.name}")
-        for name, folder in homes.items()
-        for module in pkgutil.iter_modules([str(folder)])
-    ]
+    pairs = [(module.name, f"{name}.{module.name}") for name, folder in homes.items()
+             for module in pkgutil.iter_modules([str(folder)])]  # fmt: skip
     names = dict(sorted(pairs))
     if len(names) < len(pairs):
         twice = sorted(name for name, _ in pairs if sum(name == key for key, _ in pairs) > 1)

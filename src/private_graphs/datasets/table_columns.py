@@ -21,12 +21,17 @@ def columns_of(path: Path, columns: list[str], roles: Mapping[str, str]) -> dict
 
     An exact match wins; otherwise a name matches up to invisible characters around it.
     """
-    meant = {}
+    meant, taken = {}, dict[str, str]()
     for role, name in roles.items():
         count = columns.count(name)
         matches = [column for column in columns if column.strip(NOT_SEEN) == name.strip(NOT_SEEN)]
         if count == 1 or (not count and len(matches) == 1):
-            meant[name] = name if count else matches[0]
+            meant[name] = actual = name if count else matches[0]
+            if (other := taken.setdefault(actual, role)) != role:
+                raise UserError(
+                    f"{path}: {roles[other]!r} ({other}) and {name!r} ({role}) are both the column "
+                    f"{actual!r}, expected one role per column"
+                )
             continue
         listing = _shown(columns)
         if count > 1:
@@ -37,12 +42,6 @@ def columns_of(path: Path, columns: list[str], roles: Mapping[str, str]) -> dict
         if len(columns) == 1 and "|" in columns[0]:
             hint = "; expected commas, semicolons or tabs between the fields: save the file so"
         raise UserError(f"{path}: no column {name!r} ({role}), found {listing}{hint}")
-    for name, actual in meant.items():
-        if rivals := [key for key, column in meant.items() if column == actual and key != name]:
-            raise UserError(
-                f"{path}: {name!r} and {rivals[0]!r} are both the column {actual!r}, expected one "
-                "role per column"
-            )
     return meant
 
 

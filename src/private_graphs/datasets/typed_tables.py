@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 
-from private_graphs.core.errors import UsageError, UserError, require_memory
+from private_graphs.core.bounded_files import unique_names
+from private_graphs.core.errors import UsageError, UserError, require_system
 from private_graphs.core.limits import LONGEST_BLOCK, MOST_TABLE_BYTES
 from private_graphs.datasets.spelling import looks
 from private_graphs.datasets.table_columns import columns_of, require_readable
@@ -117,7 +118,7 @@ def _objects(path: Path, data: bytes, encoding: str) -> Iterator[dict[str, Any]]
         if not line.strip():
             continue
         try:
-            row = json.loads(line, object_pairs_hook=_once, parse_constant=_refuse,
+            row = json.loads(line, object_pairs_hook=unique_names, parse_constant=_refuse,
                              parse_int=_whole)  # fmt: skip
             if not isinstance(row, dict):
                 raise ValueError("no object of names and values")
@@ -136,15 +137,6 @@ def _objects(path: Path, data: bytes, encoding: str) -> Iterator[dict[str, Any]]
                 "object of names and values: write it again, or as CSV or Parquet"
             ) from error
         yield row
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    row = dict(pairs)
-    if len(row) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the name {twice[:40]!r} stands twice")
-    return row
 
 
 def _whole(digits: str) -> int:
@@ -190,7 +182,7 @@ def _read_parquet(path: Path, data: bytes, roles: Mapping[str, str]) -> pa.Table
         # in parts, as the text of one array is bounded
         return pa.concat_tables(parts(path, table.rename_columns(list(meant))))
     except (pa.ArrowException, OSError, ValueError) as error:
-        require_memory(error, path)
+        require_system(error, path)
         raise UserError(
             f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]}); write it again"
         ) from error

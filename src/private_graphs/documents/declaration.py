@@ -135,13 +135,13 @@ class Declaration(BaseModel):
                 f"classes are {listed(map(repr, self.classes))}, one of them without a name; "
                 "expected a name for each: remove the comma too many"
             )
-        if self.classes and len(set(self.classes)) < 2:
-            raise ValueError(f"classes are {listed(self.classes)}; expected at least two")
         if len(set(map(seen, self.classes))) < len(self.classes):
             raise ValueError(
                 "classes name one class twice, perhaps in another Unicode form or with invisible "
                 "characters; expected each once"
             )
+        if self.classes and len(self.classes) < 2:
+            raise ValueError(f"classes are {listed(self.classes)}; expected at least two")
         if self.vocabulary and (self.public or self.public_files):
             raise ValueError(
                 "vocabulary and public documents are both given; the words come from one of them: "

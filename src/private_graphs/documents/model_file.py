@@ -11,7 +11,7 @@ import numpy as np
 
 from private_graphs.core.arguments import require_types
 from private_graphs.core.bounded_files import parsed_json
-from private_graphs.core.errors import UserError, refuse_idle, require_memory, system_error_text
+from private_graphs.core.errors import UserError, refuse_idle, require_system, system_error_text
 from private_graphs.core.limits import LONGEST_NAME, MOST_TABLE_BYTES
 from private_graphs.core.manifest import MANIFEST, changed_file
 from private_graphs.datasets.spelling import seen
@@ -110,14 +110,14 @@ def load(
             epsilon=epsilon, neighbours=_neighbours(tensors, len(classes)),
         )  # fmt: skip
     except OSError as error:
-        require_memory(error, path)
+        require_system(error, path)
         if error.errno:
             raise UserError(system_error_text(error, path)) from error
         raise UserError(f"{path}: its library cannot open it; check permissions, the limit on open "
                         "files and the disk") from error  # fmt: skip
     except (ValueError, KeyError, TypeError, AttributeError, MemoryError,
             SafetensorError) as error:  # fmt: skip
-        require_memory(error, path)
+        require_system(error, path)
         why = f"lacks {error}" if isinstance(error, KeyError) else error
         raise UserError(
             f"{path}: cannot be read as a released model ({why}); take the folder anew from who "

@@ -25,6 +25,7 @@ from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.private_files import private_path
 from private_graphs.core.spreadsheets import table_text
 from private_graphs.datasets import own_tables, table_blocks
+from private_graphs.datasets.spelling import looks, shown
 from private_graphs.datasets.table_columns import OF_MODEL
 from private_graphs.documents.declaration import DATA
 from private_graphs.documents.model import ReleasedModel
@@ -182,6 +183,19 @@ class Predicted:
     """Column that was read for true classes."""
     joins: int = 0
     """Number of documents with a field that may have swallowed rows of the table."""
+    labelled: int = 0
+    """Number of documents whose label is a class."""
+    unknown_labels: int = 0
+    """Number of labels that are no class, of which ``unknown_label`` is one."""
+    unknown_label: str = ""
+
+    @property
+    def unlabelled(self) -> str:
+        """Which documents the share of right answers leaves out."""
+        empty = len(self.ids) - self.labelled - self.unknown_labels
+        such = f" (such as {shown(self.unknown_label)})" if self.unknown_labels else ""
+        return (f"not counted: {counted(self.unknown_labels, 'label')} that the model has no class "
+                f"for{such}, {counted(empty, 'document')} without a label")  # fmt: skip
 
     @property
     def links_read(self) -> str:
@@ -223,11 +237,15 @@ class Predicted:
             )
         if self.unknown is not None:
             lines.append(f"{100 * self.unknown:.1f} % of their words are unknown to the model")
+        if without := self.ids.count(""):
+            lines.append(f"{counted(without, 'document')} without an id, nor have their lines one")
         if self.accuracy is not None:
             lines.append(
-                f"{100 * self.accuracy:.1f} % of those with a class are right: an exact number "
-                "about these documents, not to be given away if they are private"
+                f"{100 * self.accuracy:.1f} % of {counted(self.labelled, 'document')} whose label "
+                "is a class are right: an exact number about them, not to be given away if they "
+                "are private"
             )
+            lines += [self.unlabelled] if self.labelled < len(self.ids) else []
         elif self.label is not None:
             lines.append(f"no label in {self.label!r} is a class of the model: nothing to count")
         return lines
@@ -237,7 +255,7 @@ class Predicted:
         return {
             "documents": len(self.ids), "linked": self.linked, "unknown": self.unknown,
             "accuracy": self.accuracy, "protected": self.protected, "empty": self.empty,
-            "joins": self.joins,
+            "joins": self.joins, "labelled": self.labelled, "unknown_labels": self.unknown_labels,
             "classes": list(map(vars, self.used)), "warning": self.warning, "out": str(self.out),
         }  # fmt: skip
 
@@ -325,7 +343,8 @@ def predict(
                 "among public documents, or they do not tell classes apart; leave --edges out"
             )
         links = released.neighbours.read(Path(edges), source, target, encoding)
-    linked = joins = 0
+    linked = joins = unknown_labels = 0
+    unknown_label, known = "", set(map(looks, released.classes))
     found = Predictions(released, declared_prior(released, shares))
     files = [Path(table) for table in tables if not own_tables.is_frame(table)]
     # before the ledger is asked
@@ -336,17 +355,21 @@ def predict(
                 votes, n_linked = links.of(block.ids)
                 linked += n_linked
             joins += block.joins
+            for label_text in filter(None, block.labels or ()):
+                if looks(label_text) not in known:
+                    unknown_label, unknown_labels = unknown_label or label_text, unknown_labels + 1
             found.add(block.ids, block.texts, block.labels, votes)
             progress(int(1000 * block.done), 1000)
     protected, unread = _protected(found.ids, Path(data))
-    known, words = found.words.tolist()
+    known_words, words = found.words.tolist()
     return Predicted(
         found.ids, found.classes, np.concatenate(found.scores),
-        1 - known / max(1, words) if released.features.words else None,
+        1 - known_words / max(1, words) if released.features.words else None,
         found.right / found.labelled if found.labelled else None, protected, unread,
         Path(out) if out else None, found.empty, found.used,
         None if links is None else linked,
-        released.neighbours is not None, label, joins,
+        released.neighbours is not None, label, joins, found.labelled,
+        unknown_labels, unknown_label,
     )  # fmt: skip
 
 

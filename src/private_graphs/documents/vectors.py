@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse
 
-from private_graphs.core.errors import UserError, from_extra, require_memory
+from private_graphs.core.errors import UserError, from_extra, require_system
 from private_graphs.datasets.spelling import seen
 from private_graphs.documents.hashing import tokens
 from private_graphs.features.models import MAIN_FILES
@@ -229,7 +229,7 @@ def _reading(path: Path) -> Iterator[None]:
     except (UserError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # errors of no common kind, and panics of compiled code
-        require_memory(error, path)
+        require_system(error, path)
         reason = str(error).partition("\n")[0]
         raise UserError(
             f"{path}: fails to read a text ({reason}); what its .json files say does not fit its "

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from private_graphs.core.bounded_files import parsed_json, read_bounded
-from private_graphs.core.errors import UserError, naming, require_memory
+from private_graphs.core.errors import UserError, naming, require_system
 from private_graphs.core.files import sha256_of
 from private_graphs.datasets.labelled import RawFile
 
@@ -121,7 +121,7 @@ def load_model(folder: Path) -> Any:
                 output_loading_info=True,
             )
     except Exception as error:  # JSON, safetensors and pickle errors share no base class
-        require_memory(error, folder)
+        require_system(error, folder)
         why = reason_of(error, folder)
         raise UserError(
             f"{folder}: cannot be read as a BERT model ({why}); expected config.json and "
@@ -180,6 +180,13 @@ def check_sizes(file: Path, usual: Mapping[str, int] | None = None) -> dict[str,
             f"{file}: transformers_weights is {name!r}, a file that no list of files has; rename "
             "it to model.safetensors and leave the key out, or give another model"
         )
+    for part in (config, *filter(lambda each: isinstance(each, dict), config.values())):
+        for key in filter(lambda name: "_implementation" in name, part):
+            if part[key] not in (None, "eager", "sdpa"):
+                raise UserError(
+                    f"{file}: {key} is {part[key]!r}, expected eager or sdpa, which PyTorch has: "
+                    "leave it out"
+                )
     sizes = {key: config.get(key, (usual or {}).get(key)) for key in usual or _USUAL}
     if usual is None and None in sizes.values():
         return config

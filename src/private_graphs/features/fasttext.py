@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse
 
-from private_graphs.core.errors import UserError, from_extra, require_memory
+from private_graphs.core.errors import UserError, from_extra, require_system
 from private_graphs.core.files import atomic_path, sha256_of
 from private_graphs.datasets.labelled import RawFile
 from private_graphs.datasets.text_graph import TextGraph
@@ -132,7 +132,7 @@ def load_model(path: Path) -> WordVectors:
         with redirect_stderr(io.StringIO()):  # the library warns on every load
             return WordVectors(fasttext.load_model(str(path)), *sizes)
     except (ValueError, MemoryError, RuntimeError) as error:
-        require_memory(error, path)
+        require_system(error, path)
         raise UserError(
             f"{path}: cannot be read as a fastText model ({error}); expected a binary model such "
             "as cc.sk.300.bin: delete the file and fetch it again"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from private_graphs.core.bounded_files import parsed_json, read_bounded
-from private_graphs.core.errors import UserError, listed, require_memory
+from private_graphs.core.errors import UserError, listed, require_system
 from private_graphs.core.files import sha256_of
 from private_graphs.datasets.first_use import RECEIPT
 from private_graphs.datasets.labelled import RawFile
@@ -238,6 +238,10 @@ def _check_fit(model: Any, folder: Path) -> tuple[int, int]:
 def _check_settings(folder: Path) -> None:
     """Raise UserError for settings that load something else than the weights and the tokenizer in
     the folder, which its files name, or that make arrays before the weights are read."""
+    template = "is a chat template, a program that would run on each text; remove it, or give " \
+               "another model"  # fmt: skip
+    for file in sorted(folder.rglob("*chat_template*")):
+        raise UserError(f"{file}: {template}")
     for file in sorted(folder.rglob("*.json")):
         if not (name := file.name).endswith(("config.json", "index.json", "_transformers.json")):
             continue
@@ -248,6 +252,8 @@ def _check_settings(folder: Path) -> None:
             raise UserError(
                 f"{file}: is no JSON object ({error}); fetch the model again"
             ) from error
+        if content.get("chat_template"):
+            raise UserError(f"{file}: its key chat_template {template}")
         wrong = [key for key, value in content.items() if value and key not in _SETTINGS]
         prompts = content.get("prompts") or {}
         if not (isinstance(prompts, dict) and all(type(text) is str for text in prompts.values())):
@@ -316,7 +322,7 @@ def _check_tokenizer(file: Path) -> None:
         with quiet_transformers():
             PreTrainedTokenizerFast(tokenizer_file=str(file))  # the library hides why it fails
     except Exception as error:  # its errors are of no other class
-        require_memory(error, file)
+        require_system(error, file)
         raise UserError(
             f"{file}: is no tokenizer that can be used ({error}); fetch the files again, or give "
             "another model"
@@ -355,7 +361,7 @@ def _load(folder: Path, device: str) -> Any:
         with quiet_transformers():
             return SentenceTransformer(str(folder), device=device, local_files_only=True).eval()
     except Exception as error:  # JSON, safetensors and pickle errors share no base class
-        require_memory(error, folder)
+        require_system(error, folder)
         why = reason_of(error, folder)
         raise UserError(
             f"{folder}: cannot be read as a sentence-transformers model ({why}); fetch the files "

@@ -6,11 +6,14 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from private_graphs.core.bounded_files import parsed_json, read_bounded
-from private_graphs.core.errors import UsageError, UserError
+from private_graphs.core.errors import UsageError, UserError, listed
 from private_graphs.core.manifest import changed_file
 from private_graphs.privacy.accountants import gdp_epsilon, lattice_epsilon
 from private_graphs.privacy.checks import MOST_STEPS, check, check_delta
@@ -283,6 +286,8 @@ def of_file(path: Path, delta: float | None = None) -> dict[str, Any]:
     values = list(content.values()) if isinstance(content, Mapping) and all(
         isinstance(entry, Mapping) and "dp_events" in entry for entry in content.values()
     ) else content if isinstance(content, list) else [content]  # fmt: skip
+    if not values:
+        raise UserError(f"{path}: has no event; {_FORMS}")
     if delta is None:
         delta = _delta_of(values, path)
     check_delta(delta)
@@ -375,27 +380,38 @@ _RELATIONS = {"ADD_OR_REMOVE_ONE": "add_remove", "REPLACE_ONE": "replace"}
 def _one(relations: set[str], path: Path) -> str:
     """Return the relation that all events have in common."""
     if len(relations) != 1:
-        names = " and ".join(sorted(relations)) or "no relation, as there are none"
-        raise UserError(f"{path}: events under {names}; expected one")
+        raise UserError(f"{path}: events under {' and '.join(sorted(relations))}; expected one")
     return relations.pop()
 
 
-def _parts(value: Any, path: Path) -> list[Mapping[str, Any]]:
+_FORMS = (
+    "expected dp_events of statements, each with an event and no secret sample, events of "
+    'dp-accounting ({"class": "GaussianDpEvent", ...}), or the state_dict() of an accountant of '
+    "Opacus"
+)
+
+
+def _parts(value: Any, path: Path) -> list[dict[str, Any]]:
+    forms = ("history", "class", "dp_events")
+    if isinstance(value, Mapping) and len(keys := [key for key in forms if key in value]) > 1:
+        raise UserError(f"{path}: has {listed(keys)} in one object, expected one of them; write "
+                        "a list of objects, which compose")  # fmt: skip
     if isinstance(value, Mapping) and "history" in value:
         value = {"event": _of_opacus(value, path)}
     elif isinstance(value, Mapping) and "class" in value:
         value = {"event": value}
     parts = value.get("dp_events", [value]) if isinstance(value, Mapping) else None
     if not isinstance(parts, list) or not parts or not all(
-        isinstance(part, Mapping) and "event" in part and not part.get("secret_sample")
-        and isinstance(part.get("neighboring_relation", ""), str) for part in parts
+        isinstance(part, Mapping) and part.get("event") and not part.get("secret_sample")
+        for part in parts
     ):  # fmt: skip
-        raise UserError(
-            f"{path}: expected dp_events of statements, each with an event and no secret sample, "
-            'events of dp-accounting ({"class": "GaussianDpEvent", ...}), or the state_dict() '
-            "of an accountant of Opacus"
-        )
-    return [{"neighboring_relation": "ADD_OR_REMOVE_ONE", **part} for part in parts]
+        raise UserError(f"{path}: {_FORMS}")
+    try:
+        return [DpEvents.model_validate(part).model_dump() for part in parts]
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise UserError(f"{path}: {key}: {first['msg']}; correct the events") from error
 
 
 def _covers(tree: Mapping[str, Any], rival: Mapping[str, Any]) -> bool:
@@ -425,8 +441,9 @@ def _price(runs: Sequence[tuple[Mapping[str, Any], int]], relation: str, delta: 
         return epsilon
     except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError,
             privacy_accountant.UnsupportedEventError) as error:  # fmt: skip
+        why = "its losses are no finite numbers" if isinstance(error, ArithmeticError) else error
         raise UserError(
-            f"dp-accounting cannot price the event {json.dumps(trees)[:200]} ({error}); expected "
+            f"dp-accounting cannot price the event {json.dumps(trees)[:200]} ({why}); expected "
             "a tree of Gaussian, Laplace, sampled or composed events"
         ) from error
 
@@ -473,6 +490,9 @@ def _event(tree: Mapping[str, Any]) -> Any:
     name = fields.pop("class")
     if name not in _EVENTS:
         raise ValueError(f"no event {name!r}")
+    kind = getattr(dp_event, name)
+    if fields.keys() != (wanted := signature(kind).parameters.keys()):
+        raise ValueError(f"{name} has {listed(fields) or 'nothing'}, expected {listed(wanted)}")
     count = fields.get("count", 1)
     if type(count) is not int or count < 1:
         raise ValueError(f"count {count!r}; expected a whole number from 1 on")
@@ -484,7 +504,7 @@ def _event(tree: Mapping[str, Any]) -> Any:
         if key in fields:
             value = fields[key]
             fields[key] = list(map(_event, value)) if key == "events" else _event(value)
-    return getattr(dp_event, name)(**fields)
+    return kind(**fields)
 
 
 _MOST_ANSWERS = 1000

@@ -59,7 +59,7 @@ def _well_formed(tree: Tree) -> Tree:
         elif key != "class":
             several = isinstance(value, list) and key in ("sensitivities", "sampling_probs")
             numbers, least = (value, 0.0) if several else ([value], 1 / _LARGEST)
-            if not all(isinstance(n, int | float) and least <= n <= _LARGEST for n in numbers):
+            if not all(type(n) in (int, float) and least <= n <= _LARGEST for n in numbers):
                 raise ValueError(
                     f"{key}: expected positive numbers up to {_LARGEST:g}, not {value!r}"
                 )
