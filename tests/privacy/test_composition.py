@@ -90,7 +90,9 @@ def test_event_trees_of_statements_compose(run, tmp_path):
     refused(run("epsilon", "--events", path), 1, "cannot price")
     for noise in (1e-320, 1e308, 0, []):
         path.write_text(json.dumps({"event": tree | {"noise_multiplier": noise}}))
-        refused(run("epsilon", "--events", path), 1, f"{path}: event: ", "noise_multiplier: exp")
+        refused(
+            run("epsilon", "--events", path), 1, f"{path}: event: found", "; noise_multiplier: exp"
+        )
     with pytest.raises(ValueError, match="noise_multiplier: expected positive numbers"):
         DpEvents(event=tree | {"noise_multiplier": []})
     path.write_text("{}")
@@ -267,7 +269,14 @@ def test_so_many_parts_that_none_costs_most_are_refused(run, tmp_path):
 def test_a_part_that_another_covers_is_read_all_the_same(run, tmp_path, odd):
     path = tmp_path / "events.json"
     path.write_text(json.dumps([{"dp_events": [{"event": gaussian(1.0)}, {"event": odd}]}]))
-    refused(run("epsilon", "--events", path), 1, "event", "; expected" if "count" in odd else "not")
+    refused(
+        run("epsilon", "--events", path),
+        1,
+        str(path),
+        "expected positive numbers"
+        if "noise_multiplier" in odd
+        else "count 0.5; expected a whole number",
+    )
 
 
 def test_answers_composed_with_themselves_all_count(run, tmp_path):

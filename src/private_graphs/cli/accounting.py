@@ -73,7 +73,8 @@ def epsilon(
         mechanism (str): kind of noise.
         group (int): records of one person, who is the unit then.
         events (file): JSON with dp_events of a statement, events of dp-accounting, the state_dict()
-            of an accountant of Opacus, or a list of them: all compose.
+            of an accountant of Opacus, or a list of them: all compose. Beside it --delta alone
+            has an effect.
         paragraph (bool): print a paragraph for a paper in place of JSON: unit, both relations,
             sampling, steps, what is supposed, a group of five.
         delta (float): probability with which the bound may fail: by default that of the statement

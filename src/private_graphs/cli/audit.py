@@ -115,15 +115,15 @@ def audit(
             "expected --script and --data, --scores, --mechanisms, --replay, --protocol, such as "
             "released, or --method"
         )
-    used, reason = f"{kind} as_json {_USED[kind]}", f"--{kind.replace('_files', '')} takes no such"
-    refuse_others(audit, flags, used, f"{reason} option")
-    if script is not None or data is not None:
+    reason = f"--{kind.replace('score_files', 'scores')} takes no such option"
+    refuse_others(audit, flags, f"{kind} as_json {_USED[kind]}", reason)
+    if kind in ("script", "data"):
         _replay_script(flags)
     elif score_files is not None:
         _bound_of_scores(score_files, delta, claim, as_json, canaries)
-    elif mechanisms:
+    elif kind == "mechanisms":
         _audit_mechanisms(as_json)
-    elif replay:
+    elif kind == "replay":
         _replay(method, protocol, neighbours, as_json)
     else:
         _attack(flags)
@@ -135,7 +135,7 @@ _USED = {
     "replay": "method protocol neighbours", "method": "scenario epsilon runs seed classes",
     "protocol": "epsilon runs splits visits seed threads",
 }  # fmt: skip
-"""Audit -> the options that it reads."""
+"""Option of a kind of audit, the first that is given -> the other options that it reads."""
 
 
 def _replay_script(flags: dict[str, Any]) -> None:

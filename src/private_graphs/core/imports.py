@@ -41,14 +41,15 @@ def import_closure(start: str | Path, package: Path = PACKAGE) -> list[Path]:
     every package above it. A script adds the modules next to it that it imports, but not itself.
     """
     script = Path(start) if str(start).endswith(".py") else None
-    if script is not None and not script.is_file():
-        raise UserError(f"{script}: no such script; expected the path of a Python file")
     folder = script.parent if script else None
-    installed = set() if script else _installed_files(str(start), package)
-    waiting = _imported_files(script, package, folder) if script else installed
-    waiting = {*waiting} if script or installed else _module(start, package)
-    if script is None and not installed and not _exists(str(start), package):
-        raise UserError(f"{start}: no such module; expected one of the package {package.name}")
+    if script is not None:
+        if not script.is_file():
+            raise UserError(f"{script}: no such script; expected the path of a Python file")
+        waiting = {*_imported_files(script, package, folder)}
+    elif not (waiting := _installed_files(str(start), package)):
+        if not _exists(str(start), package):
+            raise UserError(f"{start}: no such module; expected one of the package {package.name}")
+        waiting = _module(start, package)
     files: set[Path] = set()
     while waiting:
         path = waiting.pop()
@@ -65,8 +66,7 @@ def package_data(closure: Iterable[Path], package: Path = PACKAGE) -> list[Path]
     Files of studies are excluded: they are inputs of the rules that read them.
     """
     folders = {path.parent for path in closure if path.is_relative_to(package)} - {package}
-    studies = package / "studies"
-    folders = {folder for folder in folders if not folder.is_relative_to(studies)}
+    folders = {folder for folder in folders if not folder.is_relative_to(package / "studies")}
     files = {path for folder in folders for path in folder.rglob("*") if path.is_file()}
     return sorted(  # bytecode and compiled kernels are transient
         path for path in files

@@ -142,15 +142,11 @@ class Declaration(BaseModel):
             )
         if self.classes and len(self.classes) < 2:
             raise ValueError(f"classes are {listed(self.classes)}; expected at least two")
-        if self.vocabulary and (self.public or self.public_files):
+        public = "public documents" if self.public or self.public_files else ""
+        if self.vocabulary and (other := public or ("model" if self.model else "")):
             raise ValueError(
-                "vocabulary and public documents are both given; the words come from one of them: "
+                f"vocabulary and {other} are both given, and one says which words are read: "
                 "leave --vocabulary out"
-            )
-        if self.vocabulary and self.model:
-            raise ValueError(
-                "vocabulary and model are both given; a model reads all words: leave --vocabulary "
-                "out"
             )
         if not (self.classes or self.public or self.public_files):
             raise ValueError(

@@ -25,7 +25,7 @@ from private_graphs.core.manifest import MANIFEST
 from private_graphs.core.private_files import private_path
 from private_graphs.core.spreadsheets import table_text
 from private_graphs.datasets import own_tables, table_blocks
-from private_graphs.datasets.spelling import looks, shown
+from private_graphs.datasets.spelling import shown
 from private_graphs.datasets.table_columns import OF_MODEL
 from private_graphs.documents.declaration import DATA
 from private_graphs.documents.model import ReleasedModel
@@ -343,8 +343,7 @@ def predict(
                 "among public documents, or they do not tell classes apart; leave --edges out"
             )
         links = released.neighbours.read(Path(edges), source, target, encoding)
-    linked = joins = unknown_labels = 0
-    unknown_label, known = "", set(map(looks, released.classes))
+    linked = joins = 0
     found = Predictions(released, declared_prior(released, shares))
     files = [Path(table) for table in tables if not own_tables.is_frame(table)]
     # before the ledger is asked
@@ -355,21 +354,18 @@ def predict(
                 votes, n_linked = links.of(block.ids)
                 linked += n_linked
             joins += block.joins
-            for label_text in filter(None, block.labels or ()):
-                if looks(label_text) not in known:
-                    unknown_label, unknown_labels = unknown_label or label_text, unknown_labels + 1
             found.add(block.ids, block.texts, block.labels, votes)
             progress(int(1000 * block.done), 1000)
     protected, unread = _protected(found.ids, Path(data))
-    known_words, words = found.words.tolist()
+    known, words = found.words.tolist()
     return Predicted(
         found.ids, found.classes, np.concatenate(found.scores),
-        1 - known_words / max(1, words) if released.features.words else None,
+        1 - known / max(1, words) if released.features.words else None,
         found.right / found.labelled if found.labelled else None, protected, unread,
         Path(out) if out else None, found.empty, found.used,
         None if links is None else linked,
         released.neighbours is not None, label, joins, found.labelled,
-        unknown_labels, unknown_label,
+        found.unknown_labels, found.unknown_label,
     )  # fmt: skip
 
 

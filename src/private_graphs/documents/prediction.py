@@ -50,6 +50,8 @@ class Predictions:
     """Known words, and all."""
     labelled: int = 0
     right: int = 0
+    unknown_labels: int = 0
+    unknown_label: str = ""
 
     def add(
         self, ids: Sequence[str], texts: Sequence[str], labels: Sequence[str] | None = None,
@@ -89,6 +91,9 @@ class Predictions:
             truth = np.array([known.get(looks(label), -1) for label in labels])
             self.labelled += int((truth >= 0).sum())
             self.right += int(((truth == codes) & (truth >= 0)).sum())
+            none = [label for label, code in zip(labels, truth, strict=True) if label and code < 0]
+            self.unknown_labels += len(none)
+            self.unknown_label = self.unknown_label or (none or [""])[0]
 
     def begin(self, stream: TextIO) -> None:
         """Write the header, and from now on the lines of blocks."""
@@ -121,9 +126,8 @@ class Predictions:
     def used(self) -> tuple[ClassUse, ...]:
         """Return how often each class was predicted."""
         names, shares = self.model.classes, self.model.shares
-        counts = np.zeros(len(names), np.int64)
-        for codes in self.codes:
-            counts += np.bincount(codes[codes >= 0], minlength=len(names))
+        counts = sum((np.bincount(codes[codes >= 0], minlength=len(names))
+                      for codes in self.codes), np.zeros(len(names), np.int64))  # fmt: skip
         return tuple(
             ClassUse(name, count, share) for name, count, share in
             zip(names, counts.tolist(), shares or [None] * len(names), strict=True)

@@ -44,6 +44,9 @@ _SETTINGS_FILE = "sentence_*_config.json"
 _SETTINGS = {"max_seq_length", "do_lower_case", "transformer_task", "modality_config",
              "module_output_name", "unpad_inputs"}  # fmt: skip
 """Settings of a sentence model that name no other file and change no weight."""
+_TEMPLATE = (
+    "is a chat template, a program that would run on each text; remove it, or give another model"
+)
 
 
 class SentenceEncoder:
@@ -238,10 +241,8 @@ def _check_fit(model: Any, folder: Path) -> tuple[int, int]:
 def _check_settings(folder: Path) -> None:
     """Raise UserError for settings that load something else than the weights and the tokenizer in
     the folder, which its files name, or that make arrays before the weights are read."""
-    template = "is a chat template, a program that would run on each text; remove it, or give " \
-               "another model"  # fmt: skip
-    for file in sorted(folder.rglob("*chat_template*")):
-        raise UserError(f"{file}: {template}")
+    if file := next(folder.rglob("*chat_template*"), None):
+        raise UserError(f"{file}: {_TEMPLATE}")
     for file in sorted(folder.rglob("*.json")):
         if not (name := file.name).endswith(("config.json", "index.json", "_transformers.json")):
             continue
@@ -253,7 +254,7 @@ def _check_settings(folder: Path) -> None:
                 f"{file}: is no JSON object ({error}); fetch the model again"
             ) from error
         if content.get("chat_template"):
-            raise UserError(f"{file}: its key chat_template {template}")
+            raise UserError(f"{file}: its key chat_template {_TEMPLATE}")
         wrong = [key for key, value in content.items() if value and key not in _SETTINGS]
         prompts = content.get("prompts") or {}
         if not (isinstance(prompts, dict) and all(type(text) is str for text in prompts.values())):

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from private_graphs.core.bounded_files import parsed_json, read_bounded
 from private_graphs.core.errors import UsageError, UserError, listed
 from private_graphs.core.manifest import changed_file
+from private_graphs.core.wrong_fields import wrong_fields
 from private_graphs.privacy.accountants import gdp_epsilon, lattice_epsilon
 from private_graphs.privacy.checks import MOST_STEPS, check, check_delta
 from private_graphs.privacy.choices import undominated, ways
@@ -409,9 +410,8 @@ def _parts(value: Any, path: Path) -> list[dict[str, Any]]:
     try:
         return [DpEvents.model_validate(part).model_dump() for part in parts]
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        raise UserError(f"{path}: {key}: {first['msg']}; correct the events") from error
+        key, message = wrong_fields(error.errors(), DpEvents.model_fields)[0]
+        raise UserError(f"{path}: {key}: {message}; correct the events") from error
 
 
 def _covers(tree: Mapping[str, Any], rival: Mapping[str, Any]) -> bool:
