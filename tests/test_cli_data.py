@@ -144,9 +144,9 @@ def test_a_graph_in_a_file_is_kept_classified_and_trained_on(run, tmp_path, monk
     assert trained.code == 0 and trained.json["scores"], trained.err
     refused(run("dataset", "cora", "--file", "graph.npz"), 2, "'cora'")
     refused(run("dataset", "it", "--file", "graph.npz"), 1, "graph.npz: no such file")
-    refused(
-        run("dataset", "it", "--file", "a.npz", "--pyg", "Planetoid:Cora"), 2, "--pyg with --file"
-    )
+    for idle in (("--pyg", "Planetoid:Cora"), ("--protocol", "paper"), ("--threads", 2)):
+        found = run("dataset", "it", "--file", "a.npz", *idle)
+        refused(found, 2, ": has no effect: the graph is --")
     refused(run("dataset", "cora", "--max-edges", "9"), 2, "--max-edges is for")
 
 

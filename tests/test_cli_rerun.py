@@ -70,7 +70,7 @@ def test_a_job_computed_again_is_equal_in_every_row(rerun):
     assert job["test_difference"] == job["predictions"] == 0 and not job["differing"]
     assert answer.json["recorded_machines"] == ["another machine"] and answer.json["machine"]
     assert f"[1/1] {LINEAR}" in answer.err
-    some = rerun(LINEAR, "--seeds", "1,5")
+    some = rerun(LINEAR, "--seeds", 1)
     assert some.code == 0 and some.out.count("seed 1: equal") == 16 and "seed 0" not in some.out
     free = rerun(PUBLIC)
     assert free.code == 0 and free.out.startswith(PUBLIC) and "differs" not in free.out
@@ -129,8 +129,10 @@ def test_rows_of_a_gpu_are_named_and_not_judged(rerun, changed):
 def test_what_is_not_recorded_is_refused_with_a_near_name(rerun):
     refused(rerun(LINEAR.replace("linear", "linaer")), 2, "not recorded", "did you mean", LINEAR)
     refused(rerun("lrec2022/frontir"), 2, "did you mean 'lrec2022/frontier'")
-    refused(rerun(LINEAR, "--seeds", "5,7"), 2, "--seeds", "recorded")
+    refused(rerun(LINEAR, "--seeds", "1,5"), 2, "--seeds is 1,5: 5 is recorded for none")
     refused(rerun(), 2, "--sample")
+    for option, value in (("--minutes", 5), ("--seed", 3)):
+        refused(rerun(LINEAR, option, value), 2, f"{option}: has no effect: no --sample")
     refused(rerun("--sample", 1, "--minutes", 0.0001), 2, "--minutes", "shortest")
 
 

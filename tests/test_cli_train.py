@@ -101,6 +101,10 @@ def test_a_method_whose_noise_is_given_is_left_to_studies(run, data):
         (("--epsilon", "2", "--set", "hiden=4"), ("--set hiden", "did you mean 'hidden'")),
         (("--epsilon", "2", "--set", "hidden"), ("--set is 'hidden'", "NAME=VALUE")),
         (("--epsilon", "2", "--protocol", "paper", "--visits", "poisson"), ("only sound",)),
+        (("--epsilon", "2", "--set", "hidden=4", "--set", "hidden=8"), ("'hidden=8'", "once")),
+        (("--epsilon", "2", "--lr", "1", "--set", "learning_rate=2"), ("given before",)),
+        (("--epsilon", "2", "--visits", "poisson"), ("visits", "one part")),
+        (("--epsilon", "inf", "--delta", "0.001"), ("--delta", "has no effect")),
         (("--epsilon", "2", "--early-stopping"), ("--early-stopping", "without DP")),
         (("--noise-multiplier", "9", "--early-stopping"), ("--early-stopping", "without DP")),
     ],
@@ -254,5 +258,7 @@ def test_finished_jobs_are_recorded_with_the_commands_that_made_them(run, train,
 
 
 def test_nothing_to_record_or_to_show_is_an_error(run, tmp_path):
-    refused(run("site", tmp_path / "out", "--recorded", tmp_path / "nowhere"), 1, "nothing")
+    for where in (("site", tmp_path / "out"), ("paper", tmp_path / "out")):
+        refused(run(*where, "--recorded", tmp_path / "none"), 2, "--recorded is", "no such folder")
+    refused(run("paper", "--results", tmp_path / "none"), 2, "--results is", "no such folder")
     refused(run("record", tmp_path / "nowhere", tmp_path / "out"), 1, "nowhere")

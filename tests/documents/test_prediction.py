@@ -289,7 +289,7 @@ def test_a_table_of_any_kind_gets_the_same_classes(release, data, tmp_path, monk
     assert {each.accuracy for each in found} == {1.0} and done.count(1.0) == 4 and len(done) > 9
     assert len({Path(f"{number}.csv").read_text() for number in range(4)}) == 1
     (tmp_path / "t.xlsx").write_bytes(b"PK\x03\x04")
-    with pytest.raises(UserError, match="save the sheet as CSV"):
+    with pytest.raises(UserError, match="save it as CSV"):
         private_graphs.predict(release, nodes=tmp_path / "t.xlsx")
 
 

@@ -94,7 +94,7 @@ def epsilon(
         raise UsageError("give --noise-multiplier, or --events FILE")
     steps, sampling_rate, shuffled = _steps(steps, sampling_rate, (epochs, batch_size, n))
     if paragraph:
-        if mechanism != "gaussian" or accountant not in ("pld", "gdp") or group != 1 or relation:
+        if mechanism != "gaussian" or accountant != "pld" or group != 1 or relation:
             raise UsageError(
                 "--paragraph is about Gaussian steps; leave --mechanism, --accountant, "
                 "--group and --relation out"

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from private_graphs.cli import run
+from private_graphs.cli.kinds import refuse_others
 from private_graphs.cli.options import DATA, DataFolder, Mirror, Threads
 from private_graphs.cli.run import load_data
 from private_graphs.cli.terminal import print_json, say
@@ -52,10 +53,10 @@ def dataset(
         pyg (CLASS:NAME): a dataset of PyTorch Geometric, such as CitationFull:DBLP.
         file (file): a graph as .npz, or as .pt of PyTorch Geometric.
     """
+    given = dict(locals())
     if pyg is not None or file is not None:
-        given = {"--features": features, "--pyg": pyg, "--file": file}
-        if len(flags := [flag for flag, value in given.items() if value is not None]) > 1:
-            raise UsageError(f"{' with '.join(flags)}, expected one of them; leave out the others")
+        source = "file" if pyg is None else "pyg"
+        refuse_others(dataset, given, f"name data max_edges {source}", f"the graph is --{source}'s")
         _show(_brought(name, pyg, file, max_edges, data))
         return
     if max_edges is not None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option
 
 from private_graphs.cli.options import DATA, AsJson, DataFolder, Mirror, Seed, Threads
-from private_graphs.cli.results import RECORDED, Recorded
+from private_graphs.cli.results import RECORDED, Recorded, recorded_folder
 from private_graphs.cli.terminal import ProgressBar, print_json, print_text, say
-from private_graphs.core.errors import UsageError, UserError, counted
+from private_graphs.core.errors import UsageError, UserError, counted, refuse_idle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,14 +54,15 @@ def rerun(
         sample (int): draw so many of the named jobs at random, or of all.
         minutes (float): with --sample: draw jobs that take no longer together.
     """
-    from private_graphs.core.files import shipped
     from private_graphs.workflow.rerun import Repetition, summary
 
     if not names and sample is None:
         raise UsageError(
             "expected the name of a recorded job, such as STUDY/GROUP/..., or --sample N"
         )
-    again = Repetition(shipped(recorded), data, mirror, threads)
+    if sample is None:
+        refuse_idle("no --sample is drawn", minutes=minutes != 10, seed=seed != 0)
+    again = Repetition(recorded_folder(recorded), data, mirror, threads)
     jobs = _jobs(again, names, seeds, seed if sample else None)
     seconds = again.seconds(jobs)
     if sample is not None:
@@ -103,10 +104,13 @@ def _jobs(
     jobs = [again.job(name) for name in (again.named(names) if names else again.names)]
     if seeds is not None:
         numbers = Run.parse({"seeds": seeds}).seeds or ()
-        jobs = [narrowed(job, numbers or job.seeds) for job in jobs
-                if not numbers or {*numbers} & {*job.seeds}]  # fmt: skip
-        if not jobs:
-            raise UsageError(f"--seeds is {seeds}: none of them is recorded for {names or 'any'}")
+        if unrecorded := {*numbers} - {seed for job in jobs for seed in job.seeds}:
+            raise UsageError(f"--seeds is {seeds}: {min(unrecorded)} is recorded for none of "
+                             "these jobs; leave it out")  # fmt: skip
+        jobs_with = [job for job in jobs if not numbers or {*numbers} & {*job.seeds}]
+        if missing := len(jobs) - len(jobs_with):
+            say(f"{counted(missing, 'job')} left out, recorded with none of these seeds")
+        jobs = [narrowed(job, numbers or job.seeds) for job in jobs_with]
     elif draws is not None:
         generator = np.random.default_rng(draws)
         jobs = [narrowed(job, [generator.choice(job.seeds)]) for job in jobs]

@@ -8,12 +8,28 @@ from typing import Annotated
 import typer
 
 from private_graphs.cli.terminal import say
-from private_graphs.core.errors import counted
+from private_graphs.core.errors import UsageError, counted
+from private_graphs.core.files import shipped
 
 Recorded = Annotated[
     Path, typer.Option(help="What 'record' wrote; else what ships with the package.", metavar="DIR")
 ]
 RECORDED, RESULTS = Path("recorded"), Path("results")
+
+
+def recorded_folder(given: Path) -> Path:
+    """Return the folder of --recorded, or what ships with the package in its place.
+
+    Raises:
+        UsageError: a folder was named that there is not.
+    """
+    return shipped(_present(given, "--recorded") if given != RECORDED else given)
+
+
+def _present(folder: Path, option: str) -> Path:
+    if not folder.is_dir():
+        raise UsageError(f"{option} is {folder}: no such folder; expected one with results")
+    return folder
 
 
 def record(
@@ -58,10 +74,9 @@ def site(results: Path = RESULTS, *, recorded: Recorded = RECORDED) -> None:
     Args:
         results (path): your own results; pages go there.
     """
-    from private_graphs.core.files import shipped
     from private_graphs.site.site import write_site
 
-    pages = write_site(results, shipped(recorded), -1, report=say)
+    pages = write_site(results, recorded_folder(recorded), -1, report=say)
     say(f"wrote {results / 'index.html'} and {counted(len(pages) - 1, 'page')} behind it")
 
 
@@ -79,9 +94,10 @@ def paper(
         results (path): your own results.
         study (NAME): one study alone, such as lrec2022.
     """
-    from private_graphs.core.files import shipped
     from private_graphs.site.paper import write_paper
 
-    for path in write_paper(results, shipped(recorded), out, say, study):
+    if results != RESULTS:
+        _present(results, "--results")
+    for path in write_paper(results, recorded_folder(recorded), out, say, study):
         if path.name == "main.tex" and path.parent.name != "exhibits":
             say(f"wrote {path}: pdflatex main.tex there makes the document")

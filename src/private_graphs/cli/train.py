@@ -27,7 +27,7 @@ from private_graphs.cli.run import (
     statement_text,
 )
 from private_graphs.cli.terminal import number, print_json, print_text, say
-from private_graphs.core.errors import UsageError, counted, suggest
+from private_graphs.core.errors import UsageError, counted, refuse_idle, suggest
 from private_graphs.core.files import make_writable
 from private_graphs.core.limits import LARGEST_SEED, MOST_SEEDS
 from private_graphs.privacy.checks import check_noise
@@ -184,6 +184,7 @@ def planned(flags: dict[str, Any]) -> Job:
         )
     settings, choose = _settings(method, flags)
     epsilon = _epsilon(method, settings, flags)
+    refuse_idle("this run is without DP", delta=math.isinf(epsilon) and flags["delta"] != 1e-5)
     if flags["early_stopping"] and math.isfinite(epsilon):
         raise UsageError(
             "--early-stopping is for runs without DP: the stopping epoch of a private run would "
@@ -226,10 +227,8 @@ def _epsilon(method: Method, settings: dict[str, Any], flags: dict[str, Any]) ->
     if noise is not None:
         check_noise(noise)
     if noise is None or method.epsilon_of is None:
-        return checked_epsilon(
-            epsilon,
-            f"{NEEDS_EPSILON}{' or --noise-multiplier' if method.epsilon_of else ''}",
-        )
+        either = " or --noise-multiplier" if method.epsilon_of else ""
+        return checked_epsilon(epsilon, f"{NEEDS_EPSILON}{either}")
     if epsilon is not None:
         raise UsageError("--epsilon and --noise-multiplier exclude each other: give one of them")
     config = method.settings.model_validate(settings)
@@ -243,8 +242,7 @@ def _epsilon(method: Method, settings: dict[str, Any], flags: dict[str, Any]) ->
 
 
 def _settings(method: Method, flags: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the settings given by flags, completed as in the method's source, and the settings
-    that private runs choose among."""
+    """Return the settings of flags, completed as in the source, and those that runs choose from."""
     from pydantic import ValidationError
 
     of_flags = {name: flags.get(flag[2:].replace("-", "_")) for name, flag in _SETTINGS.items()}
@@ -255,6 +253,8 @@ def _settings(method: Method, flags: dict[str, Any]) -> tuple[dict[str, Any], di
         name, equals, value = entry.partition("=")
         if not equals:
             raise UsageError(f"--set is {entry!r}; expected NAME=VALUE, such as hidden=64")
+        if name in given:
+            raise UsageError(f"--set is {entry!r}, and {name} is given before; give it once")
         given[name] = _read(value)
     try:
         read = method.settings.model_validate(given).model_dump(mode="json")

@@ -38,7 +38,7 @@ NAMED_ROWS = 3
 _JSON = re.compile(rb"\s*[\[{]\s*[\[{\"]")
 _FOREIGN = (
     ((b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd"), "is compressed; unpack it first"),
-    ((b"PK\x03\x04", b"\xd0\xcf\x11\xe0"), "is no text; save the sheet as CSV UTF-8"),
+    ((b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"ARROW1\0"), "is no text; save it as CSV UTF-8"),
     ((b"\xff\xfe", b"\xfe\xff"), "is UTF-16; save it as UTF-8"),
 )
 """First bytes of files that are mistaken for CSV, and the advice for each."""
@@ -248,7 +248,7 @@ def checked_text(path: Path, data: bytes, encoding: str = "utf-8") -> bytes:
     data = data.removeprefix(_BOM)
     first = data.split(b"\n", 1)[0]
     if b"\0" in first:
-        raise UserError(f"{path}: looks like UTF-16; save it as UTF-8")
+        raise UserError(f"{path}: has bytes of 0, as UTF-16 has; expected CSV in UTF-8")
     if _JSON.match(data):
         raise UserError(f"{path}: is JSON, expected CSV, Parquet or JSON lines (.jsonl)")
     if first.lower().startswith(b"sep="):

@@ -65,9 +65,9 @@ def load(
             exists = path.parent.is_dir()
             raise UserError(
                 f"{path if exists else path.parent}: no such {'file' if exists else 'folder'}; "
-                "expected the folder 'release' of 'private-graphs classify NAME --out DIR' with a "
-                "model (word_sums, class_sums and dp_linear have one; gcn and edge_votes predict "
-                "by reading private links, so that no model can be given away)"
+                "expected the folder of a release with a model, as 'private-graphs classify NAME "
+                "--out DIR' writes it: word_sums, class_sums and dp_linear have one; gcn and "
+                "edge_votes read private links to predict, so that no model can be given away"
             )
         path = inner
     reason = changed_file(path.parent, only=path.name)

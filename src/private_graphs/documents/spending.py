@@ -447,7 +447,8 @@ def add_spending(
         name (str): declaration.
         sentence (str): what was released, with which tool, and when; it stands in the ledger.
         mu (float): μ of Gaussian DP, of all steps together.
-        epsilon (float): in place of ``mu``: what the other tool has proved.
+        epsilon (float): in place of ``mu``: what the other tool has proved. The μ that covers it
+            is entered, which at a small δ is several times as much: give ``mu`` if known.
         delta (float): with ``epsilon``; it has to be below the δ of the declaration, of which it
             takes its part.
         relation (str): what it was proved for; add_remove, as in most tools, counts twice: a

@@ -36,23 +36,25 @@ def lost_of(texts: list[str], tokenizer: Any, longest: int) -> dict[str, int]:
     """Count the parts of ``texts`` that a model does not read: ``texts_cut`` after ``longest``
     tokens, and ``texts_unknown`` with characters or words outside its vocabulary."""
     cut = unknown = 0
-    for start in range(0, len(texts), 1_000):
-        with quiet_transformers():
-            read = tokenizer(texts[start : start + 1_000], truncation=False)["input_ids"]
-        cut += sum(len(ids) > longest for ids in read)
-        unknown += sum(tokenizer.unk_token_id in ids for ids in read)
+    for ids in _tokens_of(texts, tokenizer):
+        cut += len(ids) > longest
+        unknown += tokenizer.unk_token_id in ids
     return {"texts": len(texts), "texts_longest": longest, "texts_cut": cut,
             "texts_unknown": unknown}  # fmt: skip
 
 
 def token_counts(texts: list[str], tokenizer: Any) -> np.ndarray:
     """Return (texts,) numbers of tokens, special ones included, of which a model may read fewer."""
-    counts: list[int] = []
-    for start in range(0, len(texts), 1_000):
+    return np.array([len(ids) for ids in _tokens_of(texts, tokenizer)], dtype=np.int64)
+
+
+def _tokens_of(texts: list[str], tokenizer: Any) -> Iterator[list[int]]:
+    """Yield the tokens of each text, read in batches so small that a tokenizer which fails at all
+    texts fails soon."""
+    for start in range(0, len(texts), 100):
         with quiet_transformers():
-            read = tokenizer(texts[start : start + 1_000], truncation=False)["input_ids"]
-        counts += map(len, read)
-    return np.array(counts, dtype=np.int64)
+            read = tokenizer(texts[start : start + 100], truncation=False)["input_ids"]
+        yield from read
 
 
 class BertEncoder:

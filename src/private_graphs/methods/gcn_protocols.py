@@ -124,11 +124,15 @@ class GcnSettings(Settings):
 
 
 def protocol_of(settings: GcnSettings, protocol: GcnProtocol) -> GcnProtocol:
-    """Return the protocol with the visits of the settings; UsageError if it allows no choice."""
+    """Return the protocol with the visits of the settings; UsageError without a choice."""
     if settings.visits != "protocol" and protocol.calibration != "proved":
         raise UsageError(
             f"visits: {settings.visits!r} asked of the protocol {protocol.name!r}, whose own are "
             f"{protocol.visits!r}; only sound has a choice: leave visits out"
+        )
+    if settings.visits != "protocol" and settings.splits == 1:
+        raise UsageError(
+            f"visits: {settings.visits!r} of one part; leave visits out, or give splits"
         )
     if settings.visits == "poisson":
         return SOUND_POISSON
