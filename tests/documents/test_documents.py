@@ -180,6 +180,7 @@ def test_odd_tables_go_unedited_from_declare_to_explain(run, root, data, tmp_pat
     answer = run("declare", "odd", *flags, "--drop-empty", "--unknown-edges", "drop")
     assert answer.code == 0, answer.err
     assert "3 documents without text" in answer.out and "links given twice" in answer.out
+    assert "of a document that is dropped" in answer.out
     assert run("classify", "odd", "--epsilon", 2, "--out", "R").code == 0
     assert run("predict", "R/release", "--nodes", "letters.csv", "--out", "p.csv").code == 0
     explained = run("explain", "R/release")

@@ -153,6 +153,20 @@ def test_who_was_published_is_not_said_to_have_spent_little(data, tmp_path):
     assert math.isinf(document.spent) and "protected nothing" in document.lines()[0]
 
 
+def test_of_a_person_whose_document_was_published_nothing_is_proved(data, tmp_path):
+    rows = [row | {"who": f"w{number % 30}", "open": "yes" if number < 30 else "no"}
+            for number, row in enumerate(rows_of(60))]  # fmt: skip
+    nodes = write(tmp_path / "n.csv", rows)
+    declared("y", nodes, unit="who", budget=3)
+    declared("x", nodes, public="open", budget=None)
+    private_graphs.classify("x", epsilon=1, out="A")
+    person, _ = spent_on("w7")  # it trained on a document of this person, and published another
+    assert "since a release published documents of it without noise" in person.lines()[0]
+    for result in (private_graphs.ledger("y"), plan_releases("y", 2)):
+        words = result.lines()[0]
+        assert "without bound (documents of it are public" in words and "may ask" not in words
+
+
 def test_spending_of_other_tools_counts_and_is_told(run, data, tmp_path):
     declared("x", write(tmp_path / "n.csv", rows_of(60)), budget=1.5, delta=DELTA)
     words = "Opacus, a topic model of May"
@@ -220,7 +234,8 @@ def test_failures_of_other_tools_take_their_part_of_delta(data, tmp_path):
     spent = add_spending("x", "words", epsilon=1, delta=1e-6, relation="replace").spent
     alone = Account(((Cost.of_pure(1.0).mu ** 2, 0.0, 0.0),), 1e-4 - 1e-6).spent
     assert spent == pytest.approx(alone, rel=1e-9)
-    assert plan_releases("x", 2).epsilon == 0, "the budget of 1.5 is over"
+    plan = plan_releases("x", 2)
+    assert plan.epsilon == 0 and "does not allow 2 further releases" in repr(plan), "it is over"
     declared("x", tmp_path / "n.csv", delta=1e-6, budget=9)
     with pytest.raises(UserError, match="spent inf of 9 at delta 1e-06, since .* larger --delta"):
         private_graphs.classify("x", epsilon=0.1, out="R")

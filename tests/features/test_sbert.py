@@ -132,7 +132,7 @@ DAMAGES = {
     "part elsewhere": (lambda folder: (folder / "model.safetensors.index.json").write_text(
         '{"weight_map": {"a": "../model.safetensors"}}'), "names '../model.safetensors'"),
     "part without a hash": (lambda folder: (folder / "model.safetensors.index.json").write_text(
-        '{"weight_map": {"a": "weights.dat"}}'), "names 'weights.dat'; expected .safetensors or"),
+        '{"weight_map": {"a": "weights.dat"}}'), "names 'weights.dat'; expected .safetens"),
     "weights without a hash": (edited("config.json", lambda content: "vocab_size" in content
         and content.update(transformers_weights="w.safetensors")), "transformers_weights is 'w.s"),
     "negative length": (edited("sentence_bert_config.json",

@@ -35,10 +35,10 @@ _LEDGER = "ledger.json"
 """File beside ``release`` and ``private``: what the release has seen of the ledger."""
 _KEEP = """# Not to be given away
 
-`predictions.csv` has the predicted class of every protected document. Each is an exact function of
-a protected text, which no guarantee covers: it is for the owner, or for each person their own. What
-may be given away is in `release`. `leaks.json` has what 'private-graphs attack' has found, from
-protected texts without noise: for the owner alone.
+`predictions.csv` has the predicted class of every protected document that is read. Each is an exact
+function of a protected text, which no guarantee covers: it is for the owner, or for each person
+their own. What may be given away is in `release`. `leaks.json` has what 'private-graphs attack' has
+found, from protected texts without noise: for the owner alone.
 """
 
 

@@ -60,6 +60,8 @@ class Declared:
             whom = f"each link by itself, of {self.protected:,} at most"
         elif self.unit != "document":
             whom += f" with {counted(self.documents, 'document')}"
+        elif self.documents < self.protected:
+            whom += f", of which {self.documents:,} are read"
         lost = ", ".join(
             counted(count, *why.split(" ", 1)) for why, count in self.dropped.items() if count
         )
@@ -227,6 +229,7 @@ def _declared(spec: Declaration, data: Path, vectors: ModelVectors | None) -> De
         from private_graphs.documents.link_tables import read_links
 
         links, lost = read_links(spec, docs.ids)
+        lost["link of a document that is dropped"] = int((~docs.kept[links].all(axis=0)).sum())
         if not links.size:
             warnings.append(f"{spec.edges.name} has no link between two of these documents")
         if not docs.units_on(*PUBLIC).size:

@@ -82,15 +82,24 @@ class Spent:
             linked = ", links among public documents published without noise"
         budget = "no budget" if self.budget is None or self.left is None else (
             f"budget {self.budget:g}, of which one more release may ask for {at_least(self.left)}"
+            if self.left else f"budget {self.budget:g}, which allows no further release"
         )  # fmt: skip
         head = (
-            f"{self.graph}: spent {at_most(spent)} for the most used {self.unit}{linked} at delta "
+            f"{self.graph}: spent {_amount(spent)} for the most used {self.unit}{linked} at delta "
             f"{self.delta:g}; {budget}"
         )
         return [head, *map(_release_line, self.releases)]
 
     def __repr__(self) -> str:
         return "\n".join(self.lines())
+
+
+def _amount(spent: float) -> str:
+    """Return ε in words, rounded up."""
+    return at_most(spent) if math.isfinite(spent) else (
+        "without bound (documents of it are public in a release, or what another tool spent fails "
+        "with a larger probability than delta)"
+    )  # fmt: skip
 
 
 def _told(entry: RecordedRelease) -> dict[str, Any]:
@@ -269,10 +278,16 @@ class BudgetPlan:
 
     def lines(self) -> list[str]:
         """Return what the command prints."""
+        head, count = f"{self.graph}: ", counted(self.releases, "further release")
+        if not self.epsilon:
+            return [
+                f"{head}the budget of {self.budget:g} does not allow {count}: the most used "
+                f"{self.unit} has spent {_amount(self.spent)} at delta {self.delta:g}"
+            ]
         return [
-            f"{self.graph}: each of {counted(self.releases, 'further release')} may ask for "
-            f"epsilon {at_least(self.epsilon)}, with the most used {self.unit} in all of them "
-            f"(spent {at_most(self.spent)} of {self.budget:g}, delta {self.delta:g})"
+            f"{head}each of {count} may ask for epsilon {at_least(self.epsilon)}, with the most "
+            f"used {self.unit} in all of them (spent {at_most(self.spent)} of {self.budget:g}, "
+            f"delta {self.delta:g})"
         ]
 
     def __repr__(self) -> str:
@@ -340,10 +355,12 @@ class SpentOn:
         elif any(row["side"] == "public" for row in self.releases):
             head += "public in a release, which protected nothing of it"
         elif math.isinf(self.spent):
-            head += (
-                f"nothing is proved at delta {self.delta:g}, since what other tools have spent on "
-                "it fails with a larger probability"
-            )
+            public = any("public" in row["side"] for row in self.releases)
+            reason = (
+                "a release published documents of it without noise" if public else
+                "what other tools have spent on it fails with a larger probability"
+            )  # fmt: skip
+            head += f"nothing is proved at delta {self.delta:g}, since {reason}"
         else:
             head += (f"spent {at_most(self.spent)} at delta {self.delta:g} in "
                      f"{counted(len(self.releases), 'release')}")  # fmt: skip

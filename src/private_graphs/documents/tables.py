@@ -254,7 +254,7 @@ def _codes(
     if extra:
         warnings.append(
             f"{counted(sum(counts[text] for text in extra), 'label')} outside the classes (such as "
-            f"{some(extra)}): these documents stay protected, and count as unlabelled"
+            f"{some(extra)}): they count as unlabelled, and private ones stay protected"
         )
     if absent:
         count = sum(counts[text] for text in absent)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from private_graphs.core.bounded_files import parsed_json, read_bounded
-from private_graphs.core.errors import UserError, naming, require_system
+from private_graphs.core.errors import UserError, require_system
 from private_graphs.core.files import sha256_of
 from private_graphs.datasets.labelled import RawFile
 
-_WEIGHTS, _PARTS = ("model.safetensors", "pytorch_model.bin"), "model.safetensors.index.json"
+_WEIGHTS, _PICKLE = ("model.safetensors", "model.safetensors.index.json"), "pytorch_model"
+"""Names of weights, or of a list of their parts, that the libraries prefer to pickles."""
 _USUAL = {"num_hidden_layers": 12, "hidden_size": 768, "intermediate_size": 3072,
           "vocab_size": 30522, "max_position_embeddings": 512}  # fmt: skip
 """Sizes of a model in config.json, and their values in BERT where it has none."""
@@ -37,11 +36,10 @@ def files_of_model(folder: Path) -> list[RawFile]:
         UserError: a file is missing.
     """
     folder = Path(folder)
+    refuse_pickles(folder)
     names = ["config.json", "vocab.txt"]
     names += [name for name in ("tokenizer_config.json",) if (folder / name).is_file()]
-    # the library prefers weights in parts, which this reader does not count, to the second file
-    weights = _WEIGHTS[: 1 if (folder / _PARTS).is_file() else 2]
-    names.append(next((name for name in weights if (folder / name).is_file()), _WEIGHTS[0]))
+    names.append(_WEIGHTS[0])
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         raise UserError(
@@ -109,7 +107,7 @@ def load_model(folder: Path) -> Any:
     from transformers import BertConfig, BertModel
 
     _check_config(folder)
-    check_archives(folder)
+    refuse_pickles(folder)
     try:
         with quiet_transformers():
             config = BertConfig.from_pretrained(folder, local_files_only=True)
@@ -120,7 +118,7 @@ def load_model(folder: Path) -> Any:
                 add_pooling_layer=False,
                 output_loading_info=True,
             )
-    except Exception as error:  # JSON, safetensors and pickle errors share no base class
+    except Exception as error:  # JSON and safetensors errors share no base class
         require_system(error, folder)
         why = reason_of(error, folder)
         raise UserError(
@@ -242,23 +240,13 @@ def require_finite(model: Any, folder: Path) -> None:
             )
 
 
-def check_archives(folder: Path) -> None:
-    """Raise UserError for weights of PyTorch whose checksums do not fit, which the library does
-    not compare."""
-    for file in sorted(folder.rglob("*.bin")):
-        if not zipfile.is_zipfile(file):
-            continue
-        try:
-            with naming(file), zipfile.ZipFile(file) as archive:
-                unpacked = sum(entry.file_size for entry in archive.infolist())
-                damaged = unpacked > file.stat().st_size or archive.testzip()
-        except (ValueError, LookupError, EOFError, RuntimeError, zipfile.BadZipFile,
-                zlib.error) as error:  # fmt: skip
-            damaged = error
-        if damaged:
+def refuse_pickles(folder: Path) -> None:
+    """Raise UserError for weights that the library would unpickle, which may take all memory."""
+    for file in sorted(folder.rglob(f"{_PICKLE}*")):
+        if not any((file.parent / name).is_file() for name in _WEIGHTS):
             raise UserError(
-                f"{file}: has other bytes than its checksums say; fetch it again, or save the "
-                "weights as model.safetensors"
+                f"{file}: is a pickle, which is never read, expected model.safetensors beside it: "
+                "fetch that file, or let the library that wrote this one save the model again"
             )
 
 

@@ -16,10 +16,10 @@ from private_graphs.datasets.first_use import RECEIPT
 from private_graphs.datasets.labelled import RawFile
 from private_graphs.features.bert import lost_of, token_counts
 from private_graphs.features.bert_files import (
-    check_archives,
     check_sizes,
     quiet_transformers,
     reason_of,
+    refuse_pickles,
     require_all_weights,
     require_finite,
 )
@@ -265,11 +265,13 @@ def _check_settings(folder: Path) -> None:
                 f"{file}: {listed(wrong)}: would read or draw other weights or words than those "
                 "of the folder; leave them out, or give another model"
             )
-        if outside := [part for part in parts if Path(str(part)).name != part
-                       or Path(part).suffix not in (".safetensors", ".bin")]:  # fmt: skip
+        if name != "pytorch_model.bin.index.json" and (outside := [
+            part for part in parts
+            if Path(str(part)).name != part or Path(part).suffix != ".safetensors"
+        ]):  # fmt: skip
             raise UserError(
-                f"{file}: names {outside[0]!r}; expected .safetensors or .bin beside it: fetch the "
-                "model again"
+                f"{file}: names {outside[0]!r}; expected .safetensors beside it: fetch the model "
+                "again"
             )
         held = sum(path.stat().st_size for path in file.parent.iterdir() if path.is_file())
         size = math.prod(value for value in content.values() if type(value) is int and value > 1)
@@ -348,7 +350,7 @@ def _load(folder: Path, device: str) -> Any:
         )
     _check_settings(folder)
     _check_modules(folder / "modules.json")
-    check_archives(folder)
+    refuse_pickles(folder)
     for file in sorted(folder.rglob("tokenizer.json")):
         _check_tokenizer(file)
     for file in sorted(folder.rglob("config.json")):
@@ -361,7 +363,7 @@ def _load(folder: Path, device: str) -> Any:
     try:
         with quiet_transformers():
             return SentenceTransformer(str(folder), device=device, local_files_only=True).eval()
-    except Exception as error:  # JSON, safetensors and pickle errors share no base class
+    except Exception as error:  # JSON and safetensors errors share no base class
         require_system(error, folder)
         why = reason_of(error, folder)
         raise UserError(
