@@ -156,6 +156,17 @@ def test_features_of_any_real_type_are_read(tmp_path):
         read_graph("mine", tmp_path / "data.pt")
 
 
+@pytest.mark.parametrize(("change", "words"), [
+    (lambda data: setattr(data, "further", bytearray(9)), "asks for memory that holds no tensor"),
+    (lambda data: setattr(data, "further", torch.zeros(1).expand(10**9)), "further repeats its"),
+])  # fmt: skip
+def test_a_file_that_would_take_far_more_memory_than_its_bytes_is_refused(tmp_path, change, words):
+    change(data := as_data())
+    torch.save(data, tmp_path / "data.pt")
+    with pytest.raises(UserError, match=words):
+        read_graph("mine", tmp_path / "data.pt")
+
+
 def test_a_dataset_of_several_graphs_and_other_files_are_refused(tmp_path):
     data = as_data()
     torch.save((data.to_dict(), {"x": torch.tensor([0, 30, 60])}, Data), tmp_path / "two.pt")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fnmatch
 import inspect
 import sys
 import tempfile
 import warnings
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cache
@@ -32,6 +34,10 @@ with from_extra("reference"):
 
 FOLDER = "pyg"
 """Folder, below the raw folder, of the raw files that PyTorch Geometric downloads."""
+
+
+_MOST_REPEATED = 100
+"""How often a tensor of a file may repeat the numbers that the file has."""
 
 
 def to_pyg(dataset: GraphDataset) -> Data:
@@ -208,6 +214,7 @@ def saved_graph(path: Path) -> Data:
         UserError: the file is missing, hostile or malformed, or holds several graphs.
     """
     try:
+        _require_sizes(path)
         with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
             content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a malformed file can raise almost anything
@@ -219,10 +226,26 @@ def saved_graph(path: Path) -> Data:
             content = content[0]
         if isinstance(content, dict):
             content = Data.from_dict(content)
-        content.to_dict()  # a tensor may lack its storage
+        for key, value in content.to_dict().items():  # a tensor may lack its storage
+            held = isinstance(value, torch.Tensor) and value.layout == torch.strided
+            if held and value.nbytes > _MOST_REPEATED * value.untyped_storage().nbytes():
+                raise ValueError(f"{key} repeats its numbers {tuple(value.shape)}")
     except Exception as error:
         raise _unreadable(path, error) from error
     return content
+
+
+def _require_sizes(path: Path) -> None:
+    """Raise ValueError for a file that would take far more memory than it has bytes."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            if sum(entry.file_size for entry in archive.infolist()) > path.stat().st_size:
+                raise ValueError("it unpacks to more bytes than it has")
+            pickles = b"".join(map(archive.read, fnmatch.filter(archive.namelist(), "*.pkl")))
+    else:  # as PyTorch wrote before 1.6
+        pickles = path.read_bytes()
+    if b"bytearray" in pickles:  # of any length, in a few bytes
+        raise ValueError("it asks for memory that holds no tensor")
 
 
 def _unreadable(path: Path, error: Exception) -> UserError:
