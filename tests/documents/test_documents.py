@@ -1440,6 +1440,27 @@ def test_a_text_at_which_a_model_fails_gets_no_class(data, tmp_path, monkeypatch
     assert (found.classes, found.empty) == (["", "a", "", ""], 3)
 
 
+def test_a_text_that_a_model_cannot_read_is_no_release_that_is_paid_for(
+    data, tmp_path, monkeypatch
+):
+    def refusing(*_):
+        def encode(texts: list[str]) -> np.ndarray:
+            if any("gone" in text for text in texts):
+                raise IndexError("no vector of this number")
+            return reader().encode(texts)
+
+        return replace(reader(), encode=encode)
+
+    (tmp_path / "m.bin").write_bytes(b"model")
+    monkeypatch.setitem(vectors._READERS, "fasttext", refusing)
+    rows = rows_of(40)
+    rows[3]["body"] = "gone"
+    declared("x", write(tmp_path / "n.csv", rows), model="m.bin")
+    with pytest.raises(UserError, match="m.bin: fails to read a text .no vector of this number"):
+        classify("x", epsilon=0.1, out="S")
+    assert not private_graphs.ledger("x").releases and not Path("S").exists()
+
+
 def test_a_word_that_a_model_cannot_hold_in_memory_is_refused_before_a_charge(
     data, tmp_path, monkeypatch
 ):

@@ -179,6 +179,8 @@ DAMAGES = {
         prompts={"q": 5})), "config_sentence_transformers.json: prompts is {'q': 5}, expected"),
     "one name": (edited("modules.json", lambda content: [part | {"name": "0"} for part in content]),
                  "modules.json: two parts have one name"),
+    "another part": (edited("modules.json", lambda content: [part | {
+        "type": "sentence_transformers.models.BoW"} for part in content]), "has the part BoW"),
     "parts without a path": (edited("modules.json", lambda content: [{"name": "0"}]),
                              "modules.json: is no list of parts"),
 }  # fmt: skip
@@ -191,6 +193,25 @@ def test_a_sentence_model_that_cannot_read_is_refused_before_a_release(folder, t
     damage(copy := shutil.copytree(folder, tmp_path / "model"))
     with pytest.raises(UserError, match=f"model.*{words}"):
         _ = ModelVectors.find(str(copy), tmp_path).columns
+
+
+def test_vectors_of_single_words_fit_their_tokenizer(tmp_path, no_network):
+    modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
+    from sentence_transformers import SentenceTransformer
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = ["[UNK]", "one", "two", "three"]
+    tokenizer = Tokenizer(models.WordLevel({word: at for at, word in enumerate(words)}, "[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    vectors = np.eye(4, dtype=np.float32)
+    part = modules.StaticEmbedding(tokenizer, embedding_weights=vectors)
+    SentenceTransformer(modules=[part], device="cpu").save(str(tmp_path / "model"))
+    found = ModelVectors.find(str(tmp_path / "model"), tmp_path, device="cpu")
+    rows = found.rows(["one two", "three", "none"]).toarray()
+    np.testing.assert_allclose(rows[:2], [[0, 0.5**0.5, 0.5**0.5, 0], vectors[3]], atol=1e-6)
+    save_file({"embedding.weight": vectors[:3]}, tmp_path / "model" / "model.safetensors")
+    with pytest.raises(UserError, match="the tokenizer has numbers beyond the 3 vectors"):
+        _ = ModelVectors.find(str(tmp_path / "model"), tmp_path, device="cpu").columns
 
 
 def test_tokens_that_lack_in_a_sentence_model_are_told(folder, tmp_path):

@@ -655,11 +655,13 @@ class _PaidRelease:
         )  # fmt: skip
         files.page(result(spent_before=0.0, spent=plan.epsilon, quality=None, linked=plan.facts),
              statement, spec, docs, contact, "date")  # fmt: skip
+        if isinstance(plan, PlannedRelease) and spec.model:
+            say(f"reading the documents by {Path(spec.model).name}")
+            texts = [docs.texts[row] for row in np.flatnonzero(docs.kept)]
+            plan.training.features.word_counts(texts)  # one that it fails at costs nothing yet
         with rehearsed(folder, room):
             _charge(ledger, plan, noise, say, command=command, graph=self.name, method=self.method)
-            what = "links" if plan.links else "documents"
-            read_by = f", read by {Path(spec.model).name}," if spec.model else ""
-            say(f"adding up the private {what}{read_by} under noise")
+            say(f"adding up the private {'links' if plan.links else 'documents'} under noise")
             drawn = _draw(plan, self.free, ledger, noise, self.name)
             entries = BudgetLedger(ledger.data).entries()
             index = [entry.release for entry in entries].index(noise.release)
@@ -668,9 +670,8 @@ class _PaidRelease:
                 spent_before=before.spent, spent=after.spent, quality=drawn.quality,
                 sizes=drawn.sizes, linked=drawn.linked,
             )  # fmt: skip
-            files.write_run(
-                answer, statement, drawn, docs, spec, contact, entries[index], ledger.folder
-            )
+            files.write_run(answer, statement, drawn, docs, spec, contact, entries[index],
+                            ledger.folder)  # fmt: skip
             ledger.finish(noise.release, statement=statement.statement_id)
         return answer
 
@@ -910,7 +911,6 @@ def planned_release(
         from private_graphs.documents.vectors import ModelVectors
 
         model = ModelVectors.find(spec.model, ledger.data, spec.model_sha256, device)
-        model.longer(docs.texts)  # a text that it fails at costs nothing yet
     public = PublicTexts([docs.texts[row] for row in docs.on(*PUBLIC)], words, model)
     arguments = public, trained, n_classes, epsilon, delta, unit
     training = training_of(method).of(*arguments)

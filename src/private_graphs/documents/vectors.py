@@ -29,6 +29,8 @@ _MOST_WIDTH = 2**14
 """Most numbers of a vector; those of the largest models have 2^12 or 2^13."""
 _COPIES_AT_ONCE = 8
 """Dense arrays of float64 whose memory rows take while they are computed."""
+_AT_ONCE = 1_000
+"""Texts whose rows are held at once."""
 _TRIAL = "A text by which a model is tried."
 _LONGEST_TRIAL = 1024
 """Tokens of a long text by which a model is tried."""
@@ -132,7 +134,8 @@ class ModelVectors:
     def word_counts(self, texts: Sequence[str]) -> np.ndarray:
         """Return (texts, 2) ones for a text of which the model reads something: it is not blank,
         and the vector not zero, as that of a text is at which the model fails."""
-        read = np.diff(self.rows(texts).indptr) > 0
+        parts = [texts[start : start + _AT_ONCE] for start in range(0, len(texts), _AT_ONCE)]
+        read = np.concatenate([np.diff(self.rows(part).indptr) for part in [[], *parts]]) > 0
         read &= np.array([bool(seen(text)) for text in texts], bool)
         return np.stack([read, read], axis=1).astype(np.int64)
 

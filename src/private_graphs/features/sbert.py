@@ -44,6 +44,8 @@ _SETTINGS_FILE = "sentence_*_config.json"
 _SETTINGS = {"max_seq_length", "do_lower_case", "transformer_task", "modality_config",
              "module_output_name", "unpad_inputs"}  # fmt: skip
 """Settings of a sentence model that name no other file and change no weight."""
+_PARTS = ("Transformer", "StaticEmbedding", "Pooling", "Dense", "LayerNorm", "Normalize", "Dropout")
+"""Parts of a sentence model whose files are checked against one another."""
 _TEMPLATE = (
     "is a chat template, a program that would run on each text; remove it, or give another model"
 )
@@ -210,6 +212,15 @@ def _check_fit(model: Any, folder: Path) -> tuple[int, int]:
         )
     settings = "".join(path.read_text("utf-8") for path in folder.rglob(_SETTINGS_FILE))
     needless = "" if "pooler" in settings else "pooler"  # else no row is made of it
+    words = getattr(model[0], "embedding", None)  # of a model without attention
+    if (
+        words is not None
+        and max(model.tokenizer.get_vocab().values(), default=0) >= words.num_embeddings
+    ):
+        raise UserError(
+            f"{folder}: the tokenizer has numbers beyond the {words.num_embeddings:,} vectors of "
+            f"the model; {remedy}"
+        )
     for entry in parsed_json(read_bounded(folder / "modules.json")):
         inner = getattr(parts[entry["name"]], "auto_model", None)
         if inner is None:
@@ -293,6 +304,12 @@ def _check_modules(file: Path) -> None:
             f"{file}: is no list of parts with a name, a path and a type ({error}); fetch the "
             "model again"
         ) from error
+    for kind in (part["type"] for part in parts):
+        name = kind.rpartition(".")[2]
+        if kind.startswith("sentence_transformers.") and name not in _PARTS:
+            raise UserError(
+                f"{file}: has the part {name}, expected {' or '.join(_PARTS)}; give another model"
+            )
     if len({part["name"] for part in parts}) < len(parts):
         raise UserError(f"{file}: two parts have one name; fetch the model again")
 
