@@ -60,6 +60,10 @@ def test_public_neighbours_vote_on_new_documents(run, data, tmp_path):
     rows[:3] = [row | {"body": "the again", "topic": ""} for row in rows[:3]]
     declared("x", write(tmp_path / "n.csv", rows), public="open", classes=(), budget=None,
              edges=written(tmp_path / "e.csv", [*links, *own]))  # fmt: skip
+    inner = declared("y", tmp_path / "n.csv", public="open", classes=(), budget=None,
+                     edges=written(tmp_path / "own.csv", [("d3", "d5"), ("d5", "d7")]))  # fmt: skip
+    assert inner.dropped["link between private documents"] == 2
+    assert "no link joins two public documents: no release reads a link" in inner.warnings
     told = run("classify", "x", "--epsilon", 8, "--out", "R")
     assert f"links: {len(links)} links among public documents, 100 % within a class" in told.out
     model = private_graphs.load("R/release")
@@ -83,6 +87,7 @@ def test_public_neighbours_vote_on_new_documents(run, data, tmp_path):
     assert not votes[2:].any()
     told = run("predict", "R/release", "--nodes", new, "--out", "q.csv", "--edges", edges)
     assert "2 of 4 documents with a link to a public one, which votes; the other 2" in told.out
+    assert "2 links not used: without a public document" in told.out
     assert "function of its text and links" in told.out
     assert Path("q.csv").read_bytes() == Path("p.csv").read_bytes()
     told = run("predict", "R/release", "--nodes", new, "--out", "q.csv")

@@ -65,7 +65,7 @@ def _column_hint(role: str, name: str, columns: list[str]) -> str:
         return f"; did you mean {same[0]!r}? ({flag} {shlex.quote(same[0])})"
     hint = suggest(name, [column for column in columns if len(column) <= _SHOWN_LENGTH])
     if role in ("source", "target"):
-        return f"{hint}; name the columns of the edges with --source and --target of 'declare'"
+        return f"{hint}; name the columns of the edges with --source and --target"
     also = " or 'predict'" if role == "label" else ""
     return hint or f"; name the column with {flag} of 'declare'{also}"
 

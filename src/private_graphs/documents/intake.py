@@ -229,11 +229,17 @@ def _declared(spec: Declaration, data: Path, vectors: ModelVectors | None) -> De
         from private_graphs.documents.link_tables import read_links
 
         links, lost = read_links(spec, docs.ids)
-        lost["link of a document that is dropped"] = int((~docs.kept[links].all(axis=0)).sum())
+        whole = docs.kept[links].all(axis=0)
+        public = np.isin(docs.sides, PUBLIC)[docs.unit_of[links]]
+        lost["link of a document that is dropped"] = int((~whole).sum())
         if not links.size:
             warnings.append(f"{spec.edges.name} has no link between two of these documents")
         if not docs.units_on(*PUBLIC).size:
             warnings.append("no document is public: links are checked, and no release reads them")
+        else:
+            lost["link between private documents"] = int((whole & ~public.any(axis=0)).sum())
+            if links.size and not (whole & public.all(axis=0)).any():
+                warnings.append("no link joins two public documents: no release reads a link")
     ledger = BudgetLedger(data)
     entries = ledger.entries()
     people = people_of(spec, docs, ledger) if entries else None

@@ -145,15 +145,19 @@ class PublicNeighbours:
         known = pa.array(map(seen, self.ids), pa.string())
         names: dict[str, int] = {}
         pairs = np.zeros((2, 0), np.int64)
-        for sources, targets in (columns, columns[::-1]):
-            places = pc.fill_null(pc.index_in(pa.array(targets, pa.string()), known), -1)
-            votes = np.asarray(places)
+        places = [np.asarray(pc.fill_null(pc.index_in(pa.array(ends, pa.string()), known), -1))
+                  for ends in columns]  # fmt: skip
+        for sources, targets, votes in zip(columns, columns[::-1], places[::-1], strict=True):
             rows = np.flatnonzero(votes >= 0).tolist()
             rows = [row for row in rows if sources[row] != targets[row]]
             codes = [names.setdefault(sources[row], len(names)) for row in rows]
             pairs = np.hstack([pairs, np.array([codes, votes[rows]], np.int64).reshape(2, -1)])
         pairs = np.unique(pairs, axis=1)  # a link that is given twice is one link
-        return LinkVotes(names, votes_of(pairs, self.odds, len(names)))
+        public = np.array(places) >= 0
+        partners = [columns[int(public[0, row])][row]
+                    for row in np.flatnonzero(public.sum(axis=0) == 1).tolist()]  # fmt: skip
+        unread = int((~public.any(axis=0)).sum())
+        return LinkVotes(names, votes_of(pairs, self.odds, len(names)), unread, partners)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +168,15 @@ class LinkVotes:
     """Visible form of an id -> row of ``scores``."""
     scores: np.ndarray
     """(linked documents, K)"""
+    unread: int
+    """Number of lines without a public document."""
+    partners: list[str]
+    """Visible form of the other id of each line with one public document."""
+
+    def idle(self, ids: Sequence[str]) -> int:
+        """Return the number of lines that join none of these documents with a public one."""
+        names = set(map(seen, ids))
+        return self.unread + sum(partner not in names for partner in self.partners)
 
     def of(self, ids: Sequence[str]) -> tuple[np.ndarray, int]:
         """Return (documents, K) votes on documents, and how many of them got one."""

@@ -177,6 +177,8 @@ class Predicted:
     """How often each class was predicted, beside the released shares."""
     linked: int | None = None
     """Number of documents with a link to a public one; None where no links were read."""
+    idle_links: int = 0
+    """Number of lines of links that join no document of the table with a public one."""
     votes: bool = False
     """Whether the release can read links to its public documents."""
     label: str | None = None
@@ -211,13 +213,15 @@ class Predicted:
         return (
             f"{self.linked:,} of {counted(len(self.ids), 'document')} with a link to a public one, "
             f"which votes; the other {rest:,} by their words alone"
+            + f"; {counted(self.idle_links, 'link')} not used: without a public document of the "
+            "release, or without one of this table" * bool(self.idle_links)
         )
 
     @property
     def warning(self) -> str:
         """What the owner of the documents has to know before the classes are given away."""
         held = "" if self.protected is None else (
-            f"; the ledger protects {self.protected:,} of these {len(set(self.ids)):,} ids"
+            f"; the ledger protects {self.protected:,} of these {len({*self.ids} - {''}):,} ids"
         )  # fmt: skip
         if self.unread:
             held = f"; how many of these ids are protected is not known: {self.unread}"
@@ -358,12 +362,13 @@ def predict(
             progress(int(1000 * block.done), 1000)
     protected, unread = _protected(found.ids, Path(data))
     known, words = found.words.tolist()
+    idle = 0 if links is None else links.idle(found.ids)
     return Predicted(
         found.ids, found.classes, np.concatenate(found.scores),
         1 - known / max(1, words) if released.features.words else None,
         found.right / found.labelled if found.labelled else None, protected, unread,
         Path(out) if out else None, found.empty, found.used,
-        None if links is None else linked,
+        None if links is None else linked, idle,
         released.neighbours is not None, label, joins, found.labelled,
         found.unknown_labels, found.unknown_label,
     )  # fmt: skip
