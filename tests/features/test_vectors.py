@@ -54,7 +54,7 @@ def test_a_row_is_a_function_of_its_own_text_to_the_bit(models, kind, no_network
     if kind == "bert":  # the library would read the parts
         (tmp_path / "m" / "model.safetensors").rename(tmp_path / "m" / "pytorch_model.bin")
         (tmp_path / "m" / "model.safetensors.index.json").write_text("{}")
-        with pytest.raises(UserError, match="model.safetensors missing"):
+        with pytest.raises(UserError, match="pytorch_model.bin: is a pickle"):
             ModelVectors.find(str(tmp_path / "m"), tmp_path)
     if kind == "sbert":  # words of SentencePiece
         (tmp_path / "m" / "sentencepiece.bpe.model").write_bytes(b"words")

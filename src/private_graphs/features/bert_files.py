@@ -12,8 +12,8 @@ from private_graphs.core.errors import UserError, require_system
 from private_graphs.core.files import sha256_of
 from private_graphs.datasets.labelled import RawFile
 
-_WEIGHTS, _PICKLE = ("model.safetensors", "model.safetensors.index.json"), "pytorch_model"
-"""Names of weights, or of a list of their parts, that the libraries prefer to pickles."""
+_WEIGHTS, _PICKLES = "model.safetensors", "pytorch_model*"
+"""Weights, and names of those that a library reads where the first are not beside them."""
 _USUAL = {"num_hidden_layers": 12, "hidden_size": 768, "intermediate_size": 3072,
           "vocab_size": 30522, "max_position_embeddings": 512}  # fmt: skip
 """Sizes of a model in config.json, and their values in BERT where it has none."""
@@ -39,7 +39,7 @@ def files_of_model(folder: Path) -> list[RawFile]:
     refuse_pickles(folder)
     names = ["config.json", "vocab.txt"]
     names += [name for name in ("tokenizer_config.json",) if (folder / name).is_file()]
-    names.append(_WEIGHTS[0])
+    names.append(_WEIGHTS)
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         raise UserError(
@@ -242,11 +242,12 @@ def require_finite(model: Any, folder: Path) -> None:
 
 def refuse_pickles(folder: Path) -> None:
     """Raise UserError for weights that the library would unpickle, which may take all memory."""
-    for file in sorted(folder.rglob(f"{_PICKLE}*")):
-        if not any((file.parent / name).is_file() for name in _WEIGHTS):
+    for file in sorted(folder.rglob(_PICKLES)):
+        if not (file.parent / _WEIGHTS).is_file():
             raise UserError(
-                f"{file}: is a pickle, which is never read, expected model.safetensors beside it: "
-                "fetch that file, or let the library that wrote this one save the model again"
+                f"{file}: is a pickle, which is never read, expected {_WEIGHTS} beside it: fetch "
+                "that file, or let the library that wrote this one save the model again; remove it "
+                "where the weights are in several .safetensors"
             )
 
 
