@@ -87,7 +87,10 @@ def test_public_neighbours_vote_on_new_documents(run, data, tmp_path):
     assert not votes[2:].any()
     told = run("predict", "R/release", "--nodes", new, "--out", "q.csv", "--edges", edges)
     assert "2 of 4 documents with a link to a public one, which votes; the other 2" in told.out
-    assert "2 links not used: without a public document" in told.out
+    assert "3 lines of links not used: given twice, or without a public" in told.out
+    more = written(tmp_path / "more.csv", [*ends, *links[:1], ("d70", "d70"), ("gone", "d70")])
+    assert private_graphs.predict("R/release", nodes=new, edges=more).idle_links == 6
+    assert not private_graphs.predict("R/release", nodes="n.csv", edges="e.csv").idle_links
     assert "function of its text and links" in told.out
     assert Path("q.csv").read_bytes() == Path("p.csv").read_bytes()
     told = run("predict", "R/release", "--nodes", new, "--out", "q.csv")

@@ -153,11 +153,8 @@ class PublicNeighbours:
             codes = [names.setdefault(sources[row], len(names)) for row in rows]
             pairs = np.hstack([pairs, np.array([codes, votes[rows]], np.int64).reshape(2, -1)])
         pairs = np.unique(pairs, axis=1)  # a link that is given twice is one link
-        public = np.array(places) >= 0
-        partners = [columns[int(public[0, row])][row]
-                    for row in np.flatnonzero(public.sum(axis=0) == 1).tolist()]  # fmt: skip
-        unread = int((~public.any(axis=0)).sum())
-        return LinkVotes(names, votes_of(pairs, self.odds, len(names)), unread, partners)
+        public = tuple(votes >= 0 for votes in places)
+        return LinkVotes(names, votes_of(pairs, self.odds, len(names)), (*columns,), public)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,15 +165,18 @@ class LinkVotes:
     """Visible form of an id -> row of ``scores``."""
     scores: np.ndarray
     """(linked documents, K)"""
-    unread: int
-    """Number of lines without a public document."""
-    partners: list[str]
-    """Visible form of the other id of each line with one public document."""
+    ends: tuple[list[str], ...]
+    """Visible forms of the two ids of each line of the table."""
+    public: tuple[np.ndarray, ...]
+    """(lines,) bool, twice: whether this end is a public document."""
 
     def idle(self, ids: Sequence[str]) -> int:
-        """Return the number of lines that join none of these documents with a public one."""
+        """Return the number of lines beyond one for each link that votes on these documents."""
         names = set(map(seen, ids))
-        return self.unread + sum(partner not in names for partner in self.partners)
+        lines = zip(*self.ends, *self.public, strict=True)
+        votes = {(min(a, b), max(a, b)) for a, b, of_a, of_b in lines
+                 if a != b and ((of_b and a in names) or (of_a and b in names))}  # fmt: skip
+        return len(self.ends[0]) - len(votes)
 
     def of(self, ids: Sequence[str]) -> tuple[np.ndarray, int]:
         """Return (documents, K) votes on documents, and how many of them got one."""

@@ -178,7 +178,7 @@ class Predicted:
     linked: int | None = None
     """Number of documents with a link to a public one; None where no links were read."""
     idle_links: int = 0
-    """Number of lines of links that join no document of the table with a public one."""
+    """Number of lines of links that add no vote on a document of the table."""
     votes: bool = False
     """Whether the release can read links to its public documents."""
     label: str | None = None
@@ -213,8 +213,8 @@ class Predicted:
         return (
             f"{self.linked:,} of {counted(len(self.ids), 'document')} with a link to a public one, "
             f"which votes; the other {rest:,} by their words alone"
-            + f"; {counted(self.idle_links, 'link')} not used: without a public document of the "
-            "release, or without one of this table" * bool(self.idle_links)
+            + f"; {counted(self.idle_links, 'line', 'of links')} not used: given twice, or without "
+            "a public document of the release, or one of this table" * bool(self.idle_links)
         )
 
     @property
