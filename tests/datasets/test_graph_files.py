@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -164,6 +165,10 @@ def test_a_file_that_would_take_far_more_memory_than_its_bytes_is_refused(tmp_pa
     change(data := as_data())
     torch.save(data, tmp_path / "data.pt")
     with pytest.raises(UserError, match=words):
+        read_graph("mine", tmp_path / "data.pt")
+    with zipfile.ZipFile(tmp_path / "data.pt", "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("data/further", bytes(10**6))
+    with pytest.raises(UserError, match="it unpacks to more bytes than it has"):
         read_graph("mine", tmp_path / "data.pt")
 
 

@@ -210,7 +210,7 @@ def test_vectors_of_single_words_fit_their_tokenizer(tmp_path, no_network):
     rows = found.rows(["one two", "three", "none"]).toarray()
     np.testing.assert_allclose(rows[:2], [[0, 0.5**0.5, 0.5**0.5, 0], vectors[3]], atol=1e-6)
     save_file({"embedding.weight": vectors[:3]}, tmp_path / "model" / "model.safetensors")
-    with pytest.raises(UserError, match="the tokenizer has numbers beyond the 3 vectors"):
+    with pytest.raises(UserError, match="with numbers up to 3, and the model vectors for 3"):
         _ = ModelVectors.find(str(tmp_path / "model"), tmp_path, device="cpu").columns
 
 

@@ -656,9 +656,9 @@ class _PaidRelease:
         files.page(result(spent_before=0.0, spent=plan.epsilon, quality=None, linked=plan.facts),
              statement, spec, docs, contact, "date")  # fmt: skip
         if isinstance(plan, PlannedRelease) and spec.model:
-            say(f"reading the documents by {Path(spec.model).name}")
-            texts = [docs.texts[row] for row in np.flatnonzero(docs.kept)]
-            plan.training.features.word_counts(texts)  # one that it fails at costs nothing yet
+            model: Any = plan.training.features
+            say(f"reading the documents by {model.name}")  # one that it fails at costs nothing yet
+            model.read([docs.texts[row] for row in np.flatnonzero(docs.kept)])
         with rehearsed(folder, room):
             _charge(ledger, plan, noise, say, command=command, graph=self.name, method=self.method)
             say(f"adding up the private {'links' if plan.links else 'documents'} under noise")

@@ -29,8 +29,8 @@ _MOST_WIDTH = 2**14
 """Most numbers of a vector; those of the largest models have 2^12 or 2^13."""
 _COPIES_AT_ONCE = 8
 """Dense arrays of float64 whose memory rows take while they are computed."""
-_AT_ONCE = 1_000
-"""Texts whose rows are held at once."""
+_AT_ONCE = 4_096
+"""Texts that are encoded at once."""
 _TRIAL = "A text by which a model is tried."
 _LONGEST_TRIAL = 1024
 """Tokens of a long text by which a model is tried."""
@@ -120,12 +120,18 @@ class ModelVectors:
             self._loaded.append(_loaded_reader(self.path, self.device))
         return self._loaded[0]
 
-    def rows(self, texts: Sequence[str]) -> scipy.sparse.csr_matrix:
-        """Return (texts, columns) rows of norm 1 or zero."""
+    def read(self, texts: Sequence[str]) -> None:
+        """Compute and keep the vectors of texts; UserError for a text that the model fails at."""
         new = [text for text in dict.fromkeys(texts) if text not in self._kept]
         self._refuse_long_words(new)
-        with self._reading():
-            self._kept.update(zip(new, self._means(new), strict=True))
+        for start in range(0, len(new), _AT_ONCE):
+            part = new[start : start + _AT_ONCE]
+            with self._reading():
+                self._kept.update(zip(part, self._means(part), strict=True))
+
+    def rows(self, texts: Sequence[str]) -> scipy.sparse.csr_matrix:
+        """Return (texts, columns) rows of norm 1 or zero."""
+        self.read(texts)
         vectors = np.array([self._kept[text] for text in texts]).reshape(len(texts), self.columns)
         return scipy.sparse.csr_matrix(vectors)
 
@@ -134,9 +140,8 @@ class ModelVectors:
     def word_counts(self, texts: Sequence[str]) -> np.ndarray:
         """Return (texts, 2) ones for a text of which the model reads something: it is not blank,
         and the vector not zero, as that of a text is at which the model fails."""
-        parts = [texts[start : start + _AT_ONCE] for start in range(0, len(texts), _AT_ONCE)]
-        read = np.concatenate([np.diff(self.rows(part).indptr) for part in [[], *parts]]) > 0
-        read &= np.array([bool(seen(text)) for text in texts], bool)
+        self.read(texts)
+        read = np.array([bool(seen(text)) and self._kept[text].any() for text in texts], bool)
         return np.stack([read, read], axis=1).astype(np.int64)
 
     def require_memory(self, texts: Sequence[str], at_once: int, copies: float) -> None:

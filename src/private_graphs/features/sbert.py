@@ -46,6 +46,7 @@ _SETTINGS = {"max_seq_length", "do_lower_case", "transformer_task", "modality_co
 """Settings of a sentence model that name no other file and change no weight."""
 _PARTS = ("Transformer", "StaticEmbedding", "Pooling", "Dense", "LayerNorm", "Normalize", "Dropout")
 """Parts of a sentence model whose files are checked against one another."""
+_REMEDY = "fetch the files again, or give another model"
 _TEMPLATE = (
     "is a chat template, a program that would run on each text; remove it, or give another model"
 )
@@ -197,30 +198,23 @@ def _check_fit(model: Any, folder: Path) -> tuple[int, int]:
     """
     import torch
 
-    remedy = "fetch the files again, or give another model"
     if any(len(prompt) > _MOST_PROMPT for prompt in model.prompts.values()):
         raise UserError(
             f"{folder / 'config_sentence_transformers.json'}: a prompt has more than "
-            f"{_MOST_PROMPT:,} characters; {remedy}"
+            f"{_MOST_PROMPT:,} characters; {_REMEDY}"
         )
     tokenizer, counts, parts = _tokenizer_of(model), (0, 0), dict(model.named_children())
     special = tokenizer.all_special_tokens if tokenizer is not None else []
     if long := next((token for token in special if len(token) > _LONGEST_PIECE), None):
         raise UserError(
             f"{folder}: has a special token of {len(long):,} characters, which stands in "
-            f"texts ({long:.20}…), expected at most {_LONGEST_PIECE}; {remedy}"
+            f"texts ({long:.20}…), expected at most {_LONGEST_PIECE}; {_REMEDY}"
         )
     settings = "".join(path.read_text("utf-8") for path in folder.rglob(_SETTINGS_FILE))
     needless = "" if "pooler" in settings else "pooler"  # else no row is made of it
     words = getattr(model[0], "embedding", None)  # of a model without attention
-    if (
-        words is not None
-        and max(model.tokenizer.get_vocab().values(), default=0) >= words.num_embeddings
-    ):
-        raise UserError(
-            f"{folder}: the tokenizer has numbers beyond the {words.num_embeddings:,} vectors of "
-            f"the model; {remedy}"
-        )
+    if words is not None:
+        counts = _checked_counts(folder, model.tokenizer, words.num_embeddings)
     for entry in parsed_json(read_bounded(folder / "modules.json")):
         inner = getattr(parts[entry["name"]], "auto_model", None)
         if inner is None:
@@ -235,18 +229,24 @@ def _check_fit(model: Any, folder: Path) -> tuple[int, int]:
             if name.endswith("position_embeddings") and (model.max_seq_length or 0) > places:
                 raise UserError(
                     f"{folder}: texts of {model.max_seq_length:,} tokens would be read, and the "
-                    f"model has vectors for {places:,} places; {remedy}"
+                    f"model has vectors for {places:,} places; {_REMEDY}"
                 )
         if tokenizer is not None:
-            numbers = {*tokenizer.get_vocab().values()}
-            largest = max(numbers, default=0)
-            counts = len(numbers), inner.get_input_embeddings().num_embeddings
-            if largest >= counts[1] or 2 * counts[0] < counts[1]:
-                raise UserError(
-                    f"{folder}: the tokenizer has {counts[0]:,} tokens, with numbers up to "
-                    f"{largest:,}, and the model vectors for {counts[1]:,}; {remedy}"
-                )
+            vectors = inner.get_input_embeddings().num_embeddings
+            counts = _checked_counts(folder, tokenizer, vectors)
     return counts
+
+
+def _checked_counts(folder: Path, tokenizer: Any, vectors: int) -> tuple[int, int]:
+    """Return the numbers of tokens and of their vectors; UserError if they do not fit."""
+    numbers = {*tokenizer.get_vocab().values()}
+    largest = max(numbers, default=0)
+    if largest >= vectors or 2 * len(numbers) < vectors:
+        raise UserError(
+            f"{folder}: the tokenizer has {len(numbers):,} tokens, with numbers up to {largest:,}, "
+            f"and the model vectors for {vectors:,}; {_REMEDY}"
+        )
+    return len(numbers), vectors
 
 
 def _check_settings(folder: Path) -> None:
