@@ -401,7 +401,7 @@ GUARDS = (
              "features/sbert.py", "        require_all_weights(info, folder, needless)\n", "",
              _UNREADABLE),
     _without("A tokenizer has numbers beyond the vectors of its model, or fails in compiled code",
-             "features/sbert.py", "            if largest >= counts[1] or ", "            if ",
+             "features/sbert.py", "    if largest >= vectors or ", "    if ",
              _UNREADABLE),
     _without("The configuration of a BERT model does not fit its weights", "features/bert_files.py",
              '    _check_config(folder)\n', '',
